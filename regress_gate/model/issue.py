@@ -1,0 +1,200 @@
+"""A known issue: one curated record of a regression, crash, wrong result or changed default.
+
+Valid OSV (Open Source Vulnerability schema) where OSV has a field. Version strings are checked here; whether a
+record holds together as a whole (order of versions, evidence, links) is the linter's matter.
+"""
+
+import re
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from regress_gate.errors import InputError
+from regress_gate.model.deployment import ArgValue
+from regress_gate.model.documents import StrictModel
+from regress_gate.model.metric import LATENCIES, METRICS
+from regress_gate.model.version import Version
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
+HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s<>\"']+$", max_length=500)]
+Condition = Annotated[str, StringConstraints(pattern=r"^(<=|>=|<|>|==)?\s*\d+(\.\d+)?$")]
+"""A bound on one number of the workload: `<=8`, `>1024`, `1`."""
+
+
+class IssueKind(StrEnum):
+    PERFORMANCE = "performance"
+    ACCURACY = "accuracy"
+    CRASH = "crash"
+    HANG = "hang"
+    MEMORY = "memory"
+    STARTUP = "startup"
+    DEFAULT_CHANGE = "default-change"
+    REMOVED_FLAG = "removed-flag"
+
+
+class Severity(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Confidence(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Reference(StrictModel):
+    type: Literal["ADVISORY", "ARTICLE", "DETECTION", "DISCUSSION", "EVIDENCE", "FIX", "INTRODUCED", "REPORT", "WEB"]
+    url: HttpsUrl
+
+
+class Package(StrictModel):
+    ecosystem: str = "PyPI"
+    name: str = "vllm"
+
+
+class Event(StrictModel):
+    """One turn in an issue's life: exactly one of the keys is set. `introduced: "0"` means every version so far."""
+
+    introduced: str | None = None
+    fixed: str | None = None
+    last_affected: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "Event":
+        if len(self.model_fields_set) != 1 or None in (getattr(self, name) for name in self.model_fields_set):
+            raise ValueError("an event is exactly one of introduced, fixed, last_affected")
+        return self
+
+    @property
+    def value(self) -> str:
+        return self.introduced or self.fixed or self.last_affected or ""
+
+
+class Range(StrictModel):
+    type: Literal["ECOSYSTEM", "GIT"]
+    repo: HttpsUrl | None = None
+    events: list[Event] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _well_formed(self) -> "Range":
+        if (self.type == "GIT") != (self.repo is not None):
+            raise ValueError("repo belongs to a GIT range, and only to it")
+        if not any(event.introduced for event in self.events):
+            raise ValueError("a range needs an introduced event")
+        for event in self.events:
+            if self.type == "GIT" and not re.fullmatch(r"0|[0-9a-f]{7,40}", event.value):
+                raise ValueError(f"{event.value!r} is no commit: a GIT range holds hexadecimal commit ids, or 0")
+            if self.type == "ECOSYSTEM" and event.value != "0":
+                try:
+                    version = Version.parse(event.value)
+                except InputError as error:
+                    raise ValueError(str(error)) from None
+                if version.order_key is None:
+                    raise ValueError(f"{event.value!r} is no release: development builds belong in a GIT range")
+        return self
+
+
+class Affected(StrictModel):
+    package: Package = Package()
+    ranges: list[Range] = Field(min_length=1)
+
+
+class WorkloadRegion(StrictModel):
+    """The part of the workload space in which an issue bites; keys not given do not matter."""
+
+    concurrency: Condition | None = None
+    request_rate: Condition | None = None
+    input_len: Condition | None = None
+    output_len: Condition | None = None
+
+
+class Scope(StrictModel):
+    """Every key given must hold; a list means any of. Texts are glob patterns, compared without case."""
+
+    accelerator: list[str] | None = Field(default=None, min_length=1)
+    model: list[str] | None = Field(default=None, min_length=1)
+    quantization: list[str] | None = Field(default=None, min_length=1)
+    engine_args: dict[str, ArgValue | list[ArgValue]] | None = None
+    """The argument must be set to this value, or to one of these."""
+    env: dict[str, str | list[str]] | None = None
+    """The variable must be set to this value, or to one of these."""
+    workload: WorkloadRegion | None = None
+
+
+class SignaturePart(StrictModel):
+    """What an issue does to one metric. `change` is a range of relative losses, positive for worse."""
+
+    metric: str
+    """A metric name, or a latency family (`ttft`) where the thread does not say which statistic."""
+    direction: Literal["worse", "better", "unchanged"]
+    change: tuple[float, float] | None = None
+    workload: WorkloadRegion | None = None
+    note: Text | None = None
+
+    @field_validator("metric")
+    @classmethod
+    def _known_metric(cls, name: str) -> str:
+        if name not in METRICS and name not in LATENCIES and not name.startswith("accuracy_"):
+            raise ValueError(f"unknown metric {name!r}")
+        return name
+
+    @field_validator("change")
+    @classmethod
+    def _ordered(cls, change: tuple[float, float] | None) -> tuple[float, float] | None:
+        if change is not None and change[0] > change[1]:
+            raise ValueError("the smaller change comes first")
+        return change
+
+
+class Workaround(StrictModel):
+    text: Text
+    engine_args: dict[str, ArgValue] | None = None
+    env: dict[str, str] | None = None
+    cost: Text | None = None
+    """What the workaround costs, where that is known; null where it is not."""
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether a deployment's own flags and variables can show that this workaround is active."""
+        return bool(self.engine_args or self.env)
+
+
+class Tracker(StrictModel):
+    """The thread's state as last seen. `closed` alone says nothing about a fix."""
+
+    url: HttpsUrl
+    state: Literal["open", "closed", "merged", "unknown"]
+    state_reason: Literal["completed", "not_planned", "duplicate", "reopened", "stale", "unknown"] | None = None
+    """GitHub's reason; `stale` for a closing by the inactivity bot, which GitHub itself reports as not_planned."""
+    checked: date
+
+
+class KnownIssue(StrictModel):
+    """One record: one file in `known_issues/`, named by its id."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]*(-[A-Z0-9]+)*-\d+$", max_length=60)]
+    aliases: list[str] = Field(default_factory=list)
+    summary: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=160)]
+    details: Text | None = None
+    kind: IssueKind
+    severity: Severity
+    version_regression: bool = True
+    """False for a shortcoming that no earlier version is known to be free of: an upgrade does not bring it."""
+    references: list[Reference] = Field(min_length=1)
+    affected: list[Affected] = Field(min_length=1)
+    scope: Scope = Scope()
+    signature: list[SignaturePart] = Field(default_factory=list)
+    workarounds: list[Workaround] = Field(default_factory=list)
+    tracker: Tracker
+    confidence: Confidence
+    evidence: Text
+    reviewed: date

@@ -1,0 +1,76 @@
+"""The metrics and what is known of each: unit, direction, and the scale on which two values are compared.
+
+The names are fixed. Times are in seconds, memory in bytes, ratios are fractions; how they are shown is a matter of
+the renderers.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from regress_gate.errors import InputError
+from regress_gate.model.nearest import did_you_mean
+
+
+class Direction(StrEnum):
+    LOWER = "lower_is_better"
+    HIGHER = "higher_is_better"
+
+
+class Scale(StrEnum):
+    """How a change is expressed: relative to the baseline, or as a plain difference where zero is a normal value."""
+
+    RATIO = "ratio"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    unit: str
+    """`s`, `bytes`, `tokens`, `1/s` (requests or tokens per second) or `fraction`."""
+    direction: Direction
+    scale: Scale = Scale.RATIO
+    tail: float | None = None
+    """For a percentile beyond the median: the share of requests beyond it (0.01 for p99)."""
+    per_run: bool = False
+    """Measured once per server start, not per trial."""
+
+    @property
+    def min_requests(self) -> int:
+        """Requests below which the statistic is only the largest value seen: 1/tail for a percentile, else 1."""
+        return 1 if self.tail is None else round(1 / self.tail)
+
+
+STATISTICS: dict[str, float | None] = {"mean": None, "median": None, "p90": 0.10, "p95": 0.05, "p99": 0.01}
+LATENCIES = ("ttft", "tpot", "itl", "e2el")
+
+
+def _catalogue() -> dict[str, Metric]:
+    metrics = [
+        Metric(f"{family}_{statistic}", "s", Direction.LOWER, tail=tail)
+        for family in LATENCIES
+        for statistic, tail in STATISTICS.items()
+    ]
+    metrics += [
+        Metric(name, "1/s", Direction.HIGHER)
+        for name in ("request_throughput", "output_throughput", "total_throughput", "goodput")
+    ]
+    metrics += [
+        Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
+        Metric("startup_time", "s", Direction.LOWER, per_run=True),
+        Metric("peak_memory", "bytes", Direction.LOWER, per_run=True),
+        Metric("kv_cache_tokens", "tokens", Direction.HIGHER, per_run=True),
+    ]
+    return {metric.name: metric for metric in metrics}
+
+
+METRICS: dict[str, Metric] = _catalogue()
+
+
+def metric(name: str) -> Metric:
+    """The metric of that name; `accuracy_*` names are made on demand. Raises InputError for unknown names."""
+    if name in METRICS:
+        return METRICS[name]
+    if name.startswith("accuracy_") and len(name) > len("accuracy_"):
+        return Metric(name, "fraction", Direction.HIGHER, Scale.DIFFERENCE)
+    raise InputError(f"unknown metric {name!r}" + did_you_mean(name, METRICS))

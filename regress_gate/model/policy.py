@@ -1,0 +1,96 @@
+"""The policy of the gate: which metrics decide, how large a loss is acceptable, how sure the gate has to be."""
+
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from regress_gate.model.documents import StrictModel
+from regress_gate.model.issue import Severity
+from regress_gate.model.metric import METRICS
+from regress_gate.model.nearest import did_you_mean
+
+
+def _matches_some_metric(pattern: str) -> str:
+    """A metric's name, or a glob pattern that matches at least one."""
+    if pattern.startswith("accuracy_") or any(fnmatchcase(name, pattern) for name in METRICS):
+        return pattern
+    raise ValueError(f"unknown metric {pattern!r}" + did_you_mean(pattern, METRICS))
+
+
+MetricPattern = Annotated[str, AfterValidator(_matches_some_metric)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class PolicyOverrides(StrictModel):
+    """A part of a policy: what is given replaces the default, margins pattern by pattern."""
+
+    metrics: list[MetricPattern] | None = None
+    margins: dict[MetricPattern, Share] = Field(default_factory=dict)
+    false_alarm_budget: Share | None = None
+    confidence: Share | None = None
+    expected_cv: Share | None = None
+    block_severity: Severity | Literal["never"] | None = None
+    on_inconclusive: Literal["pass", "fail"] | None = None
+
+
+class Policy(StrictModel):
+    metrics: tuple[MetricPattern, ...] = (
+        "ttft_median",
+        "ttft_p99",
+        "tpot_median",
+        "tpot_p99",
+        "itl_p99",
+        "e2el_median",
+        "output_throughput",
+        "goodput",
+        "failed_requests",
+        "startup_time",
+        "peak_memory",
+        "kv_cache_tokens",
+        "accuracy_*",
+    )
+    """The metrics that decide (gate), where they were measured. All others are reported."""
+    margins: dict[MetricPattern, Share] = Field(default_factory=dict)
+    """The largest acceptable loss by metric or glob, later patterns first; over `DEFAULT_MARGINS`."""
+    false_alarm_budget: Share = 0.05
+    """Chance of a false `fail`, over all gated series together."""
+    confidence: Share = 0.95
+    """Of each series' two-sided interval."""
+    expected_cv: Share = 0.05
+    """Run-to-run coefficient of variation assumed only to say how many runs a first comparison needs."""
+    block_severity: Severity | Literal["never"] = Severity.HIGH
+    """A known issue that applies, is new and is at least this severe fails the gate."""
+    on_inconclusive: Literal["pass", "fail"] | None = None
+    """What exit code an inconclusive decision gives while a team rolls the gate out; None: its own."""
+
+    def gates(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.metrics)
+
+    def margin(self, name: str) -> float:
+        """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale."""
+        for pattern, value in reversed(self.margins.items()):
+            if fnmatchcase(name, pattern):
+                return value
+        return next(value for pattern, value in DEFAULT_MARGINS.items() if fnmatchcase(name, pattern))
+
+    def over(self, *layers: PolicyOverrides) -> "Policy":
+        """This policy with each layer laid over it in turn."""
+        merged = self
+        for layer in layers:
+            given = {key: value for key, value in layer if value is not None and key != "margins"}
+            margins = {**merged.margins, **layer.margins}
+            merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins})
+        return merged
+
+
+DEFAULT_MARGINS: dict[str, float] = {
+    "*_p99": 0.10,
+    "*_p95": 0.10,
+    "*_p90": 0.10,
+    "failed_requests": 0.01,
+    "accuracy_*": 0.01,
+    "startup_time": 0.20,
+    "*": 0.05,
+}
+"""First match wins. Relative losses, but for failed_requests and accuracy: differences of fractions."""

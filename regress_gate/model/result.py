@@ -1,0 +1,198 @@
+"""The result of a comparison or a check: the value that the gate returns and that every renderer takes.
+
+It serialises to schema_version "1" of the JSON contract; `regress_gate/report/result.schema.json` is generated from
+these models. Times in seconds, changes as fractions; a positive change is a loss, for every metric. All text that
+came from outside (versions, scenario names, issue texts) is raw here and escaped by the renderers.
+"""
+
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regress_gate.model.finding import Applies, Effect, Status
+from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.metric import Direction, Scale
+
+
+class ResultModel(BaseModel):
+    # Infinities and NaN have no JSON: an unknown or unbounded number is null.
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
+
+
+class Decision(StrEnum):
+    PASS = "pass"  # noqa: S105 - a decision, not a password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Verdict(StrEnum):
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ReasonCode(StrEnum):
+    """Why the decision is what it is. The order here is the order of weight in the report."""
+
+    REGRESSION = "regression"
+    KNOWN_ISSUE = "known_issue"
+    INCOMPARABLE = "incomparable"
+    NO_GATED_SERIES = "no_gated_series"
+    MISSING_SERIES = "missing_series"
+    UNDECIDED = "undecided"
+    WAIVED = "waived"
+    ALL_WITHIN_MARGIN = "all_within_margin"
+    NO_BLOCKING_ISSUE = "no_blocking_issue"
+
+
+class Reason(ResultModel):
+    code: ReasonCode
+    text: str
+    series: str | None = None
+    """`scenario/metric`."""
+    issue: str | None = None
+
+
+class VersionSide(ResultModel):
+    version: str
+    commit: str | None = None
+    variant: str | None = None
+    runs: int = 0
+    """Runs that count; void ones are listed apart."""
+    origin: str | None = None
+    """`shipped` baselines or the user's `store`."""
+
+
+class VoidRun(ResultModel):
+    """A run that was measured under conditions beyond the limits: kept, shown, never averaged in."""
+
+    side: Literal["baseline", "candidate"]
+    run: str
+    reason: str
+
+
+class DifferenceOut(ResultModel):
+    what: str
+    baseline: str
+    candidate: str
+    blocks: bool
+
+
+class TestbedOut(ResultModel):
+    __test__ = False
+
+    name: str
+    comparable: bool = True
+    differences: list[DifferenceOut] = Field(default_factory=list)
+
+
+class SuiteOut(ResultModel):
+    name: str
+    version: str
+    notice: str | None = None
+
+
+class SideSummary(ResultModel):
+    """Run-level values of one side of a series."""
+
+    mean: float | None
+    """Geometric mean over runs for a ratio metric, arithmetic mean for a difference; null without a value."""
+    runs: int
+    cv: float | None = None
+    """Coefficient of variation between runs; null with fewer than two runs or a zero mean."""
+    requests: int | None = None
+    """Requests behind the value, over all runs: context, never evidence."""
+
+
+class SeriesResult(ResultModel):
+    scenario: str
+    metric: str
+    unit: str
+    direction: Direction
+    scale: Scale
+    gated: bool
+    baseline: SideSummary
+    candidate: SideSummary
+    change: float | None
+    """Estimated loss: relative for a ratio metric, a difference of fractions else; positive is worse."""
+    interval: tuple[float | None, float | None] | None
+    """Two-sided confidence interval of the change; null where no variance could be estimated."""
+    confidence: float
+    p_worse: float | None
+    """One-sided p-value of "not worse", for this series alone."""
+    q_worse: float | None
+    """The same, adjusted over all gated series (family-wise); null for series that do not gate."""
+    margin: float
+    verdict: Verdict
+    runs_needed: int | None = None
+    """Runs a side with which an inconclusive series would probably be decided; null if decided or out of reach."""
+    notes: list[str] = Field(default_factory=list)
+    """What a reader must know before believing the number."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.scenario}/{self.metric}"
+
+
+class WorkaroundOut(ResultModel):
+    text: str
+    engine_args: dict[str, Any] = Field(default_factory=dict)
+    env: dict[str, str] = Field(default_factory=dict)
+    cost: str | None = None
+
+
+class KnownIssueOut(ResultModel):
+    id: str
+    summary: str
+    kind: IssueKind
+    severity: Severity
+    version_regression: bool
+    url: str
+    applies: Applies
+    why: str
+    status: Status
+    status_why: str
+    effect: Effect
+    effect_why: str
+    blocks: bool
+    matched_series: list[str] = Field(default_factory=list)
+    score: float | None = None
+    workarounds: list[WorkaroundOut] = Field(default_factory=list)
+
+
+class WaiverOut(ResultModel):
+    finding: str
+    until: date
+    max_change: float
+    owner: str
+    reason: str
+    state: Literal["used", "expired", "exceeded", "unused"]
+    detail: str
+    """What it covered, or why it does not hold."""
+
+
+class Result(ResultModel):
+    schema_version: Literal["1"] = "1"
+    tool_version: str
+    created: datetime
+    command: Literal["compare", "check"] = "compare"
+    decision: Decision
+    exit_code: int
+    advice: str
+    """One sentence: what to do now."""
+    reasons: list[Reason]
+    baseline: VersionSide | None
+    candidate: VersionSide
+    suite: SuiteOut | None = None
+    testbed: TestbedOut | None = None
+    series: list[SeriesResult] = Field(default_factory=list)
+    void_runs: list[VoidRun] = Field(default_factory=list)
+    known_issues: list[KnownIssueOut] = Field(default_factory=list)
+    waivers: list[WaiverOut] = Field(default_factory=list)
+    change_points: list[dict[str, Any]] = Field(default_factory=list)
+    config_changes: list[dict[str, Any]] = Field(default_factory=list)
+    plan: dict[str, Any] | None = None
+    warnings: list[str] = Field(default_factory=list)

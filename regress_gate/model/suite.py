@@ -1,0 +1,72 @@
+"""Suites: a named, versioned, fixed list of scenarios. Results of different suite versions are not compared."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from regress_gate.model.deployment import ArgValue
+from regress_gate.model.documents import StrictModel
+from regress_gate.model.policy import PolicyOverrides
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+
+
+class ServerConfig(StrictModel):
+    """How the server of a scenario is started."""
+
+    model: str
+    engine_args: dict[str, ArgValue] = Field(default_factory=dict)
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+class Workload(StrictModel):
+    """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
+
+    dataset: str = "random"
+    input_len: int | None = Field(default=None, ge=1)
+    output_len: int | None = Field(default=None, ge=1)
+    concurrency: int | None = Field(default=None, ge=1)
+    request_rate: float | None = Field(default=None, gt=0)
+    num_requests: int | None = Field(default=None, ge=1)
+    seed: int | None = None
+
+
+class Scenario(StrictModel):
+    name: Name
+    why: str | None = None
+    """Why the scenario is in the suite."""
+    server: ServerConfig
+    workload: Workload
+
+
+class ConditionLimits(StrictModel):
+    """Conditions beyond which a run is void: kept and shown, never averaged in."""
+
+    max_outside_cpu_cores: float | None = Field(default=None, ge=0)
+    """CPU cores kept busy, on average over the run, by processes other than server and client."""
+
+
+class Suite(StrictModel):
+    name: Name
+    version: Name
+    description: str
+    notice: str | None = None
+    """Said wherever results of this suite are reported."""
+    accelerator: str | None = None
+    """The accelerator that the suite is made for; known issues are matched against it where the user is silent."""
+    scenarios: list[Scenario] = Field(min_length=1)
+    conditions: ConditionLimits = ConditionLimits()
+    gate: PolicyOverrides = PolicyOverrides()
+    """What this suite changes in the default policy; the user's own policy goes over it."""
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _as_text(cls, version: object) -> object:
+        return str(version) if isinstance(version, int) else version
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> "Suite":
+        names = [scenario.name for scenario in self.scenarios]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"scenario {min(repeated)!r} is given twice")
+        return self

@@ -1,0 +1,94 @@
+"""Testbeds, and when two of them may be compared.
+
+A testbed is the machine. The libraries that come with a vLLM build (torch, triton, flashinfer…) belong to the run:
+an upgrade changes them, so a difference in them is reported and never refused.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+MEMORY_TOLERANCE = 0.02
+"""Relative difference of memory size below which two machines count as the same size (firmware reserves vary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """A named machine. Facts left at None are unknown."""
+
+    __test__ = False  # the name is from the vocabulary, not a test class
+
+    name: str
+    accelerator: str | None = None
+    accelerator_count: int | None = None
+    driver: str | None = None
+    cpu: str | None = None
+    cpu_count: int | None = None
+    """Logical cores that the server may use."""
+    memory_bytes: int | None = None
+    os: str | None = None
+    python: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is known, without the name."""
+        known = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "name"}
+        return {key: value for key, value in known.items() if value is not None}
+
+
+BLOCKING_FACTS = ("accelerator", "accelerator_count", "cpu", "cpu_count", "memory_bytes")
+REPORTED_FACTS = ("driver", "os", "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not the same on both sides of a comparison."""
+
+    what: str
+    baseline: str
+    candidate: str
+    blocks: bool
+    """Whether results on the two sides must not be compared because of it."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.baseline} → {self.candidate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    differences: tuple[Difference, ...] = field(default=())
+
+    @property
+    def comparable(self) -> bool:
+        return not any(difference.blocks for difference in self.differences)
+
+
+def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
+    """Whether results from the two machines may be compared, with each reason.
+
+    The same name is the same machine. Machines of different names are comparable when every hardware fact is known
+    on both sides and equal; an unknown fact blocks, because absence of evidence is no evidence.
+    """
+    if baseline == candidate:
+        return Comparability()
+    differences = []
+    for what in (*BLOCKING_FACTS, *REPORTED_FACTS):
+        left, right = getattr(baseline, what), getattr(candidate, what)
+        unknown = left is None or right is None
+        blocks = what in BLOCKING_FACTS
+        if unknown and blocks and baseline.name != candidate.name:
+            differences.append(Difference(what, _shown(left), _shown(right), True))
+        elif not unknown and not _same(what, left, right):
+            differences.append(Difference(what, _shown(left), _shown(right), blocks))
+    if any(difference.blocks for difference in differences) and baseline.name != candidate.name:
+        differences.insert(0, Difference("testbed", baseline.name, candidate.name, True))
+    return Comparability(tuple(differences))
+
+
+def _same(what: str, left: Any, right: Any) -> bool:
+    if what == "memory_bytes":
+        return bool(abs(left - right) <= MEMORY_TOLERANCE * max(left, right))
+    return bool(left == right)
+
+
+def _shown(value: Any) -> str:
+    return "unknown" if value is None else str(value)

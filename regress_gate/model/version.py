@@ -1,0 +1,162 @@
+"""vLLM builds and the refs that name them.
+
+A `Version` is one build; a `Ref` is what a user types for one. Releases and release candidates have an order
+(PEP 440). Nightly builds have none here: their version string counts from the last tag reachable from main while
+releases live on branches, so `0.23.1rc1.dev1403` may be newer than 0.25.1 (vllm#49683). Nightlies are ordered by
+commit ancestry or date, which needs more than the string.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Self
+
+from packaging.version import InvalidVersion
+from packaging.version import Version as Pep440
+
+from regress_gate.errors import InputError
+
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_LOCAL_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
+
+
+class Channel(StrEnum):
+    """Where builds of this kind are published."""
+
+    RELEASE = "release"
+    CANDIDATE = "candidate"
+    NIGHTLY = "nightly"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One vLLM build. Two builds are the same when number, commit and variant are."""
+
+    number: str | None
+    """PEP 440 version without the local part, normalised (`0.19.1`); None for a build known by its commit alone."""
+    commit: str | None = None
+    """Hexadecimal commit id, 7 to 40 digits, where known."""
+    variant: str | None = None
+    """cpu, cu129, rocm… where known."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `v0.19.1`, `0.20.0rc1`, `0.23.1rc1.dev1403+g4080263bb.cu129`, `0.19.0+cpu` or `commit:<sha>`.
+
+        Raises InputError for anything else.
+        """
+        raw = text.strip()
+        if raw.lower().startswith("commit:"):
+            return cls(None, commit=_commit(raw[len("commit:") :].lower(), text))
+        try:
+            parsed = Pep440(raw)
+        except InvalidVersion:
+            raise InputError(
+                f"{text!r} is not a vLLM version",
+                todo="write a release (v0.19.1), a candidate (0.20.0rc1), a development build or commit:<sha>",
+            ) from None
+        commit, variant = _local(parsed.local)
+        return cls(parsed.public, commit, variant)
+
+    @property
+    def channel(self) -> Channel:
+        if self.number is None:
+            return Channel.COMMIT
+        parsed = Pep440(self.number)
+        if parsed.is_devrelease:
+            return Channel.NIGHTLY
+        return Channel.CANDIDATE if parsed.is_prerelease else Channel.RELEASE
+
+    @property
+    def order_key(self) -> Pep440 | None:
+        """PEP 440 key for releases and candidates; None where the string says nothing about order."""
+        if self.number is None or self.channel is Channel.NIGHTLY:
+            return None
+        return Pep440(self.number)
+
+    def is_before(self, other: "Version") -> bool | None:
+        """Whether this build is older than the other; None when the version strings cannot tell."""
+        mine, theirs = self.order_key, other.order_key
+        return None if mine is None or theirs is None else mine < theirs
+
+    def matches(self, wanted: "Version") -> bool:
+        """Whether this build is one that `wanted` may mean: what `wanted` leaves open, this build may fill."""
+        if wanted.number is not None and wanted.number != self.number:
+            return False
+        if wanted.variant is not None and wanted.variant != self.variant:
+            return False
+        if wanted.commit is None:
+            return True
+        return self.commit is not None and (
+            self.commit.startswith(wanted.commit) or wanted.commit.startswith(self.commit)
+        )
+
+    def __str__(self) -> str:
+        if self.number is None:
+            return f"commit:{self.commit}" + (f"+{self.variant}" if self.variant else "")
+        local = ".".join(([f"g{self.commit}"] if self.commit else []) + ([self.variant] if self.variant else []))
+        return self.number + (f"+{local}" if local else "")
+
+
+def _commit(text: str, original: str) -> str:
+    if not _COMMIT.fullmatch(text):
+        raise InputError(f"{original!r} does not name a commit", todo="write commit: and 7 to 40 hexadecimal digits")
+    return text
+
+
+def _local(local: str | None) -> tuple[str | None, str | None]:
+    """Split a local version part into commit and variant; what is neither stays in the variant, in its order."""
+    commit, rest = None, []
+    for part in (local or "").split("."):
+        if (found := _LOCAL_COMMIT.fullmatch(part)) and commit is None:
+            commit = found[1]
+        elif part and not re.fullmatch(r"d\d{8}", part):  # d20260724: a build date, not an identity
+            rest.append(part)
+    return commit, ".".join(rest) or None
+
+
+class RefKind(StrEnum):
+    VERSION = "version"
+    NIGHTLY = "nightly"
+    PINNED = "pinned"
+    LATEST = "latest"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """What a user typed for a version. Only the store or a registry can turn the last four kinds into a build."""
+
+    kind: RefKind
+    text: str
+    version: Version | None = None
+    """Set for VERSION (releases, candidates, development builds and `commit:`)."""
+    day: date | None = None
+    """Set for `nightly@YYYY-MM-DD`."""
+    run: int | None = None
+    """Set for `run:17`."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a ref of design.md section 2; raises InputError for anything else."""
+        raw = text.strip().lower()
+        if raw in ("nightly", "pinned", "latest"):
+            return cls(RefKind(raw), text)
+        if raw.startswith("nightly@"):
+            try:
+                return cls(RefKind.NIGHTLY, text, day=date.fromisoformat(raw[len("nightly@") :]))
+            except ValueError:
+                raise InputError(f"{text!r} has no valid date", todo="write nightly@YYYY-MM-DD") from None
+        if raw.startswith("run:"):
+            digits = raw[len("run:") :]
+            if not digits.isdecimal() or not digits.isascii():
+                raise InputError(
+                    f"{text!r} does not name a run", todo="write run: and the number `baseline show` gives"
+                )
+            return cls(RefKind.RUN, text, run=int(digits))
+        return cls(RefKind.VERSION, text, version=Version.parse(text))
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,115 @@
+"""The estimated loss of one series, its standard error and degrees of freedom, from run-level values.
+
+Model: run-level values of a ratio metric are log-normal with their own variance on each side; of a difference
+metric, normal with at least the spread that drawing the requests alone would give. Welch's t statistic with the
+Welch–Satterthwaite degrees of freedom (B. L. Welch 1947, doi 10.1093/biomet/34.1-2.28). Limits: two runs a side are
+the least that give a spread at all, and with so few the interval is as wide as it must be.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtr, stdtrit
+
+from regress_gate.model.metric import Direction, Scale
+
+Floats = npt.NDArray[np.float64]
+
+MIN_TIMING_CV = 1e-3
+"""No time or rate repeats better than this between server starts; equal values are quantised ones."""
+MIN_COUNT_CV = 1e-9
+"""Sizes and token counts can be deterministic."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesData:
+    """Run-level values of one series on both sides, each of shape (runs,)."""
+
+    baseline: Floats
+    candidate: Floats
+    direction: Direction
+    scale: Scale
+    margin: float
+    """Largest acceptable loss, on the scale of the change (0 to 1, exclusive)."""
+    gated: bool = True
+    min_cv: float = MIN_TIMING_CV
+    baseline_requests: int = 0
+    """Requests over all runs of the side; used by difference metrics only."""
+    candidate_requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A loss on the analysis scale (difference of logs, or of values), positive for worse."""
+
+    loss: float
+    standard_error: float | None
+    """None when a side has fewer than two runs: nothing then tells luck from change."""
+    degrees_of_freedom: float
+    run_sd: float | None
+    """Standard deviation between runs, averaged over the sides that show one."""
+
+    def p_worse(self) -> float | None:
+        """One-sided p-value of "no worse"."""
+        if self.standard_error is None:
+            return None
+        return float(stdtr(self.degrees_of_freedom, -self.loss / self.standard_error))
+
+    def p_better(self) -> float | None:
+        worse = self.p_worse()
+        return None if worse is None else 1.0 - worse
+
+    def interval(self, confidence: float) -> tuple[float, float] | None:
+        """Two-sided interval on the analysis scale."""
+        if self.standard_error is None:
+            return None
+        half = float(stdtrit(self.degrees_of_freedom, 0.5 + confidence / 2)) * self.standard_error
+        return self.loss - half, self.loss + half
+
+
+def estimate(data: SeriesData) -> Estimate | None:
+    """The loss of a series; None when a side has no value, or a ratio metric has one that is not positive."""
+    if not len(data.baseline) or not len(data.candidate):
+        return None
+    sign = 1.0 if data.direction is Direction.LOWER else -1.0
+    if data.scale is Scale.RATIO:
+        if min(data.baseline.min(), data.candidate.min()) <= 0:
+            return None
+        sides = [np.log(data.baseline), np.log(data.candidate)]
+        floors = [data.min_cv**2 / len(side) for side in sides]
+    else:
+        sides = [data.baseline, data.candidate]
+        floors = [_binomial_variance(data.baseline, data.baseline_requests)]
+        floors += [_binomial_variance(data.candidate, data.candidate_requests)]
+    loss = sign * float(sides[1].mean() - sides[0].mean())
+    spreads = [float(side.var(ddof=1)) for side in sides if len(side) > 1]
+    run_sd = math.sqrt(sum(spreads) / len(spreads)) if spreads else None
+    if len(spreads) < 2:
+        return Estimate(loss, None, 0.0, run_sd)
+    parts = [max(spread / len(side), floor) for spread, side, floor in zip(spreads, sides, floors, strict=True)]
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
+    return Estimate(loss, math.sqrt(sum(parts)), freedom, run_sd)
+
+
+def _binomial_variance(values: Floats, requests: int) -> float:
+    """Variance of a fraction from the drawing of its requests alone, shrunk off 0 and 1 (Agresti and Caffo 2000)."""
+    if requests <= 0:
+        return MIN_TIMING_CV**2
+    shrunk = (float(values.mean()) * requests + 1) / (requests + 2)
+    return shrunk * (1 - shrunk) / (requests + 2)
+
+
+def to_change(loss: float, data: SeriesData) -> float:
+    """From the analysis scale to the reported one: +0.05 is 5 % slower, or 5 % less throughput."""
+    if data.scale is Scale.DIFFERENCE:
+        return loss
+    return math.expm1(loss) if data.direction is Direction.LOWER else -math.expm1(-loss)
+
+
+def margin_as_loss(data: SeriesData) -> float:
+    """The margin on the analysis scale."""
+    if data.scale is Scale.DIFFERENCE:
+        return data.margin
+    return math.log1p(data.margin) if data.direction is Direction.LOWER else -math.log1p(-data.margin)
