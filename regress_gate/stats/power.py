@@ -5,7 +5,7 @@ from bisect import bisect_left
 from scipy.special import stdtrit
 
 POWER = 0.8
-"""Chance with which the returned number of runs decides the series, if the estimate and the spread are true."""
+"""Least chance with which the returned number of runs decides the series, if the estimate and the spread are true."""
 MAX_RUNS = 200
 """Beyond this many runs a side, more runs are not the answer."""
 

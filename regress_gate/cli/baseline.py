@@ -1,0 +1,278 @@
+"""`regress-gate baseline`: what is stored, and what to do with it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.errors import InputError, NoDataError
+
+if TYPE_CHECKING:
+    from regress_gate.model.version import Version
+    from regress_gate.store.holdings import Holding
+
+
+@click.group(context_settings=CONTEXT, epilog="Example: regress-gate baseline list")
+def baseline() -> None:
+    """List, show, pin, export, import and prune stored versions."""
+
+
+@baseline.command("list", epilog="Example: regress-gate baseline list --format json", context_settings=CONTEXT)
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@place_options
+@store_options
+def list_(format_: str, **options: Any) -> None:
+    """Every stored version, with its testbed, suite and number of runs."""
+    settings = settings_from(options)
+    from regress_gate.store.library import open_library
+
+    with open_library(str(settings.store_url.value)) as library:
+        held = [h for h in library.inventory() if _wanted(h, settings.suite.value, settings.testbed.value)]
+    if format_ == "json":
+        _print_json({"schema_version": "1", "baselines": [_holding_json(holding) for holding in held]})
+        return
+    if not held:
+        click.echo("nothing is stored; import results with `regress-gate import`")
+        return
+    from regress_gate.cli.text import columns
+
+    head = ("version", "testbed", "suite", "runs", "trials", "scenarios", "last measured", "origin", "pinned")
+    click.echo(columns(head, [_holding_row(holding) for holding in held]))
+
+
+@baseline.command(epilog="Example: regress-gate baseline show v0.19.1", context_settings=CONTEXT)
+@click.argument("version")
+@place_options
+@store_options
+def show(version: str, **options: Any) -> None:
+    """The runs of a version: when, under which conditions, and where their numbers came from."""
+    settings = settings_from(options)
+    from regress_gate.cli.text import columns, plain
+    from regress_gate.model.version import Version
+    from regress_gate.store.library import open_library
+
+    with open_library(str(settings.store_url.value)) as library:
+        runs = [
+            run
+            for run in library.runs(version=Version.parse(version), testbed=settings.testbed.value)
+            if settings.suite.value in (None, run.suite.name, str(run.suite))
+        ]
+    if not runs:
+        raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
+    rows = []
+    for run in runs:
+        load = run.conditions.outside_cpu_cores
+        rows.append(
+            (
+                "shipped" if run.id is None else f"run:{run.id}",
+                str(run.version),
+                run.testbed.name,
+                str(run.suite),
+                run.label,
+                len(run.trials),
+                sum(trial.completed for trial in run.trials),
+                sum(trial.failed for trial in run.trials),
+                "not recorded" if load is None else f"{load:.3f}",
+                "" if run.started is None else run.started.isoformat(timespec="minutes"),
+            )
+        )
+    head = ("ref", "version", "testbed", "suite", "run", "trials", "requests", "failed", "outside CPU", "started")
+    click.echo(columns(head, rows))
+    sources = sorted(
+        {(t.source.format, t.source.tool or "unknown tool", t.source.client_version) for r in runs for t in r.trials},
+        key=str,
+    )
+    for format_, tool, client in sources:
+        click.echo(f"read as {plain(format_)}, made by {plain(tool)}" + (f", client {plain(client)}" if client else ""))
+
+
+@baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)
+@click.argument("version")
+@store_options
+def pin(version: str, **options: Any) -> None:
+    """Keep a version from pruning, and make it what the ref `pinned` means."""
+    settings = settings_from(options)
+    from regress_gate.model.version import Version
+    from regress_gate.store.library import open_library
+    from regress_gate.store.repository import open_store
+
+    wanted = Version.parse(version)
+    with open_library(str(settings.store_url.value)) as library:
+        if not any(holding.version.matches(wanted) for holding in library.inventory()):
+            raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
+    with open_store(str(settings.store_url.value), create=True) as store:
+        click.echo(f"{wanted} is pinned" if store.pin(wanted) else f"{wanted} was pinned already")
+
+
+@baseline.command(epilog="Example: regress-gate baseline unpin v0.19.1", context_settings=CONTEXT)
+@click.argument("version")
+@store_options
+def unpin(version: str, **options: Any) -> None:
+    """Take a pin away."""
+    settings = settings_from(options)
+    from regress_gate.model.version import Version
+    from regress_gate.store.repository import open_store
+
+    wanted = Version.parse(version)
+    with open_store(str(settings.store_url.value), create=False) as store:
+        if not store.unpin(wanted):
+            pins = ", ".join(str(pin.version) for pin in store.pinned()) or "nothing"
+            raise InputError(f"{wanted} is not pinned (pinned: {pins})")
+    click.echo(f"{wanted} is no longer pinned")
+
+
+@baseline.command(epilog="Example: regress-gate baseline export v0.19.1 --to baselines/", context_settings=CONTEXT)
+@click.argument("version", required=False)
+@click.option(
+    "--to", "directory", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
+    help="Directory for the files, one per version, testbed and suite.",
+)  # fmt: skip
+@click.option("--undisturbed", is_flag=True, help="Leave out runs that are void under the conditions of their suite.")
+@place_options
+@store_options
+def export(version: str | None, directory: Path, undisturbed: bool, **options: Any) -> None:
+    """Write what the store holds as readable JSON; without VERSION, all of it."""
+    settings = settings_from(options)
+    from regress_gate.cli.output import write_file
+    from regress_gate.gate.sides import make_side
+    from regress_gate.model.suite import ConditionLimits
+    from regress_gate.model.version import Version
+    from regress_gate.store.document import dump, file_name
+    from regress_gate.store.repository import open_store
+    from regress_gate.suites import find_suite
+
+    wanted = None if version is None else Version.parse(version)
+    with open_store(str(settings.store_url.value), create=False) as store:
+        held = [
+            holding
+            for holding in store.inventory()
+            if (wanted is None or holding.version.matches(wanted))
+            and _wanted(holding, settings.suite.value, settings.testbed.value)
+        ]
+        if not held:
+            raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
+        directory.mkdir(parents=True, exist_ok=True)
+        for holding in held:
+            runs = [
+                run
+                for run in store.runs(
+                    version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True
+                )
+                if run.version == holding.version
+            ]
+            if undisturbed:
+                suite = find_suite(holding.suite)
+                limits = suite.conditions if suite else ConditionLimits()
+                kept = make_side(holding.version, runs, limits).counted
+                if len(kept) < len(runs):
+                    click.echo(
+                        f"{holding.version}: {len(runs) - len(kept)} of {len(runs)} runs are void, left out", err=True
+                    )
+                if not kept:
+                    continue
+                runs = list(kept)
+            path = directory / file_name(holding.version, holding.testbed, holding.suite)
+            write_file(path, dump(runs))
+            click.echo(f"{path}: {len(runs)} runs")
+
+
+@baseline.command("import", epilog="Example: regress-gate baseline import baselines/*.json", context_settings=CONTEXT)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@store_options
+def import_(files: tuple[Path, ...], **options: Any) -> None:
+    """Store files that `baseline export` wrote: all of them, or on any error none."""
+    settings = settings_from(options)
+    from regress_gate.cli.text import plain
+    from regress_gate.store.document import load
+    from regress_gate.store.repository import open_store
+
+    runs = [run for path in files for run in load(path.read_bytes(), path)]
+    with open_store(str(settings.store_url.value), create=True) as store:
+        added = store.add_runs(runs)
+        click.echo(
+            f"{len(added.new)} runs added, {len(added.extended)} extended, {added.trials} trials; "
+            f"{len(added.duplicates)} results were stored already ({plain(store.location.shown)})"
+        )
+
+
+@baseline.command(epilog="Example: regress-gate baseline prune --keep 5 --dry-run", context_settings=CONTEXT)
+@click.argument("version", required=False)
+@click.option(
+    "--keep", type=click.IntRange(min=0), default=0, help="Keep the newest N versions of each testbed and suite."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@place_options
+@store_options
+def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
+    """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
+    settings = settings_from(options)
+    from regress_gate.model.version import Version
+    from regress_gate.store.repository import open_store
+
+    if version is None and not keep:
+        raise InputError("nothing says what to prune", todo="name a VERSION, or how many to --keep")
+    wanted = None if version is None else Version.parse(version)
+    with open_store(str(settings.store_url.value), create=False) as store:
+        suite = _one_suite(settings.suite.value, [holding.suite for holding in store.inventory()])
+        going = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep, dry_run=True)
+        if not going:
+            click.echo(_kept(wanted, store.inventory()))
+            return
+        for holding in going:
+            click.echo(f"{holding.version} on {holding.testbed}, {holding.suite}: {holding.runs} runs")
+        if dry_run:
+            return
+        if not yes:
+            click.confirm("delete these?", abort=True, err=True)
+        gone = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep)
+    click.echo(f"deleted {sum(holding.runs for holding in gone)} runs")
+
+
+def _kept(wanted: "Version | None", held: "list[Holding]") -> str:
+    if wanted is not None and any(holding.version.matches(wanted) and holding.pinned for holding in held):
+        return f"nothing to prune: {wanted} is pinned"
+    return "nothing to prune"
+
+
+def _one_suite(name: str | None, held: list[Any]) -> Any:
+    if name is None:
+        return None
+    found = sorted({suite for suite in held if name in (suite.name, str(suite))}, key=str)
+    if len(found) != 1:
+        listed = ", ".join(str(suite) for suite in found or sorted(set(held), key=str)) or "none"
+        raise InputError(f"{name!r} names {len(found)} stored suites", where="--suite", todo=f"choose one of: {listed}")
+    return found[0]
+
+
+def _wanted(holding: "Holding", suite: str | None, testbed: str | None) -> bool:
+    return suite in (None, holding.suite.name, str(holding.suite)) and testbed in (None, holding.testbed)
+
+
+def _holding_row(holding: "Holding") -> tuple[object, ...]:
+    last = "" if holding.last is None else holding.last.date().isoformat()
+    counts = (holding.runs, holding.trials, holding.scenarios)
+    pinned = "yes" if holding.pinned else ""
+    return (str(holding.version), holding.testbed, str(holding.suite), *counts, last, holding.origin.value, pinned)
+
+
+def _holding_json(holding: "Holding") -> dict[str, Any]:
+    return {
+        "version": str(holding.version),
+        "testbed": holding.testbed,
+        "suite": {"name": holding.suite.name, "version": holding.suite.version},
+        "runs": holding.runs,
+        "trials": holding.trials,
+        "scenarios": holding.scenarios,
+        "first": None if holding.first is None else holding.first.isoformat(),
+        "last": None if holding.last is None else holding.last.isoformat(),
+        "origin": holding.origin.value,
+        "pinned": holding.pinned,
+    }
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,119 @@
+"""`regress-gate compare`: the gate."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regress_gate.cli.options import (
+    CONTEXT,
+    deployment_options,
+    place_options,
+    report_options,
+    settings_from,
+    store_options,
+)
+
+if TYPE_CHECKING:
+    from regress_gate.gate.sides import Side
+    from regress_gate.model.run import Run
+    from regress_gate.model.suite import ConditionLimits
+    from regress_gate.model.version import Ref
+    from regress_gate.store.holdings import Holding
+    from regress_gate.store.library import Library
+
+
+@click.command(context_settings=CONTEXT, epilog="Example: regress-gate compare v0.19.0 v0.19.1")
+@click.argument("baseline", metavar="BASE")
+@click.argument("candidate", metavar="CAND")
+@click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report.")
+@deployment_options
+@place_options
+@store_options
+@report_options
+def compare(
+    baseline: str,
+    candidate: str,
+    allow_incomparable: bool,
+    format_: str,
+    outputs: tuple[str, ...],
+    on_inconclusive: Any,
+    report_only: bool,
+    verbose: int,
+    quiet: bool,
+    offline: bool,  # noqa: ARG001 - see the option's help
+    **options: Any,
+) -> int:
+    """Decide from stored runs whether to move from BASE to CAND.
+
+    BASE and CAND are versions (v0.19.1, 0.20.0rc1, commit:SHA), pinned, latest, nightly or run:N. Exits 0 for pass, 1
+    for fail, 3 for inconclusive.
+    """
+    from datetime import UTC, datetime
+
+    from regress_gate.cli.output import deliver, parse_outputs
+    from regress_gate.model.policy import PolicyOverrides
+    from regress_gate.model.version import Ref
+
+    settings = settings_from(options)
+    files = parse_outputs(outputs)
+    refs = Ref.parse(baseline), Ref.parse(candidate)
+
+    from regress_gate.cli.known import find_known_issues
+    from regress_gate.gate.decide import decide_compare
+    from regress_gate.gate.select import select
+    from regress_gate.model.suite import ConditionLimits
+    from regress_gate.store.library import open_library
+    from regress_gate.suites import find_suite
+
+    with open_library(str(settings.store_url.value)) as library:
+        choice = select(
+            *refs,
+            library.inventory(),
+            library.pinned(),
+            single_runs=_single_runs(library, refs),
+            suite=settings.suite.value,
+            testbed=settings.testbed.value,
+        )
+        suite = find_suite(choice.candidate.suite)
+        limits = suite.conditions if suite else ConditionLimits()
+        sides = [
+            _side(library, ref, holding, limits)
+            for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
+        ]
+    flags = PolicyOverrides(on_inconclusive=on_inconclusive)
+    result = decide_compare(
+        *sides,
+        suite=choice.candidate.suite,
+        notice=suite.notice if suite else None,
+        limits=limits,
+        policy=settings.policy(suite.gate if suite else None, flags),
+        waivers=settings.waivers,
+        findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
+        now=datetime.now(UTC),
+        allow_incomparable=allow_incomparable,
+        report_only=report_only,
+    )
+    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
+    return result.exit_code
+
+
+def _single_runs(library: "Library", refs: "tuple[Ref, Ref]") -> "dict[int | None, Holding]":
+    """What the refs `run:N` stand for, each as a holding of one run."""
+    from regress_gate.store.holdings import holdings_of
+
+    numbers = [ref.run for ref in refs if ref.run is not None]
+    runs = [run for number in numbers if (run := library.run(number)) is not None]
+    return {run.id: next(iter(holdings_of([run], []))) for run in runs}
+
+
+def _side(library: "Library", ref: "Ref", holding: "Holding", limits: "ConditionLimits") -> "Side":
+    from regress_gate.gate.sides import make_side
+
+    runs: list[Run]
+    if ref.run is not None:
+        run = library.run(ref.run)
+        runs = [] if run is None else [run]
+    else:
+        found = library.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite)
+        runs = [run for run in found if run.version == holding.version]
+    return make_side(holding.version, runs, limits, origin=holding.origin.value)

@@ -1,0 +1,50 @@
+"""`regress-gate config`: what is in force, and who said so."""
+
+from typing import Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, deployment_options, place_options, settings_from, store_options
+
+
+@click.group(context_settings=CONTEXT, epilog="Example: regress-gate config show")
+def config() -> None:
+    """The effective configuration and where it comes from."""
+
+
+@config.command(epilog="Example: regress-gate config show --store gate.db", context_settings=CONTEXT)
+@deployment_options
+@place_options
+@store_options
+def show(**options: Any) -> None:
+    """Print every setting in force with its origin: a flag, a variable, a file or the default."""
+    settings = settings_from(options)
+    from regress_gate.cli.text import plain
+    from regress_gate.model.policy import DEFAULT_MARGINS
+    from regress_gate.store.location import Location
+
+    path, given = settings.file
+    source = "default" if path is None else str(path)
+    click.echo(f"# configuration file: {'none found' if path is None else path}")
+    rows: list[tuple[str, object, str]] = [
+        ("store.url", Location.parse(str(settings.store_url.value)).shown, settings.store_url.source),
+        ("defaults.suite", settings.suite.value, settings.suite.source),
+        ("defaults.testbed", settings.testbed.value, settings.testbed.source),
+    ]
+    flags = settings.deployment_flags
+    for key, value in settings.deployment.model_dump().items():
+        flagged, filed = getattr(flags, key), getattr(given.deployment, key)
+        origin = "flags" if flagged and not filed else "default" if not value else source
+        rows.append((f"deployment.{key}", value, "flags over " + source if flagged and filed else origin))
+    policy = settings.policy()
+    for key, value in policy.model_dump(mode="json", exclude={"margins"}).items():
+        rows.append((f"gate.{key}", value, source if getattr(given.gate, key, None) is not None else "default"))
+    rows += [(f"gate.margins.{key}", value, source) for key, value in given.gate.margins.items()]
+    rows += [
+        (f"gate.margins.{key}", value, "default")
+        for key, value in DEFAULT_MARGINS.items()
+        if key not in given.gate.margins
+    ]
+    rows.append(("waivers", len(given.waivers), source if given.waivers else "default"))
+    for name, value, origin in rows:
+        click.echo(f"{name} = {plain(value)}  # {origin}")

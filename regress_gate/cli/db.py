@@ -1,0 +1,63 @@
+"""`regress-gate db`: what the store is, bringing it to this program's schema, and a safe copy of it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, settings_from, store_options
+
+
+@click.group(context_settings=CONTEXT, epilog="Example: regress-gate db backup store-2026-11-21.db")
+def db() -> None:
+    """Care for the store: info, migrate, backup."""
+
+
+@db.command(epilog="Example: regress-gate db info", context_settings=CONTEXT)
+@store_options
+def info(**options: Any) -> None:
+    """Where the store is, its schema revision, its size and what it holds."""
+    settings = settings_from(options)
+    from regress_gate.store.repository import find_store
+
+    url = settings.store_url
+    store = find_store(str(url.value))
+    if store is None:
+        from regress_gate.store.location import Location
+
+        click.echo(f"{Location.parse(str(url.value)).shown}: there is no store yet ({url.source})")
+        return
+    with store:
+        found = store.info()
+    size = "on a server" if found.size is None else f"{found.size / 2**20:.1f} MiB"
+    click.echo(f"{found.location} ({url.source}), schema {found.revision}, {size}")
+    click.echo(
+        f"{found.builds} builds, {found.testbeds} testbeds, {found.suites} suites, {found.runs} runs, "
+        f"{found.trials} trials ({found.samples} with per-request samples), {found.pins} pins"
+    )
+
+
+@db.command(epilog="Example: regress-gate db migrate --store gate.db", context_settings=CONTEXT)
+@store_options
+def migrate(**options: Any) -> None:
+    """Bring an older store to the schema of this program. A store that is current is left alone."""
+    settings = settings_from(options)
+    from regress_gate.store.migrate import migrate as migrate_store
+
+    before, after = migrate_store(str(settings.store_url.value))
+    click.echo(
+        f"already at schema {after}" if before == after else f"migrated from schema {before or 'none'} to {after}"
+    )
+
+
+@db.command(epilog="Example: regress-gate db backup store-2026-11-21.db", context_settings=CONTEXT)
+@click.argument("path", type=click.Path(path_type=Path))
+@store_options
+def backup(path: Path, **options: Any) -> None:
+    """Copy a SQLite store to a new file, while others may go on using it."""
+    settings = settings_from(options)
+    from regress_gate.store.repository import open_store
+
+    with open_store(str(settings.store_url.value), create=False) as store:
+        store.backup(path)
+    click.echo(f"copied to {path}")

@@ -1,0 +1,108 @@
+"""The `regress-gate` command: the table of commands, and the one place where errors become a line and an exit code.
+
+A command's module is imported when it is called, so that `--help` costs no more than click.
+"""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any
+
+import click
+
+from regress_gate import __version__
+from regress_gate.errors import ExitCode, RegressGateError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
+    "check": ("regress_gate.cli.check:check", "List the known issues of a move; measures nothing."),
+    "import": ("regress_gate.cli.importing:import_", "Store benchmark results made by other tools."),
+    "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
+    "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint."),
+    "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),
+    "config": ("regress_gate.cli.config:config", "The effective configuration and where it comes from."),
+    "db": ("regress_gate.cli.db:db", "Care for the store: info, migrate, backup."),
+}
+"""Name to (module:attribute, one line of help)."""
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from regress_gate.model.nearest import did_you_mean
+
+            ctx.fail(f"no command {args[0]!r}" + did_you_mean(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: regress-gate compare v0.19.0 v0.19.1",
+)
+@click.version_option(__version__, prog_name="regress-gate", message="%(prog)s %(version)s")
+def main() -> None:
+    """May I move MY vLLM deployment from X to Y?
+
+    Exit codes: 0 pass, 1 fail, 2 usage or input error, 3 inconclusive, 4 could not measure, 5 no stored data for a
+    version, 130 interrupted.
+    """
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """The program: run a command, turn every error into one line on stderr, exit."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = main.main(args=given, prog_name="regress-gate", standalone_mode=False)
+    except RegressGateError as error:
+        _complain(str(error), given)
+        code = error.exit_code
+    except click.exceptions.Abort:
+        _complain("interrupted", given)
+        code = ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "regress-gate"
+        _complain(f"{error.format_message()} (see `{where} --help`)", given)
+        code = ExitCode.USAGE
+    except KeyboardInterrupt:
+        _complain("interrupted", given)
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nothing is wrong. Keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.PASS
+    except Exception as error:
+        _complain(f"internal error, please report it: {type(error).__name__}: {error}", given)
+        code = ExitCode.COULD_NOT_MEASURE
+    sys.exit(_as_code(code))
+
+
+def _as_code(code: Any) -> int:
+    return int(code) if isinstance(code, int) else 0
+
+
+def _complain(message: str, arguments: list[str]) -> None:
+    """One line, whatever the message holds; the traceback only for who asks with -vv."""
+    line = "".join(sign if sign.isprintable() else " " for sign in message)
+    encoding = sys.stderr.encoding or "utf-8"
+    shown = f"regress-gate: error: {line}".encode(encoding, "replace").decode(encoding)
+    if "-vv" in arguments:
+        traceback.print_exc()
+    print(shown, file=sys.stderr)  # noqa: T201 - the one place that prints errors

@@ -1,0 +1,58 @@
+"""Writing results: to standard output in one format, and to files in any."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regress_gate.errors import InputError
+
+if TYPE_CHECKING:
+    from regress_gate.model.result import Result
+
+
+def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
+    """Read `FORMAT:PATH` pairs before any work is done. Raises InputError for an unknown format or a missing path."""
+    from regress_gate.model.nearest import did_you_mean
+    from regress_gate.report import FORMATS
+
+    parsed = []
+    for output in outputs:
+        name, colon, path = output.partition(":")
+        if not colon or not path:
+            raise InputError(f"{output!r} names no file", where="--output", todo="write FORMAT:PATH")
+        if name not in FORMATS:
+            raise InputError(f"unknown format {name!r}" + did_you_mean(name, FORMATS), where="--output")
+        parsed.append((name, Path(path)))
+    return parsed
+
+
+def deliver(
+    result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
+) -> None:
+    """Write the files first, so that a closed terminal loses nothing, then print."""
+    from regress_gate.report import Options, print_result, render
+
+    for name, path in outputs:
+        write_file(path, render(result, name, Options(verbose=verbose)))
+    if not quiet:
+        print_result(result, format_, verbose=verbose)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace the file as a whole or not at all. Raises InputError with the reason."""
+    directory = path.absolute().parent
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=directory)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None

@@ -1,0 +1,126 @@
+"""The effective configuration: flag > REGRESS_GATE_* environment > file > default, and where each value came from."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regress_gate.errors import InputError
+from regress_gate.model.config import Config
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.documents import parse_toml, validate
+from regress_gate.model.policy import Policy, PolicyOverrides
+from regress_gate.model.waiver import Waiver
+
+CONFIG_NAME = "regress-gate.toml"
+PYPROJECT = "pyproject.toml"
+TABLE = ("tool", "regress-gate")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A value and where it came from: a flag, a variable, a file, or the default."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the flags said; everything else is looked up on demand and only once."""
+
+    store_flag: str | None = None
+    config_flag: Path | None = None
+    suite_flag: str | None = None
+    testbed_flag: str | None = None
+    deployment_flags: Deployment = field(default_factory=Deployment)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @cached_property
+    def file(self) -> tuple[Path | None, Config]:
+        """The configuration file that counts, and what it says. Raises InputError with file and line."""
+        named = self.config_flag or _path(self.environment.get("REGRESS_GATE_CONFIG"))
+        if named is not None:
+            if not named.is_file():
+                raise InputError("there is no such configuration file", where=named)
+            return named, _read(named)
+        for directory in (Path.cwd(), *Path.cwd().parents):
+            if (own := directory / CONFIG_NAME).is_file():
+                return own, _read(own)
+            pyproject = directory / PYPROJECT
+            if pyproject.is_file() and "[tool.regress-gate" in _text(pyproject):
+                return pyproject, _read(pyproject)
+            if (directory / ".git").exists():
+                break  # a configuration above the repository belongs to something else
+        return None, Config()
+
+    @property
+    def config(self) -> Config:
+        return self.file[1]
+
+    @cached_property
+    def store_url(self) -> Origin:
+        from regress_gate.store.location import default_store_url
+
+        found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", self.config.store.url, None)
+        if found.value is None:
+            return Origin(default_store_url(), "default")
+        value = str(found.value)
+        # A plain path is what people type first; only something with a scheme is a URL.
+        return found if "://" in value else Origin(f"sqlite:///{Path(value).expanduser().absolute()}", found.source)
+
+    @cached_property
+    def suite(self) -> Origin:
+        return self._pick("--suite", self.suite_flag, "REGRESS_GATE_SUITE", self.config.defaults.suite, None)
+
+    @cached_property
+    def testbed(self) -> Origin:
+        return self._pick("--testbed", self.testbed_flag, "REGRESS_GATE_TESTBED", self.config.defaults.testbed, None)
+
+    @property
+    def deployment(self) -> Deployment:
+        """What the flags say, filled in from the file."""
+        return self.deployment_flags.over(self.config.deployment)
+
+    @property
+    def waivers(self) -> list[Waiver]:
+        return self.config.waivers
+
+    def policy(self, suite: PolicyOverrides | None = None, flags: PolicyOverrides | None = None) -> Policy:
+        """The default policy, then the suite's, the file's and the flags' changes to it."""
+        layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
+        return Policy().over(*layers)
+
+    def _pick(self, flag: str, flagged: Any, variable: str, configured: Any, default: Any) -> Origin:
+        if flagged is not None:
+            return Origin(flagged, flag)
+        if self.environment.get(variable):
+            return Origin(self.environment[variable], variable)
+        if configured is not None:
+            return Origin(configured, str(self.file[0]))
+        return Origin(default, "default")
+
+
+def _read(path: Path) -> Config:
+    document = parse_toml(_text(path), path)
+    if path.name != PYPROJECT:
+        return validate(Config, document)
+    data = document.data
+    for key in TABLE:
+        data = data.get(key, {})
+    return validate(Config, type(document)(data, path, document.lines), root=TABLE)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text", where=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

@@ -1,0 +1,124 @@
+"""`regress-gate waive`: the waivers of the configuration file, which are added at its end: nothing is rewritten."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.cli.settings import CONFIG_NAME, PYPROJECT
+
+
+@click.group(
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate waive add 'c8/ttft_p99' --until 2026-12-31 --max-change 0.15 --owner serving "
+    "--reason 'accepted until the new router is out'",
+)
+def waive() -> None:
+    """Dated, owned, capped permissions to pass."""
+
+
+@waive.command(
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate waive add VLLM-41306 --until 2026-12-31 --max-change 0.3 --owner ml-platform "
+    "--reason 'we set --moe-backend triton'",
+)
+@click.argument("finding")
+@click.option("--until", required=True, type=click.DateTime(["%Y-%m-%d"]), help="Last day on which it holds.")
+@click.option("--max-change", required=True, type=float, help="Largest loss that is waived, 0.15 for 15 %.")
+@click.option("--owner", required=True, help="Who answers for it.")
+@click.option("--reason", required=True, help="Why it is acceptable.")
+@store_options
+def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **options: Any) -> None:
+    """Permit FINDING, a series as SCENARIO/METRIC (globs allowed) or a known issue's id."""
+    settings = settings_from(options)
+    from pydantic import ValidationError
+
+    from regress_gate.cli.output import write_file
+    from regress_gate.errors import InputError
+    from regress_gate.model.waiver import Waiver
+
+    try:
+        waiver = Waiver(finding=finding, until=until.date(), max_change=max_change, owner=owner, reason=reason)
+    except ValidationError as failure:
+        error = failure.errors()[0]
+        raise InputError(f"{error['loc'][0]}: {error['msg']}", where="waive add") from None
+    if waiver.is_expired(_today()):
+        raise InputError(f"{waiver.until} is over", where="--until", todo="name a day to come")
+    path = settings.file[0] or settings.config_flag or Path(CONFIG_NAME)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    table = "tool.regress-gate.waivers" if path.name == PYPROJECT else "waivers"
+    block = "\n".join(
+        [
+            f"[[{table}]]",
+            f"finding = {_toml(waiver.finding)}",
+            f"until = {waiver.until.isoformat()}",
+            f"max_change = {waiver.max_change!r}",
+            f"owner = {_toml(waiver.owner)}",
+            f"reason = {_toml(waiver.reason)}",
+            "",
+        ]
+    )
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    write_file(path, before + gap + block)
+    click.echo(f"added to {path}")
+
+
+@waive.command("list", epilog="Example: regress-gate waive list", context_settings=CONTEXT)
+@store_options
+def list_(**options: Any) -> None:
+    """All waivers, with the days that are left."""
+    settings = settings_from(options)
+    from regress_gate.cli.text import columns
+
+    if not settings.waivers:
+        click.echo("there are no waivers")
+        return
+    rows = [
+        (
+            waiver.finding,
+            waiver.until.isoformat(),
+            _left(waiver.until),
+            f"{waiver.max_change:.1%}",
+            waiver.owner,
+            waiver.reason,
+        )
+        for waiver in settings.waivers
+    ]
+    click.echo(columns(("finding", "until", "state", "at most", "owner", "reason"), rows))
+
+
+@waive.command(epilog="Example: regress-gate waive check --within 14", context_settings=CONTEXT)
+@click.option("--within", type=click.IntRange(min=0), default=0, help="Also fail for waivers that end within N days.")
+@store_options
+def check(within: int, **options: Any) -> None:
+    """Exit 1 if a waiver has expired, 0 otherwise: for a scheduled job."""
+    settings = settings_from(options)
+    from datetime import timedelta
+
+    from regress_gate.cli.text import plain
+    from regress_gate.errors import ExitCode
+
+    ending = [waiver for waiver in settings.waivers if waiver.is_expired(_today() + timedelta(days=within))]
+    for waiver in ending:
+        click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {_left(waiver.until)}")
+    if ending:
+        raise click.exceptions.Exit(ExitCode.FAIL)
+    click.echo(f"{len(settings.waivers)} waivers, none has expired")
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+def _left(until: date) -> str:
+    days = (until - _today()).days
+    return f"expired {-days} days ago" if days < 0 else f"{days} days left"
+
+
+def _toml(text: str) -> str:
+    """A TOML basic string; JSON's escapes are a subset of TOML's, but for DEL."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,273 @@
+"""The decision: every finding becomes a reason, and the heaviest reason decides.
+
+fail: a gated series is shown to be worse, or a known issue blocks. inconclusive: anything that was to be shown could
+not be. pass: everything was shown. Absence of evidence never passes.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from regress_gate import __version__
+from regress_gate.errors import ExitCode
+from regress_gate.gate.advice import advise_check, advise_compare
+from regress_gate.gate.issues import issue_out, would_block
+from regress_gate.gate.series import JudgedSeries, judge
+from regress_gate.gate.sides import Side, compare_sides
+from regress_gate.gate.waivers import WaiverBook
+from regress_gate.model.finding import Applies, IssueFinding
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import (
+    Decision,
+    DifferenceOut,
+    KnownIssueOut,
+    Reason,
+    ReasonCode,
+    Result,
+    SeriesResult,
+    SuiteOut,
+    TestbedOut,
+    Verdict,
+    VersionSide,
+    VoidRun,
+)
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.testbed import Comparability
+from regress_gate.model.version import Version
+from regress_gate.model.waiver import Waiver
+
+FAILING = (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
+PASSING = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
+
+
+def decide_compare(
+    baseline: Side,
+    candidate: Side,
+    *,
+    suite: SuiteRef,
+    notice: str | None,
+    limits: ConditionLimits,
+    policy: Policy,
+    waivers: Sequence[Waiver],
+    findings: Sequence[IssueFinding],
+    now: datetime,
+    allow_incomparable: bool = False,
+    report_only: bool = False,
+) -> Result:
+    """The gate on stored runs of two versions. `now` is when; its date decides which waivers have expired."""
+    book = WaiverBook(waivers, now.date())
+    issues, reasons = _weigh_issues(findings, policy, book, has_baseline=True)
+    comparability = compare_sides(baseline, candidate, limits)
+    warnings = _issue_warnings(issues)
+    judged: JudgedSeries | None = None
+    if comparability.comparable or allow_incomparable:
+        judged = judge(baseline, candidate, policy)
+        reasons += _weigh_series(judged, book)
+        warnings += judged.warnings
+        if not comparability.comparable:
+            warnings.append("compared although the sides are not comparable (--allow-incomparable)")
+    else:
+        differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
+        reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
+    for side, name in ((baseline, "baseline"), (candidate, "candidate")):
+        if side.runs and not side.counted:
+            text = f"all {len(side.runs)} runs of {side.version} ({name}) are void: {side.void[0].reason}"
+            reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
+    warnings += [
+        f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in book.outcome() if w.state == "unused"
+    ]
+    reasons = _ordered(reasons)
+    decision = _decision(reasons)
+    series = list(judged.series) if judged else []
+    return Result(
+        tool_version=__version__,
+        created=now,
+        command="compare",
+        decision=decision,
+        exit_code=exit_code(decision, policy, report_only=report_only),
+        advice=advise_compare(decision, reasons, series, issues, str(baseline.version), str(candidate.version)),
+        reasons=reasons,
+        baseline=_side_out(baseline),
+        candidate=_side_out(candidate),
+        suite=SuiteOut(name=suite.name, version=suite.version, notice=notice),
+        testbed=_testbed_out(candidate, comparability),
+        series=series,
+        void_runs=[
+            VoidRun(side=name, run=_run_name(void.run.id, void.run.label), reason=void.reason)
+            for side, name in ((baseline, "baseline"), (candidate, "candidate"))
+            for void in side.void
+        ],
+        known_issues=issues,
+        waivers=book.outcome(),
+        warnings=warnings,
+    )
+
+
+def decide_check(
+    baseline: Version | None,
+    candidate: Version,
+    *,
+    policy: Policy,
+    waivers: Sequence[Waiver],
+    findings: Sequence[IssueFinding],
+    now: datetime,
+    report_only: bool = False,
+) -> Result:
+    """Known issues only; nothing is measured. A pass here says that no record blocks, and the advice says no more."""
+    book = WaiverBook(waivers, now.date())
+    issues, reasons = _weigh_issues(findings, policy, book, has_baseline=baseline is not None)
+    by_id = {finding.issue.id: finding for finding in findings}
+    for issue in issues:
+        unsettled = issue.applies is Applies.UNKNOWN
+        if unsettled and would_block(by_id[issue.id], policy, has_baseline=baseline is not None):
+            if book.covers(issue.id, None):
+                continue
+            text = f"{issue.id} would block if it applies: {issue.why}"
+            reasons.append(Reason(code=ReasonCode.UNDECIDED, text=text, issue=issue.id))
+    if not any(reason.code not in PASSING for reason in reasons):
+        text = "no known issue that applies to this deployment blocks the move"
+        reasons.append(Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text=text))
+    reasons = _ordered(reasons)
+    decision = _decision(reasons)
+    return Result(
+        tool_version=__version__,
+        created=now,
+        command="check",
+        decision=decision,
+        exit_code=exit_code(decision, policy, report_only=report_only),
+        advice=advise_check(decision, reasons, str(candidate)),
+        reasons=reasons,
+        baseline=None if baseline is None else _version_out(baseline),
+        candidate=_version_out(candidate),
+        known_issues=issues,
+        waivers=book.outcome(),
+    )
+
+
+def exit_code(decision: Decision, policy: Policy, *, report_only: bool) -> int:
+    """The process's exit code for a decision, after what a team that rolls the gate out has asked for."""
+    if report_only:
+        return ExitCode.PASS
+    if decision is Decision.INCONCLUSIVE and policy.on_inconclusive is not None:
+        return ExitCode.PASS if policy.on_inconclusive == "pass" else ExitCode.FAIL
+    return {
+        Decision.PASS: ExitCode.PASS,
+        Decision.FAIL: ExitCode.FAIL,
+        Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }[decision]
+
+
+def _decision(reasons: Sequence[Reason]) -> Decision:
+    codes = {reason.code for reason in reasons}
+    if codes & set(FAILING):
+        return Decision.FAIL
+    return Decision.PASS if codes <= set(PASSING) else Decision.INCONCLUSIVE
+
+
+def _ordered(reasons: Sequence[Reason]) -> list[Reason]:
+    weight = list(ReasonCode)
+    return sorted(reasons, key=lambda reason: weight.index(reason.code))
+
+
+def _weigh_issues(
+    findings: Sequence[IssueFinding], policy: Policy, book: WaiverBook, *, has_baseline: bool
+) -> tuple[list[KnownIssueOut], list[Reason]]:
+    issues, reasons = [], []
+    for finding in findings:
+        blocks = finding.applies is Applies.YES and would_block(finding, policy, has_baseline=has_baseline)
+        if blocks:
+            waived = book.covers(finding.issue.id, None)
+            code = ReasonCode.WAIVED if waived else ReasonCode.KNOWN_ISSUE
+            text = f"{finding.issue.id} ({finding.issue.severity}): {finding.issue.summary}"
+            reasons.append(Reason(code=code, text=text, issue=finding.issue.id))
+            blocks = not waived
+        issues.append(issue_out(finding, blocks=blocks))
+    return issues, reasons
+
+
+def _issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
+    unsettled = [issue for issue in issues if issue.applies is Applies.UNKNOWN and issue.effect == "new"]
+    return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
+
+
+def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
+    reasons = [
+        Reason(code=ReasonCode.INCOMPARABLE, text=f"scenario {scenario}: {why}")
+        for scenario, why in judged.incomparable.items()
+    ]
+    reasons += [
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but was measured on the baseline only", series=name)
+        for name in judged.one_sided
+    ]
+    gated = [series for series in judged.series if series.gated and series.name not in judged.one_sided]
+    tested = [series for series in gated if series.scenario not in judged.incomparable and series.baseline.runs]
+    undecided = []
+    for series in tested:
+        if series.verdict is Verdict.REGRESSION and series.change is not None:
+            waived = book.covers(series.name, series.change)
+            code = ReasonCode.WAIVED if waived else ReasonCode.REGRESSION
+            reasons.append(Reason(code=code, text=_loss(series), series=series.name))
+        elif series.verdict is Verdict.INCONCLUSIVE:
+            # A loss that is shown to be within what a waiver allows needs no more runs.
+            upper = series.interval[1] if series.interval else None
+            if upper is not None and book.covers(series.name, upper):
+                reasons.append(Reason(code=ReasonCode.WAIVED, text=_loss(series), series=series.name))
+            else:
+                undecided.append(series)
+    if undecided:
+        reasons.append(Reason(code=ReasonCode.UNDECIDED, text=_undecided(undecided, len(tested))))
+    if not tested and not judged.incomparable and not judged.one_sided:
+        text = "no gated metric was measured on both sides, so nothing could be shown"
+        reasons.append(Reason(code=ReasonCode.NO_GATED_SERIES, text=text))
+    shown = len(tested) - len(undecided)
+    if tested and not any(reason.code not in PASSING for reason in reasons):
+        text = f"all {shown} gated series are shown to be within their margins"
+        reasons.append(Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text=text))
+    return reasons
+
+
+def _loss(series: SeriesResult) -> str:
+    if series.change is None or series.interval is None or None in series.interval:
+        return f"{series.name} changed by an amount that could not be estimated"
+    low, high = series.interval
+    return (
+        f"{series.name} {'lost' if series.change >= 0 else 'gained'} {abs(series.change):.1%} "
+        f"[{low:+.1%}, {high:+.1%}] against a margin of {series.margin:.1%} "
+        f"(n {series.baseline.runs} and {series.candidate.runs} runs)"
+    )
+
+
+def _undecided(undecided: Sequence[SeriesResult], tested: int) -> str:
+    text = f"{len(undecided)} of {tested} gated series are undecided"
+    needed = [series.runs_needed for series in undecided if series.runs_needed is not None]
+    if needed:
+        have = min(min(series.baseline.runs, series.candidate.runs) for series in undecided)
+        text += f"; about {max(needed)} runs a side would decide those in reach (now {have})"
+    if len(needed) < len(undecided):
+        text += f"; {len(undecided) - len(needed)} cannot be decided by more runs alone"
+    return text
+
+
+def _version_out(version: Version) -> VersionSide:
+    return VersionSide(version=version.number or str(version), commit=version.commit, variant=version.variant)
+
+
+def _side_out(side: Side) -> VersionSide:
+    return _version_out(side.version).model_copy(update={"runs": len(side.counted), "origin": side.origin})
+
+
+def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
+    if not side.runs:
+        return None
+    return TestbedOut(
+        name=side.runs[0].testbed.name,
+        comparable=comparability.comparable,
+        differences=[
+            DifferenceOut(what=d.what, baseline=d.baseline, candidate=d.candidate, blocks=d.blocks)
+            for d in comparability.differences
+        ],
+    )
+
+
+def _run_name(number: int | None, label: str) -> str:
+    return label if number is None else f"run:{number} ({label})"

@@ -1,0 +1,201 @@
+"""From runs to series: the run-level values of every metric of every scenario, on both sides."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regress_gate.gate.sides import Side, workload_difference
+from regress_gate.model.metric import METRICS, Direction, Metric, Scale, metric
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import SeriesResult, SideSummary, Verdict
+from regress_gate.model.run import Run, Trial
+from regress_gate.stats.comparison import Comparison, compare
+from regress_gate.stats.estimate import MIN_COUNT_CV, MIN_TIMING_CV, SeriesData
+
+SERVER = "server"
+"""Scenario name under which what is measured once per server start is reported."""
+
+
+@dataclass(slots=True)
+class Values:
+    """One metric of one scenario on one side."""
+
+    per_run: list[float] = field(default_factory=list)
+    requests: int = 0
+    smallest_trial: int | None = None
+    """Completed requests of the smallest trial behind the values."""
+
+
+SideValues = dict[tuple[str, str], Values]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSeries:
+    series: tuple[SeriesResult, ...]
+    incomparable: Mapping[str, str]
+    """Scenario → why the two sides did not do the same work."""
+    one_sided: tuple[str, ...]
+    """Gated series that were measured on the baseline only."""
+    warnings: tuple[str, ...]
+
+
+def run_level_values(runs: Iterable[Run]) -> SideValues:
+    """A run's value of a metric is the mean over its trials: trials share the run's luck."""
+    values: SideValues = defaultdict(Values)
+    for run in runs:
+        by_series: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for trial in run.trials:
+            for name, value in trial.metrics.items():
+                key = (trial.scenario, name)
+                by_series[key].append(value)
+                entry = values[key]
+                entry.requests += trial.requests
+                if entry.smallest_trial is None or trial.completed < entry.smallest_trial:
+                    entry.smallest_trial = trial.completed
+        for name, value in run.metrics.items():
+            by_series[SERVER, name].append(value)
+        for key, found in by_series.items():
+            values[key].per_run.append(sum(found) / len(found))
+    return values
+
+
+def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
+    """Compare every series that either side has; the order is by scenario, then as the metrics are catalogued."""
+    left, right = run_level_values(baseline.counted), run_level_values(candidate.counted)
+    trials = [_by_scenario(side.counted) for side in (baseline, candidate)]
+    incomparable = {
+        scenario: difference
+        for scenario in sorted(set(trials[0]) & set(trials[1]))
+        if (difference := workload_difference(trials[0][scenario], trials[1][scenario]))
+    }
+    failing = [_failing(values) for values in (left, right)]
+    keys = sorted(set(left) | set(right), key=_series_order)
+    inputs, notes = [], []
+    for key in keys:
+        known = metric(key[1])
+        ours, theirs = left.get(key, Values()), right.get(key, Values())
+        gated, remarks = policy.gates(known.name), list[str]()
+        support = min((v.smallest_trial for v in (ours, theirs) if v.smallest_trial is not None), default=None)
+        if gated and support is not None and support < known.min_requests:
+            gated = False
+            remarks.append(f"does not gate: a trial of {support} requests cannot support it ({known.min_requests} can)")
+        if key[0] in incomparable:
+            remarks.append(f"not compared: {incomparable[key[0]]}")
+        if known.scale is Scale.RATIO and not known.per_run:
+            remarks += [
+                f"{share:.1%} of the {side}'s requests failed: the survivors may look faster"
+                for side, shares in zip(("baseline", "candidate"), failing, strict=True)
+                if (share := shares.get(key[0], 0.0)) > 0
+            ]
+        inputs.append(_series_data(known, ours, theirs, policy.margin(known.name), gated))
+        notes.append(remarks)
+    judged = [key[0] not in incomparable for key in keys]
+    outcomes = iter(_compare([data for data, counts in zip(inputs, judged, strict=True) if counts], policy))
+    series, one_sided, only_candidate = [], [], []
+    for key, data, remarks, counts in zip(keys, inputs, notes, judged, strict=True):
+        outcome = next(outcomes) if counts else _NOT_COMPARED
+        result = _series_result(key, data, outcome, remarks, policy, left.get(key), right.get(key))
+        series.append(result)
+        if not len(data.candidate) and data.gated:
+            one_sided.append(result.name)
+        elif not len(data.baseline):
+            only_candidate.append(result.name)
+    warnings = []
+    if only_candidate:
+        warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
+    return JudgedSeries(tuple(series), incomparable, tuple(one_sided), tuple(warnings))
+
+
+_NOT_COMPARED = Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None)
+
+
+def _compare(inputs: list[SeriesData], policy: Policy) -> list[Comparison]:
+    # A series that only one side has takes no part in the family: it is missing, not tested.
+    return compare(
+        inputs,
+        false_alarm_budget=policy.false_alarm_budget,
+        confidence=policy.confidence,
+        expected_cv=policy.expected_cv,
+    )
+
+
+def _by_scenario(runs: Iterable[Run]) -> dict[str, list[Trial]]:
+    found: dict[str, list[Trial]] = defaultdict(list)
+    for run in runs:
+        for trial in run.trials:
+            found[trial.scenario].append(trial)
+    return found
+
+
+def _failing(values: SideValues) -> dict[str, float]:
+    return {
+        scenario: sum(entry.per_run) / len(entry.per_run)
+        for (scenario, name), entry in values.items()
+        if name == "failed_requests" and entry.per_run
+    }
+
+
+def _series_order(key: tuple[str, str]) -> tuple[bool, str, int, str]:
+    names = list(METRICS)
+    return key[0] == SERVER, key[0], names.index(key[1]) if key[1] in METRICS else len(names), key[1]
+
+
+def _series_data(known: Metric, ours: Values, theirs: Values, margin: float, gated: bool) -> SeriesData:
+    return SeriesData(
+        baseline=np.asarray(ours.per_run, dtype=np.float64),
+        candidate=np.asarray(theirs.per_run, dtype=np.float64),
+        direction=known.direction,
+        scale=known.scale,
+        margin=margin,
+        gated=gated,
+        min_cv=MIN_COUNT_CV if known.unit in ("bytes", "tokens") else MIN_TIMING_CV,
+        baseline_requests=ours.requests,
+        candidate_requests=theirs.requests,
+    )
+
+
+def _series_result(
+    key: tuple[str, str],
+    data: SeriesData,
+    outcome: Comparison,
+    remarks: list[str],
+    policy: Policy,
+    ours: Values | None,
+    theirs: Values | None,
+) -> SeriesResult:
+    known = metric(key[1])
+    return SeriesResult(
+        scenario=key[0],
+        metric=known.name,
+        unit=known.unit,
+        direction=Direction(known.direction),
+        scale=known.scale,
+        gated=data.gated,
+        baseline=_summary(ours, known),
+        candidate=_summary(theirs, known),
+        change=outcome.change,
+        interval=outcome.interval,
+        confidence=policy.confidence,
+        p_worse=outcome.p_worse,
+        q_worse=outcome.q_worse,
+        margin=data.margin,
+        verdict=outcome.verdict,
+        runs_needed=outcome.runs_needed,
+        notes=[*remarks, *outcome.notes],
+    )
+
+
+def _summary(values: Values | None, known: Metric) -> SideSummary:
+    if values is None or not values.per_run:
+        return SideSummary(mean=None, runs=0)
+    array = np.asarray(values.per_run)
+    geometric = known.scale is Scale.RATIO and array.min() > 0
+    mean = float(np.exp(np.log(array).mean()) if geometric else array.mean())
+    cv = float(array.std(ddof=1) / abs(mean)) if len(array) > 1 and mean else None
+    return SideSummary(mean=mean, runs=len(array), cv=cv, requests=values.requests or None)
+
+
+def _some(names: list[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,136 @@
+"""The two sides of a comparison: which runs count, which are void, and whether the sides may be compared at all."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from regress_gate.model.run import Run, Trial
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
+from regress_gate.model.version import Version
+
+TOKEN_TOLERANCE = 0.05
+"""Relative difference of mean prompt or output length beyond which two workloads are not the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    run: Run
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One version's runs on one testbed and suite. `runs` are all that are stored; `counted` those that count."""
+
+    version: Version
+    runs: tuple[Run, ...]
+    counted: tuple[Run, ...]
+    void: tuple[Void, ...]
+    origin: str | None = None
+
+
+def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None) -> Side:
+    """Set apart the runs made under conditions beyond the limits.
+
+    A run whose conditions were not recorded is void only beside runs of the same version whose conditions were:
+    where nobody recorded any, the comparison says so instead.
+    """
+    counted, void = [], []
+    recorded = sum(run.conditions.outside_cpu_cores is not None for run in runs)
+    limit = limits.max_outside_cpu_cores
+    for run in runs:
+        load = run.conditions.outside_cpu_cores
+        if limit is None or (load is None and not recorded):
+            counted.append(run)
+        elif load is None:
+            void.append(Void(run, f"outside CPU load not recorded, while {recorded} other runs record it"))
+        elif load > limit:
+            void.append(Void(run, f"{load:.2f} CPU cores were kept busy by other processes (limit {limit:g})"))
+        else:
+            counted.append(run)
+    return Side(version, tuple(runs), tuple(counted), tuple(void), origin)
+
+
+def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> Comparability:
+    """Every difference between the sides other than the version, and whether one of them forbids the comparison."""
+    left, right = _runs_that_speak(baseline), _runs_that_speak(candidate)
+    if not left or not right:
+        return Comparability()
+    differences = list(compare_testbeds(left[0].testbed, right[0].testbed).differences)
+    if left[0].suite != right[0].suite:
+        differences.append(Difference("suite", str(left[0].suite), str(right[0].suite), True))
+    differences += _conditions(baseline, candidate, limits)
+    differences += _values(
+        "client",
+        (trial.source.client_version for trial in _trials(left)),
+        (trial.source.client_version for trial in _trials(right)),
+    )
+    names = sorted({name for run in (*left, *right) for name in run.libraries})
+    for name in names:
+        differences += _values(name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right))
+    return Comparability(tuple(differences))
+
+
+def _runs_that_speak(side: Side) -> tuple[Run, ...]:
+    return side.counted or side.runs
+
+
+def _trials(runs: Iterable[Run]) -> Iterable[Trial]:
+    return (trial for run in runs for trial in run.trials)
+
+
+def _conditions(baseline: Side, candidate: Side, limits: ConditionLimits) -> list[Difference]:
+    if limits.max_outside_cpu_cores is None:
+        return []
+    shown = [
+        "recorded" if any(run.conditions.outside_cpu_cores is not None for run in side.counted) else "not recorded"
+        for side in (baseline, candidate)
+        if side.counted
+    ]
+    if len(shown) == 2 and shown[0] != shown[1]:
+        return [Difference("outside CPU load", shown[0], shown[1], True)]
+    return []
+
+
+def _values(what: str, left: Iterable[str | None], right: Iterable[str | None]) -> list[Difference]:
+    """A reported difference where both sides say something and it is not the same."""
+    ours, theirs = ({value for value in side if value} for side in (left, right))
+    if ours and theirs and ours != theirs:
+        return [Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)), False)]
+    return []
+
+
+EXACT_WORKLOAD = ("request_rate", "max_concurrency", "burstiness")
+MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
+
+
+def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
+    """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
+    for key in EXACT_WORKLOAD:
+        ours, theirs = (
+            {trial.workload[key] for trial in side if key in trial.workload} for side in (baseline, candidate)
+        )
+        if ours and theirs and ours != theirs:
+            return f"{key} differs: {_listed(ours)} → {_listed(theirs)}"
+    models = [
+        {_basename(str(t.workload["model"])) for t in side if t.workload.get("model")} for side in (baseline, candidate)
+    ]
+    if all(models) and models[0] != models[1]:
+        return f"model differs: {_listed(models[0])} → {_listed(models[1])}"
+    for key, words in MEAN_WORKLOAD.items():
+        means = []
+        for side in (baseline, candidate):
+            values = [float(trial.workload[key]) for trial in side if trial.workload.get(key) is not None]
+            means.append(sum(values) / len(values) if values else None)
+        left, right = means
+        if left and right and abs(left - right) > TOKEN_TOLERANCE * max(left, right):
+            return f"{words} per request differ: {left:.0f} → {right:.0f}"
+    return None
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(sorted("unlimited" if value is None else str(value) for value in values))
+
+
+def _basename(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2].lower()

@@ -1,0 +1,388 @@
+"""From measured runs, known issues and waivers to one decision with its reasons."""
+
+from datetime import timedelta
+
+import pytest
+
+from regress_gate.gate.decide import decide_check, decide_compare
+from regress_gate.gate.series import run_level_values
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import Decision, ReasonCode, Verdict
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.model.waiver import Waiver
+from tests.factories import (
+    NOW,
+    SUITE,
+    TESTBED,
+    TODAY,
+    make_finding,
+    make_run,
+    make_side_of,
+    make_trial,
+    side_with,
+)
+
+STEADY = [0.100, 0.101, 0.099, 0.100, 0.1005, 0.0995]
+SLOWER = [value * 1.2 for value in STEADY]
+POLICY = Policy(metrics=("ttft_median", "output_throughput", "failed_requests"), margins={"failed_requests": 0.02})
+
+
+def decide(base, cand, *, policy=POLICY, waivers=(), findings=(), limits=None, notice=None, **options):
+    return decide_compare(
+        base,
+        cand,
+        suite=SUITE,
+        notice=notice,
+        limits=limits or ConditionLimits(),
+        policy=policy,
+        waivers=waivers,
+        findings=findings,
+        now=NOW,
+        **options,
+    )
+
+
+def unchanged():
+    return side_with("0.19.0", STEADY), side_with("0.19.1", STEADY[::-1])
+
+
+def regressed():
+    return side_with("0.19.0", STEADY), side_with("0.19.1", SLOWER)
+
+
+def waiver(finding="c8/ttft_median", *, days=10, cap=0.5):
+    return Waiver(finding=finding, until=TODAY + timedelta(days), max_change=cap, owner="serving", reason="agreed")
+
+
+def codes(result):
+    return [reason.code for reason in result.reasons]
+
+
+class TestDecision:
+    def test_everything_within_its_margin_passes(self):
+        result = decide(*unchanged())
+        assert (result.decision, result.exit_code) == (Decision.PASS, 0)
+        assert codes(result) == [ReasonCode.ALL_WITHIN_MARGIN]
+        assert {series.verdict for series in result.series if series.gated} == {Verdict.EQUIVALENT}
+
+    def test_a_regression_fails_and_is_named_with_its_size(self):
+        result = decide(*regressed())
+        assert (result.decision, result.exit_code) == (Decision.FAIL, 1)
+        assert result.reasons[0].series == "c8/ttft_median"
+        assert "20.0%" in result.reasons[0].text
+        assert "c8/ttft_median" in result.advice
+
+    def test_one_run_a_side_is_inconclusive_however_large_the_loss(self):
+        result = decide(side_with("0.19.0", [0.1]), side_with("0.19.1", [0.9]))
+        assert (result.decision, result.exit_code) == (Decision.INCONCLUSIVE, 3)
+        assert "runs a side" in result.reasons[0].text
+
+    def test_a_regression_outranks_what_is_undecided(self):
+        base = make_side_of(
+            "0.19.0",
+            *(
+                make_run(str(n), "0.19.0", make_trial(ttft_median=v, output_throughput=1000 * (1 + n % 2)))
+                for n, v in enumerate(STEADY)
+            ),
+        )
+        cand = make_side_of(
+            "0.19.1",
+            *(
+                make_run(str(n), "0.19.1", make_trial(ttft_median=v, output_throughput=1000 * (1 + n % 2)))
+                for n, v in enumerate(SLOWER)
+            ),
+        )
+        result = decide(base, cand)
+        assert result.decision is Decision.FAIL
+        assert codes(result) == [ReasonCode.REGRESSION, ReasonCode.UNDECIDED]
+
+    def test_nothing_measured_in_common_cannot_pass(self):
+        result = decide(side_with("0.19.0", STEADY, scenario="a"), side_with("0.19.1", STEADY, scenario="b"))
+        assert result.decision is Decision.INCONCLUSIVE
+        assert ReasonCode.MISSING_SERIES in codes(result)
+        assert any("candidate only" in warning for warning in result.warnings)
+
+    def test_no_gated_metric_cannot_pass(self):
+        result = decide(*unchanged(), policy=Policy(metrics=("goodput",)))
+        assert result.decision is Decision.INCONCLUSIVE
+        assert codes(result) == [ReasonCode.NO_GATED_SERIES]
+
+    def test_a_gated_metric_that_the_candidate_lacks_cannot_pass(self):
+        base, cand = side_with("0.19.0", STEADY), side_with("0.19.1", STEADY, tpot_median=None)
+        base = side_with("0.19.0", STEADY, tpot_median=0.02)
+        result = decide(base, cand, policy=Policy(metrics=("ttft_median", "tpot_median")))
+        assert result.decision is Decision.INCONCLUSIVE
+        assert [r.series for r in result.reasons if r.code is ReasonCode.MISSING_SERIES] == ["c8/tpot_median"]
+
+    @pytest.mark.parametrize(("asked", "code"), [("pass", 0), ("fail", 1), (None, 3)])
+    def test_a_team_that_rolls_out_chooses_the_exit_code_of_inconclusive(self, asked, code):
+        result = decide(side_with("0.19.0", [0.1]), side_with("0.19.1", [0.1]), policy=Policy(on_inconclusive=asked))
+        assert (result.decision, result.exit_code) == (Decision.INCONCLUSIVE, code)
+
+    def test_report_only_never_fails_the_job_but_says_what_was_decided(self):
+        result = decide(*regressed(), report_only=True)
+        assert (result.decision, result.exit_code) == (Decision.FAIL, 0)
+
+
+class TestSeries:
+    def test_a_runs_value_is_the_mean_over_its_trials(self):
+        run = make_run("1", "0.19.0", make_trial(ttft_median=0.1), make_trial(ordinal=2, ttft_median=0.3))
+        values = run_level_values([run])
+        assert values["c8", "ttft_median"].per_run == [pytest.approx(0.2)]
+        assert values["c8", "ttft_median"].requests == 400
+
+    def test_trials_are_not_counted_as_evidence(self):
+        trials = [make_trial(ordinal=n, ttft_median=v) for n, v in enumerate(STEADY, 1)]
+        slow = [make_trial(ordinal=n, ttft_median=v) for n, v in enumerate(SLOWER, 1)]
+        result = decide(
+            make_side_of("0.19.0", make_run("1", "0.19.0", *trials)),
+            make_side_of("0.19.1", make_run("1", "0.19.1", *slow)),
+        )
+        assert result.decision is Decision.INCONCLUSIVE
+        assert {series.baseline.runs for series in result.series} == {1}
+
+    def test_a_p99_of_too_few_requests_does_not_gate(self):
+        sides = [side_with(v, STEADY, ttft_p99=0.2, completed=48) for v in ("0.19.0", "0.19.1")]
+        (p99,) = [s for s in decide(*sides, policy=Policy(metrics=("ttft_*",))).series if s.metric == "ttft_p99"]
+        assert not p99.gated
+        assert "48 requests" in p99.notes[0]
+
+    def test_start_up_and_memory_are_series_of_the_server(self):
+        sides = [
+            make_side_of(v, *(make_run(str(n), v, metrics={"startup_time": 30.0 + n}) for n in range(3)))
+            for v in ("0.19.0", "0.19.1")
+        ]
+        names = [series.name for series in decide(*sides).series]
+        assert "server/startup_time" in names
+
+    def test_survivors_of_failed_requests_are_not_taken_at_face_value(self):
+        cand = side_with("0.19.1", STEADY, completed=150, failed=50)
+        result = decide(side_with("0.19.0", STEADY), cand)
+        (ttft,) = [series for series in result.series if series.metric == "ttft_median"]
+        assert any("25.0% of the candidate's requests failed" in note for note in ttft.notes)
+        assert result.decision is Decision.FAIL
+
+
+class TestComparability:
+    def test_another_machine_is_refused_with_the_differences(self):
+        other = Testbed(
+            "bench-2", accelerator="H100", accelerator_count=1, cpu="x86-64", cpu_count=16, memory_bytes=2**37
+        )
+        cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", testbed=other) for n in range(3)))
+        result = decide(side_with("0.19.0", STEADY), cand)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert codes(result) == [ReasonCode.INCOMPARABLE]
+        assert "accelerator: H200 → H100" in result.reasons[0].text
+        assert not result.testbed.comparable
+        assert result.series == []
+
+    def test_who_insists_gets_a_comparison_that_is_marked(self):
+        other = Testbed("bench-2")
+        cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", testbed=other) for n in range(3)))
+        result = decide(side_with("0.19.0", STEADY), cand, allow_incomparable=True)
+        assert result.series
+        assert not result.testbed.comparable
+        assert any("--allow-incomparable" in warning for warning in result.warnings)
+
+    def test_machines_of_two_names_with_the_same_known_hardware_are_one(self):
+        twin = Testbed("bench-2", *list(TESTBED.facts.values())[:2], None, "x86-64", 16, 2**37)
+        cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", testbed=twin) for n in range(3)))
+        assert decide(side_with("0.19.0", STEADY), cand).testbed.comparable
+
+    def test_another_suite_version_is_refused(self):
+        cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", suite=SuiteRef("chat", "2")) for n in range(3)))
+        result = decide(side_with("0.19.0", STEADY), cand)
+        assert "suite: chat@1 → chat@2" in result.reasons[0].text
+
+    @pytest.mark.parametrize(
+        ("ours", "theirs", "why"),
+        [
+            ({"max_concurrency": 8}, {"max_concurrency": 16}, "max_concurrency differs: 8 → 16"),
+            ({"request_rate": None}, {"request_rate": 4.0}, "request_rate differs: unlimited → 4.0"),
+            ({"model": "a/Llama"}, {"model": "b/Qwen"}, "model differs: llama → qwen"),
+            ({"mean_output_tokens": 128}, {"mean_output_tokens": 100}, "output tokens per request differ: 128 → 100"),
+        ],
+    )
+    def test_a_scenario_that_was_other_work_is_not_compared(self, ours, theirs, why):
+        base = side_with("0.19.0", STEADY, workload=ours)
+        cand = side_with("0.19.1", SLOWER, workload=theirs)
+        result = decide(base, cand)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert why in result.reasons[0].text
+        assert {series.verdict for series in result.series} == {Verdict.INCONCLUSIVE}
+
+    def test_a_prompt_that_is_counted_with_its_start_token_is_the_same_work(self):
+        base = side_with("0.19.0", STEADY, workload={"mean_input_tokens": 128})
+        cand = side_with("0.19.1", STEADY, workload={"mean_input_tokens": 129})
+        assert decide(base, cand).decision is Decision.PASS
+
+    def test_a_model_in_another_folder_is_the_same_model(self):
+        base = side_with("0.19.0", STEADY, workload={"model": "meta-llama/Llama-3.1-8B"})
+        cand = side_with("0.19.1", STEADY, workload={"model": "/data/models/Llama-3.1-8B/"})
+        assert decide(base, cand).decision is Decision.PASS
+
+    def test_another_client_version_is_a_reported_difference(self):
+        base, cand = (side_with(v, STEADY, client=c) for v, c in (("0.19.0", "0.19"), ("0.19.1", "0.32")))
+        (difference,) = decide(base, cand).testbed.differences
+        assert (difference.what, difference.blocks) == ("client", False)
+
+
+class TestConditions:
+    LIMITS = ConditionLimits(max_outside_cpu_cores=0.1)
+
+    def runs(self, version, loads, factor=1.0):
+        return [
+            make_run(f"{n}", version, make_trial(ttft_median=STEADY[n % 6] * factor), load=load)
+            for n, load in enumerate(loads)
+        ]
+
+    def test_a_disturbed_run_is_void_shown_and_not_averaged_in(self):
+        base = make_side_of("0.19.0", *self.runs("0.19.0", [0.01] * 6), limits=self.LIMITS)
+        cand_runs = [
+            *self.runs("0.19.1", [0.02] * 6),
+            make_run("busy", "0.19.1", make_trial(ttft_median=0.5), load=0.6),
+        ]
+        result = decide(base, make_side_of("0.19.1", *cand_runs, limits=self.LIMITS), limits=self.LIMITS)
+        assert result.decision is Decision.PASS
+        assert [void.run for void in result.void_runs] == ["busy"]
+        assert "0.60 CPU cores" in result.void_runs[0].reason
+        assert result.candidate.runs == 6
+
+    def test_a_side_of_disturbed_runs_alone_decides_nothing(self):
+        base = make_side_of("0.19.0", *self.runs("0.19.0", [0.6] * 4, factor=2.3), limits=self.LIMITS)
+        cand = make_side_of("0.19.1", *self.runs("0.19.1", [0.01] * 4), limits=self.LIMITS)
+        result = decide(base, cand, limits=self.LIMITS)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert codes(result)[0] is ReasonCode.INCOMPARABLE
+        assert "all 4 runs of 0.19.0" in result.reasons[0].text
+
+    def test_unrecorded_conditions_are_not_compared_with_recorded_ones(self):
+        base = make_side_of("0.19.0", *self.runs("0.19.0", [None] * 4, factor=2.3), limits=self.LIMITS)
+        cand = make_side_of("0.19.1", *self.runs("0.19.1", [0.01] * 4), limits=self.LIMITS)
+        result = decide(base, cand, limits=self.LIMITS)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert "outside CPU load: not recorded → recorded" in result.reasons[0].text
+
+    def test_an_unrecorded_run_beside_recorded_ones_is_void(self):
+        side = make_side_of("0.19.0", *self.runs("0.19.0", [0.01, None]), limits=self.LIMITS)
+        assert [void.run.label for void in side.void] == ["1"]
+
+    def test_without_a_limit_all_runs_count(self):
+        assert len(make_side_of("0.19.0", *self.runs("0.19.0", [0.9, None, 0.0])).counted) == 3
+
+
+class TestKnownIssues:
+    def test_a_severe_issue_that_the_move_brings_fails_even_where_nothing_was_measured_worse(self):
+        result = decide(*unchanged(), findings=[make_finding()])
+        assert result.decision is Decision.FAIL
+        assert result.reasons[0].issue == "VLLM-1"
+        assert result.known_issues[0].blocks
+
+    @pytest.mark.parametrize(
+        "harmless",
+        [
+            {"applies": "no"},
+            {"applies": "mitigated"},
+            {"applies": "unknown"},
+            {"effect": "carried"},
+            {"effect": "resolved"},
+            {"severity": "medium"},
+            {"status": "fix_in_candidate"},
+        ],
+    )
+    def test_an_issue_blocks_only_when_it_applies_is_new_severe_and_unfixed(self, harmless):
+        result = decide(*unchanged(), findings=[make_finding(**harmless)])
+        assert result.decision is Decision.PASS
+        assert not result.known_issues[0].blocks
+
+    def test_an_issue_that_may_apply_is_warned_of(self):
+        result = decide(*unchanged(), findings=[make_finding(applies="unknown")])
+        assert any("VLLM-1 may apply" in warning for warning in result.warnings)
+
+    def test_the_policy_can_switch_blocking_off(self):
+        assert (
+            decide(
+                *unchanged(), findings=[make_finding()], policy=Policy(block_severity="never", metrics=("ttft_median",))
+            ).decision
+            is Decision.PASS
+        )
+
+
+class TestCheck:
+    def check(self, *findings, base="0.19.0", waivers=()):
+        return decide_check(
+            None if base is None else Version.parse(base),
+            Version.parse("0.19.1"),
+            policy=Policy(),
+            waivers=waivers,
+            findings=findings,
+            now=NOW,
+        )
+
+    def test_nothing_known_passes_and_says_that_nothing_was_measured(self):
+        result = self.check()
+        assert (result.decision, result.exit_code) == (Decision.PASS, 0)
+        assert "nothing was measured" in result.advice
+
+    def test_a_blocking_issue_fails(self):
+        assert self.check(make_finding()).exit_code == 1
+
+    def test_a_missing_fact_that_would_decide_is_inconclusive_and_named(self):
+        result = self.check(make_finding(applies="unknown"))
+        assert result.exit_code == 3
+        assert "because the test says so" in result.reasons[0].text
+
+    def test_what_is_carried_is_no_reason_to_stay(self):
+        assert self.check(make_finding(effect="carried")).exit_code == 0
+
+    def test_without_a_version_to_come_from_everything_the_version_has_counts(self):
+        assert self.check(make_finding(effect="carried"), base=None).exit_code == 1
+
+    def test_a_waived_issue_does_not_block(self):
+        assert self.check(make_finding(), waivers=[waiver("VLLM-1")]).exit_code == 0
+
+
+class TestWaivers:
+    def test_a_waived_regression_passes_and_is_shown(self):
+        result = decide(*regressed(), waivers=[waiver()])
+        assert result.decision is Decision.PASS
+        assert ReasonCode.WAIVED in codes(result)
+        assert result.waivers[0].state == "used"
+
+    @pytest.mark.parametrize(("bad", "state"), [({"days": -1}, "expired"), ({"cap": 0.1}, "exceeded")])
+    def test_a_waiver_that_is_over_or_too_small_counts_for_nothing(self, bad, state):
+        result = decide(*regressed(), waivers=[waiver(**bad)])
+        assert result.decision is Decision.FAIL
+        assert result.waivers[0].state == state
+
+    def test_the_last_day_still_counts(self):
+        assert decide(*regressed(), waivers=[waiver(days=0)]).decision is Decision.PASS
+
+    def test_an_unused_waiver_is_warned_of(self):
+        result = decide(*unchanged(), waivers=[waiver("c99/ttft_median")])
+        assert result.waivers[0].state == "unused"
+        assert any("unused" in warning for warning in result.warnings)
+
+    def test_a_glob_covers_several_series(self):
+        assert decide(*regressed(), waivers=[waiver("*/ttft_*")]).decision is Decision.PASS
+
+    def test_a_blocking_issue_can_be_waived_by_its_id(self):
+        result = decide(*unchanged(), findings=[make_finding()], waivers=[waiver("VLLM-1")])
+        assert result.decision is Decision.PASS
+        assert not result.known_issues[0].blocks
+
+    def test_an_undecided_series_passes_when_all_it_may_have_lost_is_waived(self):
+        noisy = [0.1, 0.115, 0.09, 0.105, 0.095, 0.11]
+        sides = side_with("0.19.0", noisy), side_with("0.19.1", noisy[::-1])
+        assert decide(*sides).decision is Decision.INCONCLUSIVE
+        assert decide(*sides, waivers=[waiver()]).decision is Decision.PASS
+
+
+class TestOrderOfReasons:
+    def test_the_heaviest_reason_comes_first(self):
+        base, cand = regressed()
+        result = decide(base, cand, findings=[make_finding()], waivers=[waiver("VLLM-1")])
+        assert codes(result) == [ReasonCode.REGRESSION, ReasonCode.WAIVED]
