@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from regress_gate.model.deployment import ArgValue
+from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.documents import StrictModel
 from regress_gate.model.policy import PolicyOverrides
 
@@ -70,3 +70,17 @@ class Suite(StrictModel):
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"scenario {min(repeated)!r} is given twice")
         return self
+
+    def deployment(self) -> Deployment:
+        """What all scenarios have in common, as far as known issues are matched against it."""
+        first, *others = (scenario.server for scenario in self.scenarios)
+        return Deployment(
+            accelerator=self.accelerator,
+            model=first.model if all(server.model == first.model for server in others) else None,
+            engine_args={
+                key: value
+                for key, value in first.engine_args.items()
+                if all(key in server.engine_args and server.engine_args[key] == value for server in others)
+            },
+            env={k: v for k, v in first.env.items() if all(server.env.get(k) == v for server in others)},
+        )

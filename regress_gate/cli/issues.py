@@ -1,0 +1,125 @@
+"""`regress-gate issues`: the known-issues database."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regress_gate.cli.options import CONTEXT
+from regress_gate.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from regress_gate.model.issue import KnownIssue
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Records of your own instead of the shipped ones.",
+)
+
+
+@click.group(context_settings=CONTEXT, epilog="Example: regress-gate issues show VLLM-28882")
+def issues() -> None:
+    """The known-issues database: list, show, lint."""
+
+
+@issues.command("list", epilog="Example: regress-gate issues list --kind crash", context_settings=CONTEXT)
+@click.option("--kind", help="Only records of this kind: performance, accuracy, crash, hang, memory…")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@_directory
+def list_(kind: str | None, format_: str, directory: Path | None) -> None:
+    """All records, or those of one kind."""
+    from regress_gate.cli.text import columns
+    from regress_gate.known.ranges import range_text
+    from regress_gate.known.records import load_records
+    from regress_gate.model.issue import IssueKind
+    from regress_gate.model.nearest import did_you_mean
+
+    if kind is not None and kind not in list(IssueKind):
+        raise InputError(f"unknown kind {kind!r}" + did_you_mean(kind, list(IssueKind)), where="--kind")
+    records = [record for record in load_records(directory) if kind in (None, record.kind)]
+    if format_ == "json":
+        import json
+
+        data = [record.model_dump(mode="json", exclude_none=True) for record in records]
+        click.echo(json.dumps({"schema_version": "1", "issues": data}, indent=2, ensure_ascii=False))
+        return
+    rows = [(r.id, r.severity.value, r.kind.value, range_text(r), _tracker(r), r.summary) for r in records]
+    click.echo(columns(("id", "severity", "kind", "affected", "tracker", "summary"), rows))
+
+
+@issues.command(epilog="Example: regress-gate issues show VLLM-28882", context_settings=CONTEXT)
+@click.argument("id_", metavar="ID")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@_directory
+def show(id_: str, format_: str, directory: Path | None) -> None:
+    """One record, whole. ID may be given as 28882."""
+    from regress_gate.known.records import load_records
+    from regress_gate.model.nearest import did_you_mean
+
+    records = {name: record for record in load_records(directory) for name in (record.id, *record.aliases)}
+    wanted = id_.upper() if id_.upper() in records else f"VLLM-{id_.lstrip('#')}"
+    if wanted not in records:
+        raise InputError(f"no record {id_!r}" + did_you_mean(id_.upper(), records))
+    record = records[wanted]
+    if format_ == "json":
+        click.echo(record.model_dump_json(indent=2, exclude_none=True))
+        return
+    click.echo("\n".join(_described(record)))
+
+
+@issues.command(epilog="Example: regress-gate issues lint known_issues/", context_settings=CONTEXT)
+@click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
+def lint(directory: Path | None) -> None:
+    """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
+    from datetime import UTC, datetime
+
+    from regress_gate.cli.text import plain
+    from regress_gate.known.lint import lint as lint_records
+    from regress_gate.known.records import record_files
+    from regress_gate.shipped import shipped_directory
+
+    where = directory or shipped_directory("known_issues")
+    complaints = lint_records(where, today=datetime.now(UTC).date())
+    for complaint in complaints:
+        line = "" if complaint.line is None else f":{complaint.line}"
+        click.echo(plain(f"{complaint.file}{line}: {complaint.severity}: {complaint.what}"))
+    errors = sum(complaint.severity == "error" for complaint in complaints)
+    click.echo(f"{len(record_files(where))} records, {errors} errors, {len(complaints) - errors} warnings", err=True)
+    if errors:
+        raise click.exceptions.Exit(ExitCode.USAGE)
+
+
+def _tracker(record: "KnownIssue") -> str:
+    reason = record.tracker.state_reason
+    return record.tracker.state + (f" ({reason})" if reason else "")
+
+
+def _described(record: "KnownIssue") -> list[str]:
+    from regress_gate.cli.text import plain
+    from regress_gate.known.ranges import range_text
+
+    lines = [
+        f"{record.id}: {plain(record.summary)}",
+        f"kind        {record.kind}, severity {record.severity}, confidence {record.confidence}",
+        f"affected    {range_text(record)}"
+        + ("" if record.version_regression else " (no regression between versions)"),
+        f"tracker     {_tracker(record)}, seen {record.tracker.checked}: {plain(record.tracker.url)}",
+    ]
+    scope = record.scope.model_dump(exclude_none=True)
+    lines += [f"scope       {plain(key)}: {plain(value)}" for key, value in scope.items()]
+    if not scope:
+        lines.append("scope       every deployment")
+    for part in record.signature:
+        size = "" if part.change is None else f" by {part.change[0]:.0%} to {part.change[1]:.0%}"
+        region = "" if part.workload is None else f" at {plain(part.workload.model_dump(exclude_none=True))}"
+        lines.append(f"signature   {part.metric} {part.direction}{size}{region}")
+    for fix in record.workarounds:
+        cost = f" (cost: {plain(fix.cost)})" if fix.cost else ""
+        lines.append(f"workaround  {plain(fix.text)}{cost}")
+    if record.details:
+        lines.append(f"details     {plain(record.details)}")
+    lines.append(f"evidence    {plain(record.evidence)}")
+    lines += [f"{reference.type.lower():<11} {plain(reference.url)}" for reference in record.references]
+    lines.append(f"reviewed    {record.reviewed}")
+    return lines
