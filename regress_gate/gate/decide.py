@@ -60,19 +60,20 @@ def decide_compare(
     comparability = compare_sides(baseline, candidate, limits)
     warnings = _issue_warnings(issues)
     judged: JudgedSeries | None = None
-    if comparability.comparable or allow_incomparable:
+    reasons += [
+        Reason(code=ReasonCode.INCOMPARABLE, text=_nothing_counts(side, name))
+        for side, name in ((baseline, "baseline"), (candidate, "candidate"))
+        if not side.counted
+    ]
+    if not comparability.comparable and not allow_incomparable:
+        differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
+        reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
+    elif baseline.counted and candidate.counted:
         judged = judge(baseline, candidate, policy)
         reasons += _weigh_series(judged, book)
         warnings += judged.warnings
         if not comparability.comparable:
             warnings.append("compared although the sides are not comparable (--allow-incomparable)")
-    else:
-        differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
-        reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
-    for side, name in ((baseline, "baseline"), (candidate, "candidate")):
-        if side.runs and not side.counted:
-            text = f"all {len(side.runs)} runs of {side.version} ({name}) are void: {side.void[0].reason}"
-            reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in book.outcome() if w.state == "unused"
     ]
@@ -161,7 +162,8 @@ def _decision(reasons: Sequence[Reason]) -> Decision:
     codes = {reason.code for reason in reasons}
     if codes & set(FAILING):
         return Decision.FAIL
-    return Decision.PASS if codes <= set(PASSING) else Decision.INCONCLUSIVE
+    # No reason at all would be absence of evidence, which never passes.
+    return Decision.PASS if codes and codes <= set(PASSING) else Decision.INCONCLUSIVE
 
 
 def _ordered(reasons: Sequence[Reason]) -> list[Reason]:
@@ -267,6 +269,13 @@ def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
             for d in comparability.differences
         ],
     )
+
+
+def _nothing_counts(side: Side, name: str) -> str:
+    if not side.runs:
+        return f"{side.version} ({name}) has no runs"
+    runs = "the only run" if len(side.runs) == 1 else f"all {len(side.runs)} runs"
+    return f"{runs} of {side.version} ({name}) {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
 
 
 def _run_name(number: int | None, label: str) -> str:

@@ -105,6 +105,12 @@ class TestDecision:
         assert ReasonCode.MISSING_SERIES in codes(result)
         assert any("candidate only" in warning for warning in result.warnings)
 
+    def test_a_side_without_runs_cannot_pass(self):
+        result = decide(side_with("0.19.0", STEADY), make_side_of("0.19.1"))
+        assert result.decision is Decision.INCONCLUSIVE
+        assert "0.19.1 (candidate) has no runs" in result.reasons[0].text
+        assert result.series == []
+
     def test_no_gated_metric_cannot_pass(self):
         result = decide(*unchanged(), policy=Policy(metrics=("goodput",)))
         assert result.decision is Decision.INCONCLUSIVE
