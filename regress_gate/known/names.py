@@ -1,0 +1,124 @@
+"""When two names mean the same thing: accelerators, models, quantizations, argument values, variables.
+
+People write `NVIDIA H200 141GB` where a record says `H200`. Nothing is inferred here beyond spelling: a model's name
+says nothing about its quantization, and a name that could mean either answers None.
+"""
+
+import math
+import re
+from fnmatch import fnmatchcase
+
+from regress_gate.model.deployment import ArgValue, engine_arg_key
+
+# Words that vendors put before or after the name of the part itself.
+_FILLER = {"nvidia", "amd", "instinct", "geforce", "rtx", "tesla", "gpu", "accelerator"}
+_COUNT = re.compile(r"^\s*\d+\s*[x×*]\s*(?=\D)", re.IGNORECASE)  # "8x H200", never the "4090" of "4090 x 4"
+
+_UNQUANTIZED = {"none", "no", "unquantized", "bf16", "bfloat16", "fp16", "float16", "half", "fp32", "float32"}
+_CONTAINERS = {"compressed-tensors", "modelopt", "quark", "auto", "w8a8"}
+"""Formats that hold FP8, INT4, FP4… weights alike: their name does not say which."""
+
+_SHORT_ARGS = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "ep": "enable_expert_parallel",
+    "q": "quantization",
+}
+
+
+def _accelerator_words(text: str) -> list[str]:
+    """The part's name in one word, then what qualifies it: `RTX PRO 6000 Blackwell` is [pro6000, blackwell]."""
+    words = [word for word in re.split(r"[^a-z0-9*?]+", _COUNT.sub("", text.casefold())) if word]
+    words = [word for word in words if word not in _FILLER] or words
+    name = ""
+    while words and not re.search(r"\d", name):
+        name += words.pop(0)
+    name = re.sub(r"^(?:nvidia|geforce|rtx)+(?=.)", "", name)  # written in one: RTX4090
+    while words and words[0] in ("ti", "super"):  # a 4070 Ti is not a 4070
+        name += words.pop(0)
+    return [name, *words] if name else []
+
+
+def accelerator_matches(pattern: str, name: str) -> bool:
+    """Whether the name is of the part that the pattern means: `H200` is `NVIDIA H200 141GB`, never `H20` or `GH200`."""
+    wanted, given = _accelerator_words(pattern), _accelerator_words(name)
+    if not wanted or not given or not fnmatchcase(given[0], wanted[0]):
+        return False
+    return all(any(fnmatchcase(word, qualifier) for word in given[1:]) for qualifier in wanted[1:])
+
+
+def _publisher_and_name(model: str) -> tuple[str | None, str]:
+    """Hub ids and copies of them on disk: `org/name`, `/cache/models--org--name/…`, `/models/name/`, `name`."""
+    text = model.strip().casefold().rstrip("/")
+    if cached := re.search(r"(?:^|/)models--([^/]+?)--([^/]+)", text):
+        return cached[1], cached[2]
+    parts = [part for part in text.split("/") if part]
+    if len(parts) == 2 and text[0] not in "/.~":
+        return parts[0], parts[1]
+    name = parts[-1] if parts else ""
+    publisher, separator, rest = name.partition("__")
+    return (publisher, rest) if separator and publisher and rest else (None, name)
+
+
+def model_matches(pattern: str, model: str) -> bool | None:
+    """Whether the model is one of those the pattern means; a local path or bare name answers by its last part.
+
+    None when another publisher's model has the right name: a copy of the same weights, or something made from them.
+    """
+    publisher, name = _publisher_and_name(model)
+    pattern_publisher, separator, pattern_name = pattern.strip().casefold().rpartition("/")
+    if not fnmatchcase(name, pattern_name):
+        return False
+    if not separator or publisher is None or fnmatchcase(publisher, pattern_publisher):
+        return True
+    return None
+
+
+def quantization_name(text: str) -> str:
+    """One spelling for a quantization: `FP8_E4M3` is `fp8-e4m3`; every unquantized number format is `none`."""
+    name = re.sub(r"[\s_]+", "-", text.strip().casefold())
+    return "none" if name in _UNQUANTIZED else name
+
+
+def quantization_matches(pattern: str, name: str) -> bool | None:
+    """Whether the quantization is one that the pattern means; None where its name does not say what it holds."""
+    given, wanted = quantization_name(name), quantization_name(pattern)
+    if fnmatchcase(given, wanted):
+        return True
+    return None if given in _CONTAINERS and wanted != "none" else False
+
+
+def canonical_args(engine_args: dict[str, ArgValue]) -> dict[str, ArgValue]:
+    """Engine arguments by their full names: `-tp` is tensor_parallel_size, `--no-enable-x` is enable_x: false."""
+    result: dict[str, ArgValue] = {}
+    for key, value in engine_args.items():
+        name = engine_arg_key(key)
+        if name.startswith("no_") and isinstance(value, bool):
+            name, value = name.removeprefix("no_"), not value
+        result[_SHORT_ARGS.get(name, name)] = value
+    return result
+
+
+def same_value(one: ArgValue, other: ArgValue) -> bool:
+    """Whether two engine-argument values mean the same: `8` and 8, `true` and True, text without case."""
+    return _value(one) == _value(other)
+
+
+def _value(value: ArgValue) -> str | float:
+    text = str(value).strip().casefold().replace("-", "_")
+    try:
+        number = float(str(value))
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
+def same_variable(one: str, other: str) -> bool:
+    """Whether two values of an environment variable mean the same; vLLM reads `1` and `True` alike."""
+    return _variable(one) == _variable(other)
+
+
+def _variable(value: str) -> str:
+    text = value.strip().casefold()
+    return {"true": "1", "false": "0"}.get(text, text)

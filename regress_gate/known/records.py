@@ -1,0 +1,84 @@
+"""Find and load the records: one YAML file per issue, named by its id. Stops at the first file that does not load.
+
+Whether a record holds together as a whole is the linter's matter.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regress_gate.errors import InputError
+from regress_gate.model.documents import Document, Location, parse_yaml, validate
+from regress_gate.model.issue import KnownIssue
+from regress_gate.shipped import shipped_directory
+
+SUFFIX = ".yaml"
+MAX_BYTES = 256 * 1024
+"""No record comes near it; a file that does is not one."""
+
+# Control characters steer terminals, and bidirectional ones make a text read as another: no record needs them.
+_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
+
+
+def load_records(directory: Path | None = None) -> list[KnownIssue]:
+    """All records of a directory (by default the one that comes with the program), ordered by file name.
+
+    Raises InputError, with file and line, for the first record that cannot be used.
+    """
+    return [load_record(path) for path in record_files(directory or shipped_directory("known_issues"))]
+
+
+def record_files(directory: Path) -> list[Path]:
+    """The record files of a directory, ordered by name. Raises InputError when it cannot be listed."""
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and not path.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"cannot list the records: {error.strerror or error}", where=directory) from None
+
+
+def load_record(path: Path) -> KnownIssue:
+    """One record. Raises InputError when the file cannot be read, breaks the schema or is not named by its id."""
+    document = read_document(path)
+    issue = read_issue(document)
+    if path.name != issue.id + SUFFIX:
+        raise InputError(
+            f"the file is not named by its id {issue.id}",
+            where=path,
+            line=document.line(("id",)),
+            todo=f"call it {issue.id}{SUFFIX}",
+        )
+    return issue
+
+
+def read_issue(document: Document) -> KnownIssue:
+    """The record in a document, whatever its file is called. Raises InputError for the first complaint."""
+    for location, text in _texts(document.data, ()):
+        if hidden := _HIDDEN.search(text):
+            what = f"hidden character U+{ord(hidden[0]):04X} in a text"
+            raise InputError(what, where=document.where, line=document.line(location))
+    return validate(KnownIssue, document)
+
+
+def _texts(data: Any, location: Location) -> Iterator[tuple[Location, str]]:
+    if isinstance(data, str):
+        yield location, data
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _texts(item, (*location, index))
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield location, key
+            yield from _texts(value, (*location, key))
+
+
+def read_document(path: Path) -> Document:
+    """The file's data with the lines on which they stand, not yet held against the schema."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"larger than {MAX_BYTES // 1024} KiB: not a record", where=path)
+        return parse_yaml(path.read_text(encoding="utf-8"), path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", where=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from None

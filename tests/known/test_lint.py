@@ -1,0 +1,178 @@
+"""Linting: each complaint, from a record that has that one fault; and that no bad file stops the pass."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regress_gate.errors import InputError
+from regress_gate.known.lint import Complaint, lint
+from tests.known.builders import REPO, affected, record_data, write
+
+TODAY = date(2026, 11, 21)
+
+
+def complaints(directory: Path, *records: dict[str, Any]) -> list[Complaint]:
+    for data in records:
+        write(directory, data)
+    return lint(directory, today=TODAY)
+
+
+def tracker(**changes: Any) -> dict[str, Any]:
+    return {"url": f"{REPO}/issues/1", "state": "open", "checked": "2026-11-01", **changes}
+
+
+def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
+    assert complaints(tmp_path, record_data()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity", "complaint"),
+    [
+        pytest.param({"evidence": None}, "error", "key 'evidence' is missing", id="no evidence"),
+        pytest.param({"references": []}, "error", "references: List should have at least 1", id="no references"),
+        pytest.param({"aliases": ["VLLM-1"]}, "error", "is the id", id="alias is the id"),
+        pytest.param({"aliases": ["A-1", "a-1"]}, "error", "alias a-1 is given twice", id="alias twice"),
+        pytest.param(
+            {
+                "tracker": tracker(url=f"{REPO}/issues/2"),
+                "references": [{"type": "REPORT", "url": f"{REPO}/issues/2"}, {"type": "FIX", "url": f"{REPO}/pull/3"}],
+            },
+            "error",
+            f"VLLM-1 is tracked at {REPO}/issues/1, not at {REPO}/issues/2",
+            id="tracker number",
+        ),
+        pytest.param(
+            {"references": [{"type": "WEB", "url": f"{REPO}/issues/1"}, {"type": "FIX", "url": f"{REPO}/pull/2"}]},
+            "error",
+            "is not among the references as REPORT",
+            id="tracker not a report",
+        ),
+        pytest.param(
+            {"references": [{"type": "REPORT", "url": f"{REPO}/issues/1"}]}, "error", "no FIX reference", id="no fix"
+        ),
+        pytest.param({"tracker": tracker(state="closed")}, "warning", "closed without state_reason", id="closing"),
+        pytest.param(
+            {"tracker": tracker(state_reason="stale")}, "error", "an open thread has no reason 'stale'", id="open stale"
+        ),
+        pytest.param({"tracker": tracker(checked="2026-11-22")}, "error", "checked in the future", id="checked"),
+        pytest.param({"reviewed": "2026-11-22"}, "error", "reviewed in the future", id="reviewed"),
+        pytest.param({"reviewed": "2026-05-24"}, "warning", "over 180 days ago", id="old review"),
+        pytest.param(
+            {"affected": [affected({"introduced": "0.20.0"}, {"fixed": "0.19.1"})]},
+            "error",
+            "0.19.1 is not after the event before it",
+            id="fixed before introduced",
+        ),
+        pytest.param(
+            {"affected": [affected({"introduced": "0.20.0"}, {"fixed": "0.20.0"})]},
+            "error",
+            "0.20.0 is not after the event before it",
+            id="fixed when introduced",
+        ),
+        pytest.param(
+            {"affected": [affected({"introduced": "0.20.0"}, {"introduced": "0.21.0"}, {"fixed": "0.22.0"})]},
+            "error",
+            "must take turns",
+            id="introduced twice",
+        ),
+        pytest.param(
+            {"affected": [affected(commits=({"introduced": "5a84b76"}, {"fixed": "abcdef0"}))]},
+            "warning",
+            "no ECOSYSTEM range",
+            id="commits only",
+        ),
+        pytest.param({"version_regression": False}, "warning", "not a version regression", id="no regression"),
+        pytest.param(
+            {"signature": [{"metric": "ttft", "direction": "worse", "change": [-0.2, 0.1]}]},
+            "error",
+            "direction worse does not fit the change [-0.2, 0.1]",
+            id="worse",
+        ),
+        pytest.param(
+            {"signature": [{"metric": "ttft", "direction": "better", "change": [0.1, 0.2]}]},
+            "error",
+            "direction better does not fit",
+            id="better",
+        ),
+        pytest.param(
+            {"signature": [{"metric": "ttft", "direction": "unchanged", "change": [0.1, 0.2]}]},
+            "error",
+            "direction unchanged does not fit",
+            id="unchanged",
+        ),
+        pytest.param({"signature": []}, "warning", "performance issue without a signature", id="no signature"),
+        pytest.param({"scope": {}}, "warning", "applies to everybody", id="empty scope"),
+        pytest.param({"scope": {"model": ["*"]}}, "error", "matches everything", id="star"),
+        pytest.param({"scope": {"model": ["org/[ab"]}}, "error", "unfinished [", id="bracket"),
+        pytest.param({"scope": {"accelerator": ["[HB]200"]}}, "error", "with * or ? and no [", id="accelerator class"),
+        pytest.param(
+            {"scope": {"engine_args": {"enable-expert-parallel": True}}}, "error", "with underscores", id="dashes"
+        ),
+        pytest.param({"scope": {"engine_args": {"tp": 8}}}, "error", "write its full name", id="short name"),
+        pytest.param({"scope": {"engine_args": {"block_size": []}}}, "error", "never holds", id="empty list"),
+        pytest.param({"scope": {"env": {"VLLM-X": "1"}}}, "error", "no name of an environment variable", id="env name"),
+        pytest.param({"scope": {"env": {"VLLM_X": []}}}, "error", "never holds", id="empty env list"),
+        pytest.param(
+            {
+                "scope": {"env": {"VLLM_X": ["0", "2"]}},
+                "workarounds": [{"text": "Turn it off.", "env": {"VLLM_X": "false"}}],
+            },
+            "error",
+            "the workaround VLLM_X=false is what the scope asks for",
+            id="workaround in scope",
+        ),
+        pytest.param(
+            {"scope": {"engine_args": {"moe_backend": "Triton"}}},
+            "error",
+            "the workaround moe_backend=triton is what the scope asks for",
+            id="workaround argument in scope",
+        ),
+    ],
+)
+def test_each_fault_has_its_own_complaint(
+    tmp_path: Path, changes: dict[str, Any], severity: str, complaint: str
+) -> None:
+    found = complaints(tmp_path, record_data(**changes))
+    assert [(one.severity, complaint in one.what) for one in found] == [(severity, True)], [str(one) for one in found]
+
+
+def test_a_changed_default_may_well_concern_everybody(tmp_path: Path) -> None:
+    assert complaints(tmp_path, record_data(kind="default-change", scope={}, signature=[])) == []
+
+
+def test_the_line_is_the_one_to_change(tmp_path: Path) -> None:
+    data = record_data(signature=[{"metric": "ttft", "direction": "worse", "change": [-0.2, 0.1]}])
+    (found,) = complaints(tmp_path, data)
+    assert found.line is not None
+    assert (tmp_path / "VLLM-1.yaml").read_text().splitlines()[found.line - 1].strip() == "change:"
+    assert str(found).startswith(f"{tmp_path / 'VLLM-1.yaml'}:{found.line}: error: direction worse")
+
+
+def test_names_claimed_twice_are_found_across_files(tmp_path: Path) -> None:
+    other = record_data(id="SITE-7", aliases=["vllm-1"])
+    found = complaints(tmp_path, record_data(), other)
+    assert sorted((one.file.name, one.what) for one in found) == [
+        ("VLLM-1.yaml", "VLLM-1 already belongs to SITE-7.yaml"),
+        ("VLLM-1.yaml", f"{REPO}/issues/1 already belongs to SITE-7.yaml"),
+    ]
+
+
+def test_a_second_file_with_the_same_id_is_named_wrongly_and_a_duplicate(tmp_path: Path) -> None:
+    write(tmp_path, record_data(), name="VLLM-1-copy.yaml")
+    whats = [one.what for one in complaints(tmp_path, record_data())]
+    assert any("call it VLLM-1.yaml" in what for what in whats)
+    assert any(what.startswith("VLLM-1 already belongs to") for what in whats)
+
+
+def test_a_bad_file_does_not_hide_the_faults_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "VLLM-0.yaml").write_text("id: [")
+    (tmp_path / "VLLM-3.yml").write_text("id: VLLM-3")
+    found = complaints(tmp_path, record_data(scope={}))
+    assert [one.file.name for one in found] == ["VLLM-0.yaml", "VLLM-1.yaml", "VLLM-3.yml"]
+
+
+def test_a_directory_that_does_not_exist_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot list"):
+        lint(tmp_path / "nowhere", today=TODAY)

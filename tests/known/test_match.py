@@ -1,0 +1,268 @@
+"""Holding a record against a deployment (four answers) and a move (three effects)."""
+
+from typing import Any
+
+import pytest
+
+from regress_gate.known.match import findings, match_scope
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.finding import Applies, Effect
+from regress_gate.model.suite import Workload
+from regress_gate.model.version import Version
+from tests.known.builders import IN_SCOPE, affected, record
+
+FULL = {
+    "accelerator": ["H200", "B200"],
+    "model": ["org/Model*"],
+    "quantization": ["*fp8*"],
+    "engine_args": {"tensor_parallel_size": [4, 8], "enable_expert_parallel": True},
+    "env": {"VLLM_X": "1"},
+}
+FITS = {
+    "accelerator": "NVIDIA H200",
+    "model": "org/Model-8B",
+    "quantization": "FP8",
+    "engine_args": {"tensor-parallel-size": "8", "enable_expert_parallel": "True"},
+    "env": {"VLLM_X": "true"},
+}
+
+
+def deployment(**changes: Any) -> Deployment:
+    return Deployment.model_validate({**FITS, **changes})
+
+
+def test_a_deployment_that_every_key_fits_is_affected() -> None:
+    applies, why = match_scope(record(scope=FULL), deployment())
+    assert applies is Applies.YES
+    assert why.startswith("accelerator NVIDIA H200; model org/Model-8B; quantization FP8; engine argument tensor_")
+
+
+def test_a_record_without_scope_applies_to_everybody() -> None:
+    assert match_scope(record(scope={}), Deployment()) == (Applies.YES, "the record applies to every deployment")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"accelerator": "H100"}, "accelerator H100 is not H200 or B200"),
+        ({"model": "org/Other"}, "model org/Other is not org/Model*"),
+        ({"quantization": "none"}, "quantization none is not *fp8*"),
+        ({"quantization": "BF16"}, "quantization BF16 is not *fp8*"),
+        ({"engine_args": {"tensor_parallel_size": 2}}, "engine argument tensor_parallel_size 2 is not 4 or 8"),
+        ({"engine_args": {"no_enable_expert_parallel": True}}, "engine argument enable_expert_parallel false is not"),
+        ({"env": {"VLLM_X": "0"}}, "variable VLLM_X 0 is not 1"),
+    ],
+)
+def test_one_key_that_does_not_hold_decides_and_is_named_with_both_values(changes: dict[str, Any], why: str) -> None:
+    applies, found = match_scope(record(scope=FULL), deployment(**changes))
+    assert applies is Applies.NO
+    assert found.startswith(why)
+
+
+def test_a_key_that_does_not_hold_outweighs_every_fact_that_is_missing() -> None:
+    applies, why = match_scope(record(scope=FULL), Deployment(model="org/Other"))
+    assert (applies, why) == (Applies.NO, "model org/Other is not org/Model*")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"accelerator": None}, "the accelerator is not known (--accelerator)"),
+        ({"model": None}, "the model is not known (--model)"),
+        ({"quantization": None}, "the quantization is not known (--quantization)"),
+        (
+            {"engine_args": {"tensor_parallel_size": 8}},
+            "the engine argument enable_expert_parallel is not known (--engine-arg enable_expert_parallel=…)",
+        ),
+        ({"env": {}}, "the variable VLLM_X is not known (--env VLLM_X=…)"),
+        (
+            {"model": "other/Model-8B"},
+            "model other/Model-8B has the name of org/Model* but another publisher (--model)",
+        ),
+        (
+            {"quantization": "compressed-tensors"},
+            "quantization compressed-tensors does not say whether it is *fp8* (--quantization)",
+        ),
+    ],
+)
+def test_a_missing_fact_is_named_with_the_flag_that_gives_it(changes: dict[str, Any], why: str) -> None:
+    assert match_scope(record(scope=FULL), deployment(**changes)) == (Applies.UNKNOWN, why)
+
+
+def test_all_missing_facts_are_named_at_once() -> None:
+    applies, why = match_scope(record(), Deployment())
+    assert applies is Applies.UNKNOWN
+    assert why == "the accelerator is not known (--accelerator); the model is not known (--model)"
+
+
+@pytest.mark.parametrize(
+    ("stated", "argument", "applies"),
+    [
+        (None, "fp8", Applies.YES),
+        ("fp8", "compressed-tensors", Applies.YES),
+        ("awq", "compressed-tensors", Applies.NO),
+        (None, "compressed-tensors", Applies.UNKNOWN),
+        (None, "awq", Applies.NO),
+    ],
+)
+def test_the_quantization_argument_is_a_fact_too(stated: str | None, argument: str, applies: Applies) -> None:
+    issue = record(scope={"quantization": ["*fp8*"]})
+    assert match_scope(issue, Deployment(quantization=stated, engine_args={"quantization": argument}))[0] is applies
+
+
+def test_a_models_name_is_no_fact_about_its_quantization() -> None:
+    issue = record(scope={"quantization": ["*fp8*"]})
+    assert match_scope(issue, Deployment(model="org/Model-FP8"))[0] is Applies.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("workloads", "applies", "why"),
+    [
+        ([], Applies.YES, "bites at concurrency <=8, input_len >1024; no workload given, so it may"),
+        ([Workload(concurrency=64, input_len=2048)], Applies.NO, "bites at concurrency <=8, input_len >1024, where no"),
+        ([Workload(concurrency=8, input_len=1024)], Applies.NO, "where no workload is"),
+        ([Workload(concurrency=64), Workload(concurrency=8, input_len=1025)], Applies.YES, "where a workload is"),
+        ([Workload(concurrency=4)], Applies.YES, "where a workload is"),
+        ([Workload()], Applies.YES, "where a workload is"),
+    ],
+)
+def test_a_workload_region_says_where_it_bites(workloads: list[Workload], applies: Applies, why: str) -> None:
+    issue = record(scope={"workload": {"concurrency": "<=8", "input_len": ">1024"}})
+    found, found_why = match_scope(issue, Deployment(), workloads)
+    assert found is applies
+    assert why in found_why
+
+
+@pytest.mark.parametrize(
+    ("condition", "inside", "outside"),
+    [("<=8", 8, 9), ("<8", 7, 8), (">=8", 8, 7), (">8", 9, 8), ("8", 8, 9), ("== 8", 8, 7)],
+)
+def test_conditions_on_numbers(condition: str, inside: int, outside: int) -> None:
+    issue = record(scope={"workload": {"concurrency": condition}})
+    assert match_scope(issue, Deployment(), [Workload(concurrency=inside)])[0] is Applies.YES
+    assert match_scope(issue, Deployment(), [Workload(concurrency=outside)])[0] is Applies.NO
+
+
+BOTH = {"text": "Both are needed.", "engine_args": {"moe_backend": "triton"}, "env": {"VLLM_Y": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("engine_args", "env", "applies"),
+    [
+        ({"moe-backend": "Triton"}, {"VLLM_Y": "False"}, Applies.MITIGATED),
+        ({"moe_backend": "triton"}, {}, Applies.YES),
+        ({}, {"VLLM_Y": "0"}, Applies.YES),
+        ({"moe_backend": "triton"}, {"VLLM_Y": "1"}, Applies.YES),
+    ],
+)
+def test_a_workaround_counts_when_all_of_it_is_active(
+    engine_args: dict[str, Any], env: dict[str, str], applies: Applies
+) -> None:
+    running = IN_SCOPE.model_copy(update={"engine_args": engine_args, "env": env})
+    found, why = match_scope(record(workarounds=[BOTH]), running)
+    assert found is applies
+    if applies is Applies.MITIGATED:
+        assert why == "a workaround is active: moe_backend=triton, VLLM_Y=0"
+
+
+def test_one_of_several_workarounds_is_enough_and_plain_advice_is_never_active() -> None:
+    advice, one = {"text": "Measure."}, {"text": "Off.", "env": {"VLLM_Y": "0"}}
+    running = IN_SCOPE.model_copy(update={"env": {"VLLM_Y": "0"}})
+    assert match_scope(record(workarounds=[advice]), running)[0] is Applies.YES
+    assert match_scope(record(workarounds=[advice, BOTH, one]), running)[0] is Applies.MITIGATED
+
+
+def test_with_a_fact_missing_an_active_workaround_is_mentioned() -> None:
+    running = Deployment(accelerator="H200", engine_args={"moe_backend": "triton"})
+    applies, why = match_scope(record(), running)
+    assert applies is Applies.UNKNOWN
+    assert why.endswith("should it apply, a workaround is active: moe_backend=triton")
+
+
+def one_finding(base: str | None, candidate: str, **changes: Any) -> tuple[Applies, Effect, str] | None:
+    found = findings([record(**changes)], IN_SCOPE, Version.parse(base) if base else None, Version.parse(candidate))
+    return (found[0].applies, found[0].effect, found[0].effect_why) if found else None
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "effect"),
+    [
+        ("0.19.1", "0.20.0", Effect.NEW),
+        ("0.20.0", "0.22.0", Effect.CARRIED),
+        ("0.22.0", "0.23.0", Effect.RESOLVED),
+        ("0.20.0", "0.19.1", Effect.RESOLVED),
+        ("0.23.0", "0.22.0", Effect.NEW),
+        ("0.19.0", "0.19.1", None),
+        ("0.19.0", "0.23.0", None),
+        (None, "0.22.0", Effect.CARRIED),
+        (None, "0.23.0", None),
+    ],
+)
+def test_what_the_move_does(base: str | None, candidate: str, effect: Effect | None) -> None:
+    found = one_finding(base, candidate)
+    assert (found and found[1]) == effect
+    if found:
+        assert found[0] is Applies.YES
+
+
+def test_without_a_base_nothing_is_called_new() -> None:
+    found = one_finding(None, "0.20.0")
+    assert found is not None
+    assert found[1:] == (
+        Effect.CARRIED,
+        "no base version given: 0.20.0 has it (affected: 0.20.0 to before 0.23.0)",
+    )
+
+
+NIGHTLY = "0.23.1rc1.dev1403+g4080263bb"
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "worst"),
+    [
+        ("0.19.1", NIGHTLY, Effect.NEW),
+        ("0.22.0", NIGHTLY, Effect.CARRIED),
+        (NIGHTLY, "0.22.0", Effect.NEW),
+        (NIGHTLY, "0.23.0", Effect.RESOLVED),
+        (NIGHTLY, f"{NIGHTLY}.cu129", Effect.NEW),
+        (None, NIGHTLY, Effect.CARRIED),
+    ],
+)
+def test_a_build_without_an_order_keeps_the_finding_as_unknown(base: str | None, candidate: str, worst: Effect) -> None:
+    found = one_finding(base, candidate)
+    assert found is not None
+    applies, effect, why = found
+    assert (applies, effect) == (Applies.UNKNOWN, worst)
+    assert "has it is not known" in why
+
+
+def test_a_deployment_out_of_scope_stays_out_whatever_the_build() -> None:
+    (found,) = findings([record()], Deployment(accelerator="H100"), None, Version.parse(NIGHTLY))
+    assert found.applies is Applies.NO
+
+
+def test_findings_are_ordered_by_what_matters() -> None:
+    resolved = [affected({"introduced": "0.18.0"}, {"fixed": "0.20.0"})]
+    carried = [affected({"introduced": "0.18.0"})]
+    issues = [
+        record(id="VLLM-9", scope={"accelerator": ["H100"]}),
+        record(id="VLLM-8", affected=resolved),
+        record(id="VLLM-7", affected=carried),
+        record(id="VLLM-6", scope={"quantization": ["fp8"]}, severity="critical"),
+        record(id="VLLM-5", severity="low"),
+        record(id="VLLM-4", severity="critical"),
+        record(id="VLLM-3", severity="low"),
+        record(id="VLLM-2", workarounds=[{"text": "On.", "engine_args": {"block_size": 16}}]),
+    ]
+    running = IN_SCOPE.model_copy(update={"engine_args": {"block_size": 16}})
+    found = findings(issues, running, Version.parse("0.19.0"), Version.parse("0.20.0"))
+    assert [(one.issue.id, one.applies.value, one.effect.value) for one in found] == [
+        ("VLLM-4", "yes", "new"),
+        ("VLLM-3", "yes", "new"),
+        ("VLLM-5", "yes", "new"),
+        ("VLLM-7", "yes", "carried"),
+        ("VLLM-8", "yes", "resolved"),
+        ("VLLM-6", "unknown", "new"),
+        ("VLLM-2", "mitigated", "new"),
+        ("VLLM-9", "no", "new"),
+    ]

@@ -1,0 +1,148 @@
+"""When two names mean the same accelerator, model, quantization or value."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.known import names
+from regress_gate.model.deployment import ArgValue
+
+SAME_ACCELERATOR = [
+    ("H200", ["NVIDIA H200", "nvidia-h200", "H200-SXM", "H200 141GB", "h200", "8x H200", "8xNVIDIA H200 NVL"]),
+    ("H20", ["NVIDIA H20", "H20-3e", "H20 96GB"]),
+    ("H100", ["NVIDIA H100 80GB HBM3", "H100 PCIe", "H100-NVL"]),
+    ("RTX PRO 6000", ["NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000", "rtxpro6000"]),
+    ("RTX 5090", ["NVIDIA GeForce RTX 5090", "5090", "RTX5090"]),
+    ("MI300X", ["AMD Instinct MI300X", "mi300x", "AMD_Instinct_MI300X_OAM"]),
+    ("MI3*", ["MI300X", "AMD Instinct MI325X"]),
+    ("SM120", ["sm_120", "SM120"]),
+    ("RTX PRO 6000 Blackwell", ["NVIDIA RTX PRO 6000 Blackwell Workstation Edition"]),
+]
+OTHER_ACCELERATOR = [
+    ("H200", ["H20", "GH200", "H2000", "H100", "GB200"]),
+    ("H20", ["H200", "H20X"]),
+    ("B200", ["GB200", "B20", "B2000"]),
+    ("MI300X", ["MI300A", "MI325X", "MI300"]),
+    ("L40", ["L40S"]),
+    ("A10", ["A100", "A10G"]),
+    ("RTX PRO 6000", ["RTX 6000 Ada", "RTX PRO 5000", "A6000"]),
+    ("RTX 4070", ["RTX 4070 Ti"]),
+    ("H200", ["", "   ", "cpu"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "name"), [(pattern, name) for pattern, many in SAME_ACCELERATOR for name in many])
+def test_spellings_of_one_accelerator(pattern: str, name: str) -> None:
+    assert names.accelerator_matches(pattern, name)
+
+
+@pytest.mark.parametrize(("pattern", "name"), [(pattern, name) for pattern, many in OTHER_ACCELERATOR for name in many])
+def test_accelerators_that_are_not_the_one_meant(pattern: str, name: str) -> None:
+    assert not names.accelerator_matches(pattern, name)
+
+
+@given(
+    part=st.from_regex(r"[A-Z]{1,2}[0-9]{1,4}[A-Z]?", fullmatch=True),
+    before=st.sampled_from(["", "NVIDIA ", "nvidia-", "AMD Instinct ", "8x "]),
+    after=st.sampled_from(["", " 141GB", "-SXM", " NVL (PCIe)"]),
+)
+def test_vendor_count_and_memory_change_no_accelerator(part: str, before: str, after: str) -> None:
+    assert names.accelerator_matches(part, before + part.lower() + after)
+    assert not names.accelerator_matches(part, f"{before}{part}0{after}")
+
+
+@given(st.text(), st.text())
+def test_any_text_can_be_compared(one: str, other: str) -> None:
+    names.accelerator_matches(one, other)
+    names.model_matches(one, other)
+    names.quantization_matches(one, other)
+    names.same_value(one, other)
+    names.same_variable(one, other)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "model", "matches"),
+    [
+        ("deepseek-ai/DeepSeek-R1*", "deepseek-ai/DeepSeek-R1", True),
+        ("deepseek-ai/DeepSeek-R1*", "deepseek-ai/DeepSeek-R1-0528", True),
+        ("deepseek-ai/DeepSeek-R1*", "DEEPSEEK-AI/deepseek-r1", True),
+        ("deepseek-ai/DeepSeek-R1*", "DeepSeek-R1-0528", True),
+        ("deepseek-ai/DeepSeek-R1*", "/models/DeepSeek-R1", True),
+        ("deepseek-ai/DeepSeek-R1*", "/models/deepseek-ai/DeepSeek-R1/", True),
+        ("deepseek-ai/DeepSeek-R1*", "./DeepSeek-R1", True),
+        ("deepseek-ai/DeepSeek-R1*", "/hub/models--deepseek-ai--DeepSeek-R1/snapshots/4236a6af", True),
+        ("MiniMaxAI/MiniMax-M2*", "/data/models/MiniMaxAI__MiniMax-M2.7", True),
+        ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", False),
+        ("deepseek-ai/DeepSeek-R1*", "deepseek-ai/DeepSeek-V3", False),
+        ("deepseek-ai/DeepSeek-R1*", "/models/DeepSeek-V3", False),
+        ("deepseek-ai/DeepSeek-R1*", "nvidia/DeepSeek-R1-FP4", None),
+        ("*gemma-4-26B-A4B*AWQ*", "cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit", True),
+        ("*gemma-4-26B-A4B*AWQ*", "google/gemma-4-26B-A4B-it", False),
+        ("org/Model", "", False),
+    ],
+)
+def test_models_by_glob_family_and_local_path(pattern: str, model: str, matches: bool | None) -> None:
+    assert names.model_matches(pattern, model) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given_name", "matches"),
+    [
+        ("fp8*", "FP8", True),
+        ("fp8*", "fp8_e4m3", True),
+        ("*fp8*", "w8a8-FP8", True),
+        ("fp8*", "none", False),
+        ("fp8*", "bf16", False),
+        ("none", "BF16", True),
+        ("none", "bfloat16", True),
+        ("none", "fp8", False),
+        ("fp8*", "awq", False),
+        ("fp8*", "compressed-tensors", None),
+        ("fp8*", "compressed_tensors", None),
+        ("compressed-tensors", "compressed_tensors", True),
+        ("none", "compressed-tensors", False),
+        ("none", "auto", False),
+    ],
+)
+def test_quantizations(pattern: str, given_name: str, matches: bool | None) -> None:
+    assert names.quantization_matches(pattern, given_name) is matches
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (8, "8", True),
+        (8, 8.0, True),
+        (True, "true", True),
+        (True, "False", False),
+        ("Triton", "triton", True),
+        ("flashinfer-cutlass", "flashinfer_cutlass", True),
+        (0.9, "0.90", True),
+        (8, 16, False),
+        (True, 1, False),
+        ("nan", "nan", True),
+    ],
+)
+def test_engine_argument_values(one: str | int | float | bool, other: str | int | float | bool, same: bool) -> None:
+    assert names.same_value(one, other) is same
+
+
+def test_engine_arguments_are_known_by_their_full_names() -> None:
+    given_args: dict[str, ArgValue] = {
+        "--tensor-parallel-size": 8,
+        "-ep": True,
+        "no_enable_prefix_caching": True,
+        "q": "fp8",
+    }
+    assert names.canonical_args(given_args) == {
+        "tensor_parallel_size": 8,
+        "enable_expert_parallel": True,
+        "enable_prefix_caching": False,
+        "quantization": "fp8",
+    }
+
+
+def test_variables_are_on_or_off_in_either_spelling() -> None:
+    assert names.same_variable("1", "True")
+    assert names.same_variable("false", "0")
+    assert not names.same_variable("1", "0")

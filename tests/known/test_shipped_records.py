@@ -1,0 +1,132 @@
+"""The records that come with the program: they lint clean, and answer what operators ask."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regress_gate.known.lint import lint
+from regress_gate.known.match import findings
+from regress_gate.known.records import load_records
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
+from regress_gate.model.suite import Workload
+from regress_gate.model.version import Version
+from tests.known.builders import ROOT
+
+DOCUMENTATION = (ROOT / "docs" / "known-issues.md").read_text(encoding="utf-8")
+RECORDS = load_records(ROOT / "known_issues")
+R1 = {"accelerator": "H200", "model": "deepseek-ai/DeepSeek-R1", "engine_args": {"enable_expert_parallel": True}}
+SM120 = {"accelerator": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "quantization": "fp8"}
+MIXTRAL = {"accelerator": "H200", "model": "mistralai/Mixtral-8x7B-Instruct-v0.1", "quantization": "none"}
+DENSE = {"accelerator": "H100", "model": "meta-llama/Llama-3.1-8B-Instruct", "quantization": "none"}
+GEMMA = {"model": "cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit"}
+MI300X = {"accelerator": "MI300X", "env": {"VLLM_ROCM_USE_AITER": "1"}}
+ULTRA = {"accelerator": "B200", "model": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16", "quantization": "bf16"}
+
+
+def answers(base: str | None, candidate: str, deployment: dict[str, Any]) -> dict[str, IssueFinding]:
+    start = Version.parse(base) if base else None
+    found = findings(RECORDS, Deployment.model_validate(deployment), start, Version.parse(candidate))
+    return {finding.issue.id: finding for finding in found}
+
+
+def test_they_lint_without_a_complaint() -> None:
+    assert [str(one) for one in lint(ROOT / "known_issues", today=date(2026, 11, 21))] == []
+
+
+def test_the_example_of_the_documentation_lints_without_a_complaint(tmp_path: Path) -> None:
+    (_, example), *_ = (part.split("```yaml\n") for part in DOCUMENTATION.split("\n```\n") if "```yaml\n" in part)
+    (tmp_path / "VLLM-41306.yaml").write_text(example, encoding="utf-8")
+    assert lint(tmp_path, today=date(2026, 11, 21)) == []
+
+
+@pytest.mark.parametrize(
+    ("move", "deployment", "issue", "applies", "effect", "status"),
+    [
+        (("0.19.0", "0.19.1"), R1, "VLLM-28882", Applies.YES, Effect.CARRIED, Status.CLOSED_UNFIXED),
+        (("0.11.0", "0.11.1"), R1, "VLLM-28882", Applies.YES, Effect.NEW, Status.CLOSED_UNFIXED),
+        (("0.19.0", "0.19.1"), GEMMA, "VLLM-40591", Applies.YES, Effect.NEW, Status.FIX_NOT_IN_CANDIDATE),
+        (("0.19.1", "0.22.0"), GEMMA, "VLLM-40591", Applies.YES, Effect.RESOLVED, Status.FIX_IN_CANDIDATE),
+        (("0.19.1", "0.20.0"), MIXTRAL, "VLLM-41306", Applies.YES, Effect.NEW, Status.FIX_NOT_IN_CANDIDATE),
+        (("0.22.1", "0.23.0"), MIXTRAL, "VLLM-41306", Applies.YES, Effect.RESOLVED, Status.FIX_IN_CANDIDATE),
+        (("0.23.0", "0.24.0"), SM120, "VLLM-47130", Applies.YES, Effect.NEW, Status.FIX_NOT_IN_CANDIDATE),
+        (("0.24.0", "0.25.0"), SM120, "VLLM-47130", Applies.YES, Effect.RESOLVED, Status.FIX_IN_CANDIDATE),
+        (("0.26.0", "0.27.1"), SM120, "VLLM-51884", Applies.YES, Effect.NEW, Status.FIX_NOT_IN_CANDIDATE),
+        (("0.14.1", "0.15.0"), MI300X, "VLLM-34641", Applies.YES, Effect.NEW, Status.FIX_NOT_IN_CANDIDATE),
+        (("0.23.0", "0.26.0"), ULTRA, "VLLM-53472", Applies.YES, Effect.NEW, Status.OPEN),
+        ((None, "0.26.0"), {"model": "Qwen/Qwen3.6-27B"}, "VLLM-50780", Applies.YES, Effect.CARRIED, Status.OPEN),
+    ],
+)
+def test_the_moves_that_the_records_are_about(
+    move: tuple[str | None, str],
+    deployment: dict[str, Any],
+    issue: str,
+    applies: Applies,
+    effect: Effect,
+    status: Status,
+) -> None:
+    found = answers(*move, deployment)[issue]
+    assert (found.applies, found.effect, found.status) == (applies, effect, status)
+
+
+@pytest.mark.parametrize(
+    ("move", "deployment", "setting", "issue"),
+    [
+        (("0.23.0", "0.24.0"), SM120, {"env": {"VLLM_USE_DEEP_GEMM": "0"}}, "VLLM-47130"),
+        (("0.19.1", "0.20.0"), MIXTRAL, {"engine_args": {"moe-backend": "triton"}}, "VLLM-41306"),
+        (("0.23.0", "0.26.0"), ULTRA, {"engine_args": {"moe_backend": "flashinfer_cutlass"}}, "VLLM-53472"),
+        (
+            ("0.14.1", "0.15.0"),
+            MI300X,
+            {"env": {"VLLM_ROCM_USE_AITER": "1", "VLLM_ROCM_USE_AITER_FP4BMM": "False"}},
+            "VLLM-34641",
+        ),
+    ],
+)
+def test_their_workarounds_mitigate(
+    move: tuple[str, str], deployment: dict[str, Any], setting: dict[str, Any], issue: str
+) -> None:
+    assert answers(*move, {**deployment, **setting})[issue].applies is Applies.MITIGATED
+
+
+@pytest.mark.parametrize(
+    "versions", [("0.11.0", "0.33.0"), ("0.19.1", "0.20.0"), ("0.23.0", "0.24.0"), (None, "0.26.0")]
+)
+def test_a_dense_unquantized_model_on_h100_meets_none_of_them(versions: tuple[str | None, str]) -> None:
+    assert {found.applies for found in answers(*versions, DENSE).values()} == {Applies.NO}
+
+
+def test_without_the_expert_parallel_flag_the_missing_fact_is_named() -> None:
+    found = answers("0.19.0", "0.19.1", {**R1, "engine_args": {}})["VLLM-28882"]
+    assert found.applies is Applies.UNKNOWN
+    assert "--engine-arg enable_expert_parallel=…" in found.why
+
+
+def test_a_dense_distillation_is_not_deepseek_r1() -> None:
+    dense = {**R1, "model": "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"}
+    assert answers("0.19.0", "0.19.1", dense)["VLLM-28882"].applies is Applies.NO
+
+
+def test_high_concurrency_is_outside_of_28882() -> None:
+    moved = findings(
+        RECORDS,
+        Deployment.model_validate(R1),
+        Version.parse("0.19.0"),
+        Version.parse("0.19.1"),
+        [Workload(concurrency=64)],
+    )
+    assert {one.issue.id: one.applies for one in moved}["VLLM-28882"] is Applies.NO
+
+
+def test_fp8_on_mi300x_is_a_shortcoming_that_no_move_brings() -> None:
+    running = {"accelerator": "MI300X", "model": "zai-org/GLM-4.7-FP8", "quantization": "fp8"}
+    for base, candidate in (("0.13.0", "0.14.0"), ("0.32.0", "0.33.0"), (None, "0.33.0")):
+        found = answers(base, candidate, running)["VLLM-31475"]
+        assert (found.applies, found.effect, found.status) == (Applies.YES, Effect.CARRIED, Status.OPEN)
+
+
+def test_28882_is_not_called_fixed_in_any_release() -> None:
+    for candidate in ("0.19.1", "0.20.0", "0.33.0"):
+        assert answers("0.19.0", candidate, R1)["VLLM-28882"].status is Status.CLOSED_UNFIXED
