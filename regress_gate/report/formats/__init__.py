@@ -1,0 +1,1 @@
+"""One module per format, each with a `render(result, options)`; named in `regress_gate.report.registry`."""

@@ -1,0 +1,283 @@
+"""What a person is shown of a result, and in which order: the part that all formats for people share.
+
+Numbers become text here and series become rows; colours, columns and escaping are the formats' own. All texts are
+still raw: a format cleans and escapes whatever it writes.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+from regress_gate.model.finding import Applies, Effect
+from regress_gate.model.result import KnownIssueOut, Result, SeriesResult, Verdict, WaiverOut
+from regress_gate.report import units, wording
+
+CROWDED = 40
+"""Gated series above which those that are no worse are only counted: the ones that matter must not drown."""
+
+_VERDICT_ORDER = [Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.IMPROVEMENT]
+_APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
+_WAIVER_ORDER = ["exceeded", "expired", "used", "unused"]
+
+
+class Show(Enum):
+    """Which series get a row. A regression always does, whether it gates or not."""
+
+    WORRYING = 0
+    """Gated ones that are worse or undecided."""
+    GATED = 1
+    ALL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    metric: str
+    gated: bool
+    baseline: str
+    baseline_spread: str
+    candidate: str
+    candidate_spread: str
+    change: str
+    interval: str
+    margin: str
+    verdict: Verdict
+    verdict_word: str
+    needs: str
+    """`needs 4 more` (runs a side); empty where that is not known or not asked."""
+    notes: str
+    """Numbers of the footnotes: `[1,2]`, or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioView:
+    name: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesView:
+    confidence: str
+    """`95%`; the two ends where the series differ in it."""
+    scenarios: list[ScenarioView]
+    notes: list[str]
+    """Footnotes in the order of their numbers, each said once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workaround:
+    text: str
+    flags: list[str]
+    cost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IssueView:
+    id: str
+    label: str
+    """Severity and kind."""
+    blocks: bool
+    applies: Applies
+    summary: str
+    facts: list[tuple[str, str]]
+    """Label and text: on what the match, the status and the effect rest."""
+    workarounds: list[Workaround]
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class IssueGroup:
+    effect: Effect
+    title: str
+    issues: list[IssueView]
+
+
+def facts(result: Result) -> list[tuple[str, str]]:
+    """What was compared, where and with how much evidence: label and text."""
+    lines: list[tuple[str, str]] = []
+    if result.suite is not None:
+        lines.append(("suite", f"{result.suite.name}, version {result.suite.version}"))
+    if result.testbed is not None:
+        lines.append(("testbed", wording.testbed(result.testbed)))
+    if result.command == "compare":
+        lines.append(("runs", _runs(result)))
+    for side, version in (("baseline", result.baseline), ("candidate", result.candidate)):
+        if version is not None and (build := _build(version.variant, version.commit, version.origin)):
+            lines.append((side, f"{version.version} ({build})"))
+    for difference in result.testbed.differences if result.testbed else []:
+        verdict = "not comparable" if difference.blocks else "noted"
+        lines.append(("differs", f"{difference.what}: {difference.baseline} → {difference.candidate} ({verdict})"))
+    lines += [("void", f"{void.side} run {void.run}: {void.reason}") for void in result.void_runs]
+    if result.suite is not None and result.suite.notice:
+        lines.append(("notice", result.suite.notice))
+    return lines
+
+
+def _build(variant: str | None, commit: str | None, origin: str | None) -> str:
+    parts = [
+        variant,
+        f"commit {commit[:12]}" if commit else None,
+        wording.ORIGIN.get(origin, origin) if origin else None,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _runs(result: Result) -> str:
+    baseline, candidate = (result.baseline.runs if result.baseline else 0), result.candidate.runs
+    if baseline == candidate:
+        text = wording.count(baseline, "run") + " a side"
+    else:
+        text = f"{baseline} baseline, {candidate} candidate"
+    return text + (f"; {len(result.void_runs)} void, not counted" if result.void_runs else "")
+
+
+def choose(series: list[SeriesResult], show: Show) -> tuple[list[SeriesResult], list[SeriesResult]]:
+    """The series that get a row, and those that do not."""
+    return [one for one in series if _is_shown(one, show)], [one for one in series if not _is_shown(one, show)]
+
+
+def _is_shown(one: SeriesResult, show: Show) -> bool:
+    if one.verdict is Verdict.REGRESSION or show is Show.ALL:
+        return True
+    return one.gated and (show is Show.GATED or one.verdict is Verdict.INCONCLUSIVE)
+
+
+def is_crowded(series: list[SeriesResult]) -> bool:
+    return sum(one.gated for one in series) > CROWDED
+
+
+def series_view(series: list[SeriesResult]) -> SeriesView:
+    """Series as rows: scenarios in the order of the suite, in each the gated series first, the worst of them first."""
+    numbers: dict[str, int] = {}
+    scenarios: dict[str, list[SeriesResult]] = {}
+    for one in series:
+        scenarios.setdefault(one.scenario, []).append(one)
+    return SeriesView(
+        confidence=_confidence(series),
+        scenarios=[
+            ScenarioView(name, [_row(one, numbers) for one in sorted(members, key=_row_order)])
+            for name, members in scenarios.items()
+        ],
+        notes=list(numbers),
+    )
+
+
+def _row_order(one: SeriesResult) -> tuple[bool, int]:
+    return not one.gated, _VERDICT_ORDER.index(one.verdict)
+
+
+def _row(one: SeriesResult, numbers: dict[str, int]) -> Row:
+    baseline, candidate = units.values((one.baseline.mean, one.candidate.mean), one.unit, one.metric)
+    marks = [str(numbers.setdefault(note, len(numbers) + 1)) for note in one.notes]
+    undecided = one.verdict is Verdict.INCONCLUSIVE
+    return Row(
+        metric=one.metric,
+        gated=one.gated,
+        baseline=baseline,
+        baseline_spread=units.spread(one.baseline.cv, one.baseline.runs),
+        candidate=candidate,
+        candidate_spread=units.spread(one.candidate.cv, one.candidate.runs),
+        change=units.change(one.change, one.scale),
+        interval=units.interval(one.interval),
+        margin=units.margin(one.margin, one.scale),
+        verdict=one.verdict,
+        verdict_word="~ undecided" if undecided else str(one.verdict),
+        needs=_needs(one) if undecided else "",
+        notes=f"[{','.join(marks)}]" if marks else "",
+    )
+
+
+def _needs(one: SeriesResult) -> str:
+    if one.runs_needed is None:
+        return ""
+    more = one.runs_needed - max(one.baseline.runs, one.candidate.runs)
+    return f"needs {more} more" if more > 0 else ""
+
+
+def tally(series: list[SeriesResult]) -> str:
+    """`3 gated series: 1 regression, 2 equivalent`."""
+    gated = Counter(one.verdict for one in series if one.gated)
+    counts = [
+        wording.count(gated[Verdict.REGRESSION], "regression"),
+        f"{gated[Verdict.INCONCLUSIVE]} undecided",
+        f"{gated[Verdict.EQUIVALENT]} equivalent",
+        wording.count(gated[Verdict.IMPROVEMENT], "improvement"),
+    ]
+    told = ", ".join(count for count in counts if not count.startswith("0 "))
+    return f"{gated.total()} gated series" + (f": {told}" if told else "")
+
+
+def _confidence(series: list[SeriesResult]) -> str:
+    levels = sorted({one.confidence for one in series})
+    return " to ".join(units.percent(level) for level in (levels[:1] + levels[1:][-1:]))
+
+
+def left_out(series: list[SeriesResult]) -> str:
+    """Series without a row, in words; empty for none."""
+    gated = sum(one.gated for one in series)
+    parts = [f"{gated} gated (equivalent or better)"] if gated else []
+    parts += [f"{len(series) - gated} not gated"] if len(series) > gated else []
+    return ", ".join(parts)
+
+
+def issue_groups(result: Result) -> list[IssueGroup]:
+    """New, carried, resolved; within each what applies before what may. Issues that do not apply are only counted."""
+    groups = []
+    for effect in Effect:
+        issues = [one for one in result.known_issues if one.effect is effect and one.applies is not Applies.NO]
+        issues.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
+        if issues:
+            title = wording.effect(effect, with_baseline=result.baseline is not None)
+            groups.append(IssueGroup(effect, title, [_issue(one) for one in issues]))
+    return groups
+
+
+def issue_tally(result: Result) -> str:
+    """`1 applies, 2 may apply, 30 do not apply`; empty without any issue."""
+    counts = Counter(one.applies for one in result.known_issues)
+    words = {
+        Applies.YES: ("applies", "apply"),
+        Applies.UNKNOWN: ("may apply", "may apply"),
+        Applies.MITIGATED: ("is mitigated", "are mitigated"),
+        Applies.NO: ("does not apply", "do not apply"),
+    }
+    return ", ".join(wording.count(counts[key], *words[key]) for key in words if counts[key])
+
+
+def _issue(one: KnownIssueOut) -> IssueView:
+    lines = [
+        ("applies", f"{wording.APPLIES[one.applies]}: {one.why}"),
+        ("status", wording.STATUS[one.status] + (f": {one.status_why}" if one.status_why else "")),
+    ]
+    if one.effect_why:
+        lines.append(("effect", one.effect_why))
+    if not one.version_regression:
+        lines.append(("note", "a shortcoming that no earlier version is known to be free of; not brought by the move"))
+    if one.matched_series:
+        score = "" if one.score is None else f" (match {one.score:.2f})"
+        lines.append(("measured in", ", ".join(one.matched_series) + score))
+    # What the move leaves behind needs no workaround.
+    workarounds = [] if one.effect is Effect.RESOLVED else one.workarounds
+    return IssueView(
+        id=one.id,
+        label=f"{one.severity} {one.kind}",
+        blocks=one.blocks,
+        applies=one.applies,
+        summary=one.summary,
+        facts=lines,
+        workarounds=[
+            Workaround(each.text, wording.flags(each.engine_args, each.env), each.cost) for each in workarounds
+        ],
+        url=one.url,
+    )
+
+
+def waivers(result: Result) -> list[tuple[str, str]]:
+    """State and text of each waiver, those that do not hold first."""
+    ordered = sorted(result.waivers, key=lambda one: _WAIVER_ORDER.index(one.state))
+    return [(one.state, _waiver(one)) for one in ordered]
+
+
+def _waiver(one: WaiverOut) -> str:
+    # A waiver of a known issue caps no size.
+    cap = f", at most +{units.percent(one.max_change)}" if one.max_change > 0 else ""
+    return f"{one.finding}{cap}, until {one.until.isoformat()}, {one.owner}: {one.reason} ({one.detail})"

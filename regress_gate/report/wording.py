@@ -1,0 +1,97 @@
+"""The words of a report that do not depend on its format: what a decision, a status or a group is called."""
+
+import json
+import shlex
+from typing import Any
+
+from regress_gate.errors import ExitCode
+from regress_gate.model.finding import Applies, Effect, Status
+from regress_gate.model.result import Decision, Reason, Result, TestbedOut
+
+_COMPARE = {
+    Decision.PASS: "PASS: you may move",
+    Decision.FAIL: "FAIL: do not move",
+    Decision.INCONCLUSIVE: "INCONCLUSIVE: not decided",
+}
+_CHECK = {
+    Decision.PASS: "PASS: no blocking known issue",
+    Decision.FAIL: "FAIL: a known issue blocks",
+    Decision.INCONCLUSIVE: "INCONCLUSIVE: not decided",
+}
+
+STATUS = {
+    Status.OPEN: "open",
+    Status.CLOSED_UNFIXED: "closed, not known to be fixed",
+    Status.FIX_NOT_IN_CANDIDATE: "a fix exists, but not in the candidate",
+    Status.FIX_IN_CANDIDATE: "a fix is in the candidate, not measured",
+    Status.MEASURED_FIXED: "measured: gone in the candidate",
+    Status.UNKNOWN: "not known",
+}
+APPLIES = {
+    Applies.YES: "yes",
+    Applies.UNKNOWN: "cannot be told",
+    Applies.MITIGATED: "mitigated",
+    Applies.NO: "no",
+}
+ORIGIN = {"shipped": "shipped baseline", "store": "your store"}
+_EFFECT_OF_A_MOVE = {
+    Effect.NEW: "New with this move",
+    Effect.CARRIED: "Carried over, the baseline has them too",
+    Effect.RESOLVED: "Resolved by this move",
+}
+_EFFECT_WITHOUT_BASELINE = {
+    Effect.NEW: "In this version",
+    Effect.CARRIED: "In this version and before it",
+    Effect.RESOLVED: "Resolved in this version",
+}
+
+
+def decision(result: Result) -> str:
+    """The decision as an answer; says so when the exit code is not the decision's own."""
+    words = (_COMPARE if result.command == "compare" else _CHECK)[result.decision]
+    if result.exit_code != ExitCode[result.decision.name]:
+        words += f" (exit code {result.exit_code})"
+    return words
+
+
+def versions(result: Result) -> str:
+    if result.baseline is None:
+        return f"vLLM {result.candidate.version}"
+    return f"vLLM {result.baseline.version} → {result.candidate.version}"
+
+
+def effect(effect: Effect, *, with_baseline: bool) -> str:
+    return (_EFFECT_OF_A_MOVE if with_baseline else _EFFECT_WITHOUT_BASELINE)[effect]
+
+
+def testbed(testbed: TestbedOut) -> str:
+    if not testbed.comparable:
+        return f"{testbed.name}, NOT comparable"
+    return f"{testbed.name}, comparable" + (" with differences" if testbed.differences else "")
+
+
+def reason(reason: Reason) -> str:
+    """`regression: text (scenario/metric)`; the name is added only where the text leaves it out."""
+    named = [name for name in (reason.series, reason.issue) if name and name not in reason.text]
+    return f"{reason.code.replace('_', ' ')}: {reason.text}" + (f" ({', '.join(named)})" if named else "")
+
+
+def flags(engine_args: dict[str, Any], env: dict[str, str]) -> list[str]:
+    """What to type, exactly: variables first, as they stand before the command."""
+    return [f"{name}={shlex.quote(value)}" for name, value in env.items()] + [
+        _flag(name, value) for name, value in engine_args.items()
+    ]
+
+
+def _flag(name: str, value: object) -> str:
+    dashed = name.replace("_", "-")
+    if value is True:
+        return f"--{dashed}"
+    if value is False:
+        return f"--no-{dashed}"
+    return f"--{dashed} {shlex.quote(value if isinstance(value, str) else json.dumps(value))}"
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 run`, `5 runs`."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -1,0 +1,507 @@
+"""Results made by hand, one for each situation that a report has to tell well. Not for numbers: these are invented."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from regress_gate.model.finding import Applies, Effect, Status
+from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.metric import metric
+from regress_gate.model.result import (
+    Decision,
+    DifferenceOut,
+    KnownIssueOut,
+    Reason,
+    ReasonCode,
+    Result,
+    SeriesResult,
+    SideSummary,
+    SuiteOut,
+    TestbedOut,
+    Verdict,
+    VersionSide,
+    VoidRun,
+    WaiverOut,
+    WorkaroundOut,
+)
+
+CREATED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+def a_series(
+    scenario: str = "chat-c8",
+    name: str = "ttft_p99",
+    *,
+    means: tuple[float | None, float | None] = (0.1234, 0.1251),
+    change: float | None = 0.0138,
+    interval: tuple[float | None, float | None] | None = (-0.011, 0.0389),
+    verdict: Verdict = Verdict.EQUIVALENT,
+    runs: tuple[int, int] = (5, 5),
+    cv: tuple[float | None, float | None] = (0.021, 0.018),
+    gated: bool = True,
+    margin: float = 0.1,
+    **more: Any,
+) -> SeriesResult:
+    known = metric(name)
+    return SeriesResult(
+        scenario=scenario,
+        metric=name,
+        unit=known.unit,
+        direction=known.direction,
+        scale=known.scale,
+        gated=gated,
+        baseline=SideSummary(mean=means[0], runs=runs[0], cv=cv[0], requests=200 * runs[0]),
+        candidate=SideSummary(mean=means[1], runs=runs[1], cv=cv[1], requests=200 * runs[1]),
+        change=change,
+        interval=interval,
+        confidence=0.95,
+        p_worse=0.12 if interval else None,
+        q_worse=0.3 if interval and gated else None,
+        margin=margin,
+        verdict=verdict,
+        **more,
+    )
+
+
+def an_issue(number: int = 28882, **changes: Any) -> KnownIssueOut:
+    return KnownIssueOut(
+        **{
+            "id": f"VLLM-{number}",
+            "summary": "DeepGEMM MoE kernels for small M raise TTFT on H200 expert-parallel DeepSeek-R1",
+            "kind": IssueKind.PERFORMANCE,
+            "severity": Severity.HIGH,
+            "version_regression": True,
+            "url": f"https://github.com/vllm-project/vllm/issues/{number}",
+            "applies": Applies.YES,
+            "why": "accelerator H200, model deepseek-ai/DeepSeek-R1-0528 and enable_expert_parallel=true match",
+            "status": Status.CLOSED_UNFIXED,
+            "status_why": "closed as stale without a linked change; seen on 2026-11-20",
+            "effect": Effect.NEW,
+            "effect_why": "introduced in 0.20.0; 0.19.0 is not affected",
+            "blocks": False,
+            "workarounds": [
+                WorkaroundOut(
+                    text="Use the Triton kernels for the experts instead of DeepGEMM.",
+                    env={"VLLM_MOE_USE_DEEP_GEMM": "0"},
+                    cost="about 2 % of throughput at high concurrency",
+                )
+            ],
+            **changes,
+        }
+    )
+
+
+def a_result(**changes: Any) -> Result:
+    return Result(
+        **{
+            "tool_version": "0.1.0",
+            "created": CREATED,
+            "decision": Decision.PASS,
+            "exit_code": 0,
+            "advice": "Move to 0.20.1.",
+            "reasons": [],
+            "baseline": VersionSide(version="0.19.0", commit="4e1f", variant="cuda", runs=5, origin="shipped"),
+            "candidate": VersionSide(version="0.20.1", runs=5, origin="store"),
+            "suite": SuiteOut(name="online-small", version="3"),
+            "testbed": TestbedOut(name="h200-node"),
+            **changes,
+        }
+    )
+
+
+def passing() -> Result:
+    return a_result(
+        series=[
+            a_series("chat-c8", "ttft_p99"),
+            a_series(
+                "chat-c8",
+                "tpot_mean",
+                means=(0.00821, 0.00807),
+                change=-0.017,
+                interval=(-0.031, -0.003),
+                verdict=Verdict.IMPROVEMENT,
+                margin=0.05,
+            ),
+            a_series(
+                "chat-c8",
+                "output_throughput",
+                means=(912.4, 927.0),
+                change=-0.0158,
+                interval=(-0.03, -0.001),
+                verdict=Verdict.IMPROVEMENT,
+                margin=0.05,
+            ),
+            a_series("chat-c8", "itl_p99", means=(0.0193, 0.0195), change=0.0103, gated=False),
+            a_series(
+                "chat-c8",
+                "failed_requests",
+                means=(0.0, 0.0),
+                change=0.0,
+                interval=(0.0, 0.0),
+                cv=(None, None),
+                margin=0.005,
+            ),
+            a_series(
+                "batch-c256",
+                "output_throughput",
+                means=(12345.6, 12290.1),
+                change=0.0045,
+                interval=(-0.012, 0.021),
+                margin=0.05,
+            ),
+            a_series(
+                "batch-c256",
+                "peak_memory",
+                means=(7.62e10, 7.63e10),
+                change=0.0013,
+                interval=(-0.001, 0.004),
+                margin=0.05,
+            ),
+            a_series(
+                "batch-c256",
+                "startup_time",
+                means=(41.2, 43.9),
+                change=0.0655,
+                interval=(0.021, 0.112),
+                verdict=Verdict.INCONCLUSIVE,
+                gated=False,
+                runs_needed=9,
+            ),
+        ],
+        known_issues=[
+            an_issue(40111, applies=Applies.NO, why="accelerator is H200, the issue needs MI300X"),
+            an_issue(40112, applies=Applies.NO, why="no LoRA adapter is served"),
+        ],
+        reasons=[
+            Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text="all 6 gated series are shown to be within their margins"),
+            Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text="none of 2 known issues applies"),
+        ],
+    )
+
+
+def failing() -> Result:
+    thin_tail = "200 requests a run: the p99 of a run rests on its two slowest requests"
+    return a_result(
+        decision=Decision.FAIL,
+        exit_code=1,
+        advice="Stay on 0.19.0, or set VLLM_MOE_USE_DEEP_GEMM=0 and measure 0.20.1 again.",
+        suite=SuiteOut(name="online-small", version="3", notice="A CPU suite: it says nothing about accelerators."),
+        testbed=TestbedOut(
+            name="h200-node",
+            differences=[DifferenceOut(what="flashinfer", baseline="0.4.1", candidate="0.5.0", blocks=False)],
+        ),
+        candidate=VersionSide(version="0.20.1", commit="9c3a5d1f00aa", runs=6, origin="store"),
+        void_runs=[VoidRun(side="candidate", run="17", reason="other processes kept 3.2 CPU cores busy (limit 1)")],
+        series=[
+            a_series(
+                "chat-c8",
+                "ttft_p99",
+                means=(0.1234, 0.1832),
+                change=0.485,
+                interval=(0.402, 0.574),
+                verdict=Verdict.REGRESSION,
+                notes=[thin_tail],
+                runs=(5, 6),
+            ),
+            a_series(
+                "chat-c8",
+                "ttft_mean",
+                means=(0.0612, 0.0655),
+                change=0.070,
+                interval=(-0.012, 0.158),
+                verdict=Verdict.INCONCLUSIVE,
+                margin=0.05,
+                runs_needed=12,
+                runs=(5, 6),
+            ),
+            a_series(
+                "chat-c8",
+                "tpot_mean",
+                means=(0.00821, 0.00823),
+                change=0.002,
+                interval=(-0.011, 0.016),
+                margin=0.05,
+                runs=(5, 6),
+            ),
+            a_series(
+                "chat-c8",
+                "e2el_p99",
+                means=(9.91, 10.52),
+                change=0.0616,
+                interval=(-0.02, 0.15),
+                gated=False,
+                verdict=Verdict.INCONCLUSIVE,
+                notes=[thin_tail],
+                runs=(5, 6),
+            ),
+            a_series(
+                "chat-c8",
+                "itl_p99",
+                means=(0.0193, 0.0241),
+                change=0.249,
+                interval=(0.18, 0.32),
+                gated=False,
+                verdict=Verdict.REGRESSION,
+                runs=(5, 6),
+            ),
+            a_series(
+                "batch-c256",
+                "output_throughput",
+                means=(12345.6, 11020.3),
+                change=0.1203,
+                interval=(0.091, 0.151),
+                verdict=Verdict.REGRESSION,
+                margin=0.05,
+                runs=(5, 6),
+            ),
+            a_series(
+                "batch-c256",
+                "failed_requests",
+                means=(0.0, 0.0105),
+                change=0.0105,
+                interval=(-0.002, 0.023),
+                verdict=Verdict.INCONCLUSIVE,
+                margin=0.005,
+                cv=(None, 0.4),
+                runs=(5, 6),
+            ),
+        ],
+        known_issues=[
+            an_issue(28882, blocks=True, matched_series=["chat-c8/ttft_p99"], score=0.91),
+            an_issue(
+                30101,
+                kind=IssueKind.DEFAULT_CHANGE,
+                severity=Severity.MEDIUM,
+                applies=Applies.UNKNOWN,
+                summary="Prefix caching hashes with SHA-256 by default and costs time with long prompts",
+                why="max_model_len is not given",
+                status=Status.OPEN,
+                status_why="open on 2026-11-20",
+                workarounds=[
+                    WorkaroundOut(text="Choose the built-in hash.", engine_args={"prefix_caching_hash_algo": "builtin"})
+                ],
+            ),
+            an_issue(
+                27007,
+                kind=IssueKind.MEMORY,
+                severity=Severity.LOW,
+                applies=Applies.MITIGATED,
+                version_regression=False,
+                summary="Memory profiling overestimates with tensor parallelism",
+                effect=Effect.CARRIED,
+                effect_why="both versions are affected",
+                why="gpu_memory_utilization=0.85 is set",
+                status=Status.FIX_NOT_IN_CANDIDATE,
+                status_why="merged on 2026-11-18, after 0.20.1 was cut",
+                workarounds=[
+                    WorkaroundOut(
+                        text="Leave more memory free and run eagerly.",
+                        engine_args={"gpu_memory_utilization": 0.85, "enforce_eager": True},
+                    )
+                ],
+            ),
+            an_issue(
+                25555,
+                kind=IssueKind.CRASH,
+                severity=Severity.CRITICAL,
+                effect=Effect.RESOLVED,
+                summary="Engine core dies when a request is aborted during speculative decoding",
+                effect_why="0.19.0 is affected, 0.20.1 is not",
+                status=Status.FIX_IN_CANDIDATE,
+                why="speculative_config is set",
+                status_why="the fix is an ancestor of 0.20.1",
+            ),
+            an_issue(40111, applies=Applies.NO, why="accelerator is H200, the issue needs MI300X"),
+        ],
+        waivers=[
+            WaiverOut(
+                finding="batch-c256/output_throughput",
+                until=date(2026, 12, 31),
+                max_change=0.08,
+                owner="ml-infra",
+                reason="kernel update under way",
+                state="exceeded",
+                detail="measured +12.0 %, allowed +8 %",
+            ),
+            WaiverOut(
+                finding="VLLM-20002",
+                until=date(2027, 1, 31),
+                max_change=0.0,
+                owner="ml-infra",
+                reason="we do not use LoRA",
+                state="unused",
+                detail="no such finding in this comparison",
+            ),
+        ],
+        warnings=["5 runs against 6: the comparison has unequal sides"],
+        reasons=[
+            Reason(
+                code=ReasonCode.REGRESSION,
+                series="chat-c8/ttft_p99",
+                text="chat-c8/ttft_p99 is 48.5 % worse (95 % interval +40.2 % to +57.4 %, margin 10 %)",
+            ),
+            Reason(code=ReasonCode.REGRESSION, series="batch-c256/output_throughput", text="12.0 % worse, margin 5 %"),
+            Reason(code=ReasonCode.KNOWN_ISSUE, issue="VLLM-28882", text="VLLM-28882 applies to you and blocks"),
+            Reason(code=ReasonCode.UNDECIDED, text="2 gated series are undecided"),
+        ],
+    )
+
+
+def inconclusive_one_run_a_side() -> Result:
+    unknown: dict[str, Any] = {"runs": (1, 1), "cv": (None, None), "interval": None, "verdict": Verdict.INCONCLUSIVE}
+    return a_result(
+        decision=Decision.INCONCLUSIVE,
+        exit_code=3,
+        advice="Run 4 more blocks (about 36 minutes) to decide it.",
+        baseline=VersionSide(version="0.19.0", runs=1, origin="store"),
+        candidate=VersionSide(version="0.20.1", runs=1, origin="store"),
+        series=[
+            a_series("chat-c8", "ttft_p99", **unknown),
+            a_series(
+                "chat-c8",
+                "request_throughput",
+                means=(3.41, 3.38),
+                change=0.0089,
+                margin=0.05,
+                runs_needed=5,
+                **unknown,
+            ),
+            a_series("chat-c8", "kv_cache_tokens", means=(412345, None), change=None, margin=0.05, **unknown),
+        ],
+        warnings=["one run a side: the spread between runs cannot be estimated"],
+        reasons=[Reason(code=ReasonCode.UNDECIDED, text="3 of 3 gated series are undecided: one run a side")],
+    )
+
+
+def incomparable() -> Result:
+    return a_result(
+        decision=Decision.INCONCLUSIVE,
+        exit_code=3,
+        advice="Measure 0.19.0 on h100-node as well.",
+        testbed=TestbedOut(
+            name="h100-node",
+            comparable=False,
+            differences=[
+                DifferenceOut(what="accelerator", baseline="8 x H200", candidate="8 x H100", blocks=True),
+                DifferenceOut(what="driver", baseline="580.82", candidate="575.57", blocks=False),
+            ],
+        ),
+        reasons=[Reason(code=ReasonCode.INCOMPARABLE, text="the runs were made on different accelerators")],
+    )
+
+
+def checked() -> Result:
+    return a_result(
+        command="check",
+        decision=Decision.FAIL,
+        exit_code=1,
+        advice="Set VLLM_MOE_USE_DEEP_GEMM=0 before you move to 0.20.1.",
+        baseline=None,
+        candidate=VersionSide(version="0.20.1"),
+        suite=None,
+        testbed=None,
+        known_issues=failing().known_issues,
+        reasons=[Reason(code=ReasonCode.KNOWN_ISSUE, issue="VLLM-28882", text="applies to you and blocks")],
+    )
+
+
+def crowded(scenarios: int = 40) -> Result:
+    """Five series for each scenario; in every tenth scenario one is worse and one undecided."""
+    series = []
+    for number in range(scenarios):
+        name = f"sweep-input{2 ** (number % 8 + 5)}-output128-concurrency{number}"
+        bad = number % 10 == 3
+        series += [
+            a_series(name, "ttft_p99", verdict=Verdict.REGRESSION if bad else Verdict.EQUIVALENT),
+            a_series(
+                name,
+                "tpot_mean",
+                means=(0.008, 0.0081),
+                verdict=Verdict.INCONCLUSIVE if bad else Verdict.EQUIVALENT,
+                runs_needed=7 if bad else None,
+            ),
+            a_series(name, "output_throughput", means=(4321.0, 4300.0)),
+            a_series(name, "ttft_mean", gated=False),
+            a_series(name, "e2el_p99", means=(2.5, 2.51), gated=False),
+        ]
+    return a_result(
+        decision=Decision.FAIL,
+        exit_code=1,
+        advice="Stay on 0.19.0.",
+        series=series,
+        known_issues=[an_issue(50000 + number) for number in range(30)],
+        reasons=[Reason(code=ReasonCode.REGRESSION, text="4 gated series are worse than their margins")],
+    )
+
+
+def filled_with(text: str, url: str | None = None) -> Result:
+    """A result in which every free text is this one."""
+    url = text if url is None else url
+    return a_result(
+        decision=Decision.FAIL,
+        exit_code=1,
+        tool_version=text,
+        advice=text,
+        baseline=VersionSide(version=text, commit=text, variant=text, runs=5, origin=text),
+        candidate=VersionSide(version=text, commit=text, variant=text, runs=5, origin=text),
+        suite=SuiteOut(name=text, version=text, notice=text),
+        testbed=TestbedOut(
+            name=text, differences=[DifferenceOut(what=text, baseline=text, candidate=text, blocks=True)]
+        ),
+        void_runs=[VoidRun(side="baseline", run=text, reason=text)],
+        series=[
+            a_series(scenario=text, notes=[text, text + "2"], verdict=Verdict.REGRESSION),
+            a_series(scenario=text, gated=False).model_copy(update={"metric": text, "unit": text}),
+            a_series(scenario="plain", notes=[text], verdict=Verdict.INCONCLUSIVE),
+        ],
+        known_issues=[
+            an_issue(
+                effect=effect,
+                id=text,
+                summary=text,
+                why=text,
+                status_why=text,
+                effect_why=text,
+                url=url,
+                blocks=True,
+                matched_series=[text, text],
+                workarounds=[WorkaroundOut(text=text, env={text: text}, engine_args={text: text}, cost=text)],
+            )
+            for effect in Effect
+        ],
+        waivers=[
+            WaiverOut(
+                finding=text,
+                until=date(2026, 12, 31),
+                max_change=0.08,
+                owner=text,
+                reason=text,
+                state="used",
+                detail=text,
+            )
+        ],
+        warnings=[text],
+        reasons=[Reason(code=ReasonCode.REGRESSION, text=text, series=text, issue=text)],
+    )
+
+
+HOSTILE = (
+    "a|b `code` **bold** <script>alert(1)</script> <!-- x --> ![i](https://evil.example/i.png) [l](javascript:x) "
+    "@octocat #1234 GH-12 www.evil.example https://evil.example/?a=1&b=2 me@evil.example [red]red[/red] "
+    "\x1b[31mANSI\x1b[0m \x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \u202eRTL\u202c zero\u200bwidth\r\n"
+    "# heading\n\n| a | b |\n|---|---|\n- item :tada: $x^2$ ~~gone~~ \\ tab\there \x00\x07\x9b2J &lt;b&gt; 中文"
+)
+
+
+def hostile() -> Result:
+    return filled_with(HOSTILE)
+
+
+EVERY_KIND = {
+    "pass": passing,
+    "fail": failing,
+    "inconclusive": inconclusive_one_run_a_side,
+    "incomparable": incomparable,
+    "check": checked,
+    "crowded": crowded,
+    "hostile": hostile,
+}

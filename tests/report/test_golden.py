@@ -1,0 +1,45 @@
+"""What the formats print, as files to be read in a review. `pytest --snapshot-update` writes them anew."""
+
+from collections.abc import Callable
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from regress_gate.model.result import Result
+from regress_gate.report import Options, render
+
+from .builders import EVERY_KIND
+
+
+def _as_file(snapshot: SnapshotAssertion, extension: str) -> SnapshotAssertion:
+    attributes = {"_write_mode": WriteMode.TEXT, "file_extension": extension}
+    return snapshot.use_extension(type("Golden", (SingleFileSnapshotExtension,), attributes))
+
+
+kinds = pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
+
+
+@kinds
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_table(build: Callable[[], Result], width: int, snapshot: SnapshotAssertion) -> None:
+    assert render(build(), "table", Options(width=width)) == _as_file(snapshot, "txt")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(verbose=True), Options(encoding="ascii"), Options(color=True)],
+    ids=["verbose", "ascii", "color"],
+)
+def test_table_for_other_readers(options: Options, snapshot: SnapshotAssertion) -> None:
+    assert render(EVERY_KIND["fail"](), "table", options) == _as_file(snapshot, "txt")
+
+
+@kinds
+def test_markdown(build: Callable[[], Result], snapshot: SnapshotAssertion) -> None:
+    assert render(build(), "markdown") == _as_file(snapshot, "md")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERY_KIND if kind != "crowded"])
+def test_json(kind: str, snapshot: SnapshotAssertion) -> None:
+    assert render(EVERY_KIND[kind](), "json") == _as_file(snapshot, "json")

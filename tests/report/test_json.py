@@ -1,0 +1,98 @@
+"""The JSON format: the contract of schema_version 1, valid for every result."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from jsonschema import Draft202012Validator, FormatChecker
+
+from regress_gate.model.result import Result, WorkaroundOut
+from regress_gate.report import render
+from regress_gate.report.schema import SCHEMA_PATH, schema_text
+
+from .builders import EVERY_KIND, a_result, an_issue, failing, filled_with
+from .strategies import hostile_text
+
+SCHEMA = json.loads(SCHEMA_PATH.read_text(encoding="utf-8"))
+VALIDATOR = Draft202012Validator(SCHEMA, format_checker=FormatChecker())
+
+CONTRACT = {
+    "": "schema_version tool_version created decision exit_code reasons baseline candidate testbed series known_issues "
+    "waivers change_points config_changes plan",
+    "reasons": "code text series issue",
+    "series": "scenario metric unit direction gated baseline candidate change interval confidence p_worse q_worse "
+    "margin verdict runs_needed",
+    "known_issues": "id applies why status effect blocks matched_series score workarounds",
+}
+
+
+def document(result: Result) -> Any:
+    def reject(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(render(result, "json"), parse_constant=reject)
+
+
+def test_the_schema_file_is_current() -> None:
+    current = SCHEMA_PATH.read_text(encoding="utf-8") == schema_text()
+    assert current, "run: python -m regress_gate.report.schema"
+
+
+def test_the_schema_is_valid() -> None:
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
+def test_every_result_obeys_the_schema_and_reads_back(build: Callable[[], Result]) -> None:
+    VALIDATOR.validate(document(build()))
+    assert Result.model_validate(document(build())) == build()
+
+
+@given(text=hostile_text)
+def test_any_text_survives_as_it_is_in_pure_ascii(text: str) -> None:
+    rendered = render(filled_with(text), "json")
+    assert rendered.isascii()
+    assert not [char for char in rendered if char != "\n" and not char.isprintable()]
+    assert json.loads(rendered)["advice"] == text
+    VALIDATOR.validate(json.loads(rendered))
+
+
+@pytest.mark.parametrize("part", CONTRACT)
+def test_every_key_of_the_contract_is_there(part: str) -> None:
+    told = document(failing())
+    for entry in told[part] if part else [told]:
+        assert set(CONTRACT[part].split()) <= set(entry)
+
+
+@pytest.mark.parametrize(
+    "created",
+    [
+        datetime(2026, 11, 21, 9, 30),  # noqa: DTZ001 - a naive moment is what is tested
+        datetime(2026, 11, 21, 11, 30, tzinfo=timezone(timedelta(hours=2))),
+    ],
+)
+def test_the_time_is_told_in_utc_with_a_z(created: datetime) -> None:
+    assert document(a_result(created=created))["created"] == "2026-11-21T09:30:00Z"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_lacks_is_null(number: float) -> None:
+    workaround = WorkaroundOut(text="x", engine_args={"limit": number})
+    result = a_result(
+        plan={"minutes": [number, 1.0]},
+        change_points=[{"change": number}],
+        known_issues=[an_issue(workarounds=[workaround])],
+    )
+    told = document(result)
+    assert told["plan"] == {"minutes": [None, 1.0]}
+    assert told["change_points"] == [{"change": None}]
+    assert told["known_issues"][0]["workarounds"][0]["engine_args"] == {"limit": None}
+
+
+def test_numbers_are_not_rounded() -> None:
+    result = a_result(plan={"minutes": 0.1 + 0.2})
+    assert document(result)["plan"]["minutes"] == 0.1 + 0.2

@@ -1,0 +1,58 @@
+"""Numbers as people read them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.model.metric import METRICS, Scale
+from regress_gate.report import units
+
+
+@pytest.mark.parametrize(
+    ("means", "unit", "metric", "told"),
+    [
+        ((0.1234, 0.1832), "s", "ttft_p99", ("123.4 ms", "183.2 ms")),
+        ((9.99, 9.5), "s", "e2el_p99", ("9990 ms", "9500 ms")),
+        ((9.99, 10.0), "s", "e2el_p99", ("9.990 s", "10.00 s")),
+        ((12345.6, 912.4), "1/s", "output_throughput", ("12.35k tok/s", "912.4 tok/s")),
+        ((3.41, 3.38), "1/s", "request_throughput", ("3.410 req/s", "3.380 req/s")),
+        ((2**30, 7.62e10), "bytes", "peak_memory", ("1.000 GiB", "70.97 GiB")),
+        ((0.0, 0.0105), "fraction", "failed_requests", ("0%", "1.050%")),
+        ((412345, None), "tokens", "kv_cache_tokens", ("412.3k tok", "n/a")),
+        ((None, None), "s", "ttft_p99", ("n/a", "n/a")),
+        ((2.0, 3.0), "furlong", "new_metric", ("2.000 furlong", "3.000 furlong")),
+    ],
+)
+def test_values(means: tuple[float | None, float | None], unit: str, metric: str, told: tuple[str, str]) -> None:
+    assert units.values(means, unit, metric) == told
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [(0.224, "+22.4%"), (-0.017, "−1.7%"), (0.0, "0.0%"), (-0.0001, "0.0%"), (1.5, "+150%"), (None, "n/a")],
+)
+def test_change(loss: float | None, told: str) -> None:
+    assert units.change(loss, Scale.RATIO) == told
+
+
+def test_a_difference_of_fractions_is_told_in_percentage_points() -> None:
+    assert units.change(0.0105, Scale.DIFFERENCE) == "+1.1 pp"
+    assert units.margin(0.005, Scale.DIFFERENCE) == "0.5 pp"
+
+
+def test_interval_with_open_ends() -> None:
+    assert units.interval((-0.004, 0.066)) == "[−0.4, +6.6]"
+    assert units.interval((None, 0.066)) == "[?, +6.6]"
+    assert units.interval(None) == "no interval"
+
+
+def test_spread_says_when_it_is_not_known() -> None:
+    assert units.spread(0.021, 5) == "±2.1% n=5"
+    assert units.spread(0.4, 6) == "±40% n=6"
+    assert units.spread(None, 1) == "±? n=1"
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False), metric=st.sampled_from(sorted(METRICS)))
+def test_no_number_is_wider_than_a_column(value: float, metric: str) -> None:
+    assert len(units.values((value, value), METRICS[metric].unit, metric)[0]) <= 16
+    assert len(units.change(value / 100, Scale.RATIO)) <= 10
