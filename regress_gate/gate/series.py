@@ -193,7 +193,10 @@ def _summary(values: Values | None, known: Metric) -> SideSummary:
     array = np.asarray(values.per_run)
     geometric = known.scale is Scale.RATIO and array.min() > 0
     mean = float(np.exp(np.log(array).mean()) if geometric else array.mean())
-    cv = float(array.std(ddof=1) / abs(mean)) if len(array) > 1 and mean else None
+    cv = None
+    if len(array) > 1:
+        deviation = float(array.std(ddof=1))
+        cv = 0.0 if deviation == 0 else deviation / abs(mean) if mean else None
     return SideSummary(mean=mean, runs=len(array), cv=cv, requests=values.requests or None)
 
 

@@ -5,11 +5,11 @@ these models. Times in seconds, changes as fractions; a positive change is a los
 came from outside (versions, scenario names, issue texts) is raw here and escaped by the renderers.
 """
 
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from regress_gate.model.finding import Applies, Effect, Status
 from regress_gate.model.issue import IssueKind, Severity
@@ -18,7 +18,7 @@ from regress_gate.model.metric import Direction, Scale
 
 class ResultModel(BaseModel):
     # Infinities and NaN have no JSON: an unknown or unbounded number is null.
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null", use_attribute_docstrings=True)
 
 
 class Decision(StrEnum):
@@ -102,7 +102,7 @@ class SideSummary(ResultModel):
     """Geometric mean over runs for a ratio metric, arithmetic mean for a difference; null without a value."""
     runs: int
     cv: float | None = None
-    """Coefficient of variation between runs; null with fewer than two runs or a zero mean."""
+    """Coefficient of variation between runs; null with fewer than two runs, or unequal ones around zero."""
     requests: int | None = None
     """Requests behind the value, over all runs: context, never evidence."""
 
@@ -177,7 +177,7 @@ class WaiverOut(ResultModel):
 class Result(ResultModel):
     schema_version: Literal["1"] = "1"
     tool_version: str
-    created: datetime
+    created: AwareDatetime
     command: Literal["compare", "check"] = "compare"
     decision: Decision
     exit_code: int

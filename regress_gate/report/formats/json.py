@@ -23,8 +23,7 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def _zulu(moment: datetime) -> str:
-    in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return in_utc.isoformat().replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _finite(value: Any) -> Any:
