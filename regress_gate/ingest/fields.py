@@ -1,0 +1,51 @@
+"""Taking typed values out of a JSON object that anybody may have written. Not for knowing any format's keys."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.text import shown
+
+
+def number(data: Mapping[str, Any], key: str) -> float | None:
+    """The finite number at the key; None where the key is missing or null. Anything else is refused."""
+    value = data.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RefusalError(f"{key} is {shown(value)}, not a number")
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result):
+        raise RefusalError(f"{key} is {shown(value)}, not a number")
+    return result
+
+
+def required(data: Mapping[str, Any], key: str) -> float:
+    """The finite number at the key, which must be there."""
+    if (value := number(data, key)) is None:
+        raise RefusalError(f"{key} is missing")
+    return value
+
+
+def count(data: Mapping[str, Any], key: str) -> int | None:
+    """The whole number from 0 at the key; None where the key is missing or null."""
+    value = number(data, key)
+    if value is None:
+        return None
+    if value < 0 or value != int(value):
+        raise RefusalError(f"{key} is {shown(data[key])}, not a count")
+    return int(value)
+
+
+def text(data: Mapping[str, Any], key: str) -> str | None:
+    """The text at the key; None where the key is missing, null or empty."""
+    value = data.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise RefusalError(f"{key} is {shown(value)}, not text")
+    return value

@@ -1,0 +1,202 @@
+"""From identified results to runs: which results share a server process, and which pass each of them is.
+
+The run is the unit of replication, so what is not known to come from different server starts is taken as one run.
+Refuses results whose grouping would be a lie: one scenario for two workloads, one run with two sets of conditions.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from regress_gate.ingest.identity import Identity, merge_testbeds
+from regress_gate.ingest.interface import Reading, RefusalError
+from regress_gate.ingest.sidecar import SidecarFile
+from regress_gate.ingest.text import plural
+from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+
+_WORKLOAD_TOLERANCE = 0.2
+"""Relative difference in mean tokens per request beyond which two results are not of the same workload."""
+_MEASURED = ("mean_input_tokens", "mean_output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One result with everything that is known of it; identity is complete but for run and trial."""
+
+    where: str
+    """Path, and which result of the file, for messages."""
+    stem: str
+    """File name without `.json`."""
+    position: int | None
+    """Which result of the file; None where it holds one."""
+    reading: Reading
+    identity: Identity
+    version: Version
+    testbed: Testbed
+    suite: SuiteRef
+    scenario: str
+    source: Source
+    sidecar: SidecarFile | None
+
+
+@dataclass(slots=True)
+class _Group:
+    """A run that is being put together."""
+
+    label: str
+    testbed: Testbed
+    sidecar: SidecarFile | None = None
+    members: dict[int, tuple[Item, int]] = field(default_factory=dict)
+    """By index of the item: the item, and which pass of its scenario it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    runs: tuple[Run, ...]
+    refused: Mapping[int, str]
+    """By index of the item: why it is in no run."""
+    placed: Mapping[int, tuple[str, int]]
+    """By index of the item: label of its run, and its ordinal there."""
+    notes: tuple[str, ...]
+
+
+def group(items: list[Item], *, run_per_file: bool) -> Grouped:
+    """Put the items into runs, in their order."""
+    refused: dict[int, str] = {}
+    unlabelled: dict[tuple[object, ...], list[int]] = {}
+    labels: dict[int, str] = {}
+    for index, item in enumerate(items):
+        if (label := item.identity.run) is not None:
+            if run_per_file:
+                refused[index] = f"its run is {label}, which contradicts --run-per-file; leave one of them out"
+            labels[index] = label
+        elif run_per_file:
+            labels[index] = f"file-{item.source.sha256[:12]}"
+        else:
+            # A sidecar speaks of one server start, so results with different sidecars are different runs.
+            start = item.sidecar.path if item.sidecar else None
+            unlabelled.setdefault((item.version, item.testbed.name, item.suite, start), []).append(index)
+    notes = []
+    for indices in unlabelled.values():
+        label = _label_of(items[index].source.sha256 for index in indices)
+        labels |= dict.fromkeys(indices, label)
+        if len(indices) > 1 and items[indices[0]].sidecar is None:
+            notes.append(
+                f"{plural(len(indices), 'result')} of {items[indices[0]].version} taken as one server run; give "
+                "--run-per-file if each came from its own server start, or --run or --pattern to say which did"
+            )
+    groups: dict[tuple[object, ...], _Group] = {}
+    placed: dict[int, tuple[str, int]] = {}
+    # Stated ordinals first: the others take what is left.
+    for index in sorted(range(len(items)), key=lambda index: (items[index].identity.trial is None, index)):
+        if index in refused:
+            continue
+        item = items[index]
+        key = (item.version, item.testbed.name, item.suite, labels[index])
+        joined = groups.setdefault(key, _Group(labels[index], item.testbed))
+        try:
+            placed[index] = (joined.label, _join(joined, index, item))
+        except RefusalError as refusal:
+            refused[index] = str(refusal)
+    runs = tuple(_run(joined) for joined in groups.values() if joined.members)
+    return Grouped(runs, refused, placed, tuple(notes))
+
+
+def _label_of(hashes: Iterable[str]) -> str:
+    """The same for the same files in any order, another for others."""
+    return "import-" + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
+
+
+def _join(joined: _Group, index: int, item: Item) -> int:
+    """Add the item to the group and return its ordinal. Raises RefusalError where it does not fit."""
+    testbed = merge_testbeds(joined.testbed, item.testbed)
+    if testbed is None:
+        raise RefusalError(
+            f"its testbed is {item.testbed.name} with {item.testbed.facts}, "
+            f"in other files of run {joined.label} with {joined.testbed.facts}"
+        )
+    if item.sidecar and joined.sidecar and item.sidecar.content != joined.sidecar.content:
+        raise RefusalError(
+            f"run {joined.label} has two sets of conditions, {joined.sidecar.path} and {item.sidecar.path}; "
+            "give different server starts different run labels"
+        )
+    taken: dict[int, Item] = {}
+    for other, ordinal in joined.members.values():
+        if other.scenario == item.scenario:
+            taken[ordinal] = other
+    if taken:
+        _check_workload(item, next(iter(taken.values())))
+    ordinal = item.identity.trial or next(number for number in range(1, len(taken) + 2) if number not in taken)
+    if ordinal in taken:
+        raise RefusalError(f"trial {ordinal} of {item.scenario} is also {taken[ordinal].where}; give each its own")
+    joined.testbed, joined.sidecar = testbed, joined.sidecar or item.sidecar
+    joined.members[index] = (item, ordinal)
+    return ordinal
+
+
+def _check_workload(item: Item, other: Item) -> None:
+    """Refuse an item that carries another's scenario but was sent something else."""
+    mine, theirs = item.reading.workload, other.reading.workload
+    for key in mine.keys() & theirs.keys():
+        left, right = mine[key], theirs[key]
+        same = _close(left, right) if key in _MEASURED else left == right
+        if not same:
+            raise RefusalError(
+                f"scenario {item.scenario} would be two workloads: {key} is {_told(left)} here and {_told(right)} in "
+                f"{other.where}; give --scenario or --pattern to tell them apart"
+            )
+
+
+def _close(left: float, right: float) -> bool:
+    return abs(left - right) <= _WORKLOAD_TOLERANCE * max(left, right)
+
+
+def _told(value: object) -> str:
+    return "unlimited" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _run(joined: _Group) -> Run:
+    members = [joined.members[index] for index in sorted(joined.members)]
+    first = members[0][0]
+    trials = tuple(_trial(item, ordinal, joined.sidecar) for item, ordinal in members)
+    started = min((trial.started for trial in trials if trial.started), default=None)
+    if joined.sidecar is None:
+        return Run(first.version, joined.testbed, first.suite, joined.label, trials, started)
+    known = joined.sidecar.content
+    metrics: dict[str, float] = {}
+    if known.startup_s is not None:
+        metrics["startup_time"] = known.startup_s
+    if known.memory_mb_total is not None:
+        metrics["peak_memory"] = known.memory_mb_total * 1e6
+    return Run(
+        version=first.version,
+        testbed=joined.testbed,
+        suite=first.suite,
+        label=joined.label,
+        trials=trials,
+        started=started if known.started_unix is None else datetime.fromtimestamp(known.started_unix, UTC),
+        conditions=Conditions(known.outside_cpu_cores_mean),
+        libraries=known.libraries,
+        metrics=metrics,
+    )
+
+
+def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
+    reading = item.reading
+    cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(item.stem)
+    return Trial(
+        scenario=item.scenario,
+        ordinal=ordinal,
+        completed=reading.completed,
+        failed=reading.failed,
+        duration=reading.duration,
+        metrics=reading.metrics,
+        workload=reading.workload,
+        source=item.source,
+        conditions=Conditions(cores),
+        started=reading.started,
+        samples=reading.samples,
+    )

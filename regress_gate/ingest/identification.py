@@ -1,0 +1,198 @@
+"""Identity for each result of one import: which sources speak of it, what was read before, and what nobody said.
+
+The rules by which sources are weighed are in identity.py; this module collects what they say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from regress_gate.errors import InputError
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.grouping import Item
+from regress_gate.ingest.identity import Identity, IdentityFlags, identify
+from regress_gate.ingest.interface import Reader, Reading, RefusalError
+from regress_gate.ingest.reports import FileReport, Outcome
+from regress_gate.ingest.scenario_name import scenario_name
+from regress_gate.ingest.selection import Candidate
+from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
+from regress_gate.ingest.text import MAX_PATH, clean, plural
+from regress_gate.model.run import IMPORTED_SUITE, Source
+from regress_gate.model.testbed import Testbed
+
+_NAMED_FILES = 3
+"""How many files a message about many of them names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A usable result with what its sources say; version, testbed or scenario may still be missing."""
+
+    stem: str
+    position: int | None
+    """Which result of the file; None where it holds one."""
+    reading: Reading
+    identity: Identity
+    scenario: str | None
+    source: Source
+    sidecar: SidecarFile | None
+
+    @property
+    def where(self) -> str:
+        return self.source.path if self.position is None else f"{self.source.path} (result {self.position + 1})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was read before."""
+
+    path: str
+    reading: Reading
+    identity: Identity
+
+
+def _copy_of(what: str, seen: _Seen, here: Identity) -> tuple[Outcome, str]:
+    """A copy is skipped; one whose place says that it is something else is an error, as one of the two is misplaced."""
+    for field in ("version", "testbed", "suite", "scenario", "run"):
+        mine, theirs = getattr(here, field), getattr(seen.identity, field)
+        if mine != theirs:
+            which = f"its {field} is {_told(mine)} here and {_told(theirs)} there"
+            return Outcome.REFUSED, f"the same {what} as {seen.path}, but {which}: one is misplaced"
+    return Outcome.SKIPPED, f"the same {what} as {seen.path}"
+
+
+def _told(value: object) -> str:
+    return "not stated" if value is None else value.name if isinstance(value, Testbed) else str(value)
+
+
+class Identifier:
+    """Identifies the results of one import, and remembers them so that none is taken twice."""
+
+    def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
+        self._flags, self._imported_at = flags, imported_at
+        self._sidecars: dict[Path, SidecarFile | None] = {}
+        self._by_hash: dict[str, _Seen] = {}
+        self._by_numbers: dict[tuple[object, ...], _Seen] = {}
+
+    def same_bytes(self, candidate: Candidate, content: Content) -> tuple[Outcome, str] | None:
+        """Outcome and reason for a copy of a file that was read before; None for a new one."""
+        seen = self._by_hash.get(content.sha256)
+        if seen is None:
+            return None
+        try:
+            here = self._identity(candidate, seen.reading)
+        except RefusalError as refusal:
+            return Outcome.REFUSED, str(refusal)
+        return _copy_of("bytes", seen, here)
+
+    def identify(
+        self, candidate: Candidate, content: Content, reader: Reader, reading: Reading, position: int | None
+    ) -> Found | FileReport:
+        """The result with its identity; a report where sources contradict each other or it was read before."""
+        path = clean(candidate.shown, MAX_PATH)
+        try:
+            identity = self._identity(candidate, reading)
+        except RefusalError as refusal:
+            return FileReport(path, Outcome.REFUSED, reader.name, str(refusal), reading.notes, position)
+        self._by_hash.setdefault(content.sha256, _Seen(path, reading, identity))
+        source = Source(
+            sha256=content.sha256,
+            position=reading.position,
+            path=path,
+            format=reader.name,
+            imported_at=self._imported_at,
+            tool=reader.tool,
+            client_version=None if identity.client is None else clean(identity.client),
+        )
+        found = Found(
+            stem=candidate.path.stem,
+            position=position,
+            reading=reading,
+            identity=identity,
+            scenario=identity.scenario or scenario_name(reading.workload),
+            source=source,
+            sidecar=self._sidecar(candidate),
+        )
+        numbers = (reading.duration, reading.completed, reading.failed, *sorted(reading.metrics.items()))
+        if (seen := self._by_numbers.get(numbers)) is not None:
+            outcome, reason = _copy_of("numbers", seen, identity)
+            return FileReport(path, outcome, reader.name, reason, position=position)
+        self._by_numbers[numbers] = _Seen(found.where, reading, identity)
+        return found
+
+    def _identity(self, candidate: Candidate, reading: Reading) -> Identity:
+        sidecar = self._sidecar(candidate)
+        content = None if sidecar is None else sidecar.content
+        return identify(self._flags, reading.metadata, reading.trial, content, self._from_path(candidate))
+
+    def _from_path(self, candidate: Candidate) -> Mapping[str, str]:
+        pattern = self._flags.pattern
+        if pattern is None or candidate.is_stdin:
+            return {}
+        # Not resolved: a link's own place speaks, not its target's.
+        if (values := pattern.match(candidate.path.absolute())) is None:
+            raise RefusalError(f"its path does not end like --pattern {pattern.text}")
+        return values
+
+    def _sidecar(self, candidate: Candidate) -> SidecarFile | None:
+        folder = candidate.path.parent
+        if candidate.is_stdin:
+            return None
+        if folder not in self._sidecars:
+            path = folder / SIDECAR_NAME
+            try:
+                self._sidecars[folder] = read_sidecar(path) if path.is_file() else None
+            except InputError as error:
+                raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
+        return self._sidecars[folder]
+
+
+def complete(found: list[Found]) -> list[Item]:
+    """Items with full identity. Raises InputError listing, over all files, what nobody said and how to say it."""
+    missing: dict[str, list[str]] = {"version": [], "testbed": [], "scenario": []}
+    items = []
+    for result in found:
+        identity, version, scenario = result.identity, result.identity.version, result.scenario
+        testbed = identity.testbed if identity.testbed is not None and identity.testbed.name else None
+        for what, known in (("version", version), ("testbed", testbed), ("scenario", scenario)):
+            if known is None:
+                missing[what].append(result.where)
+        if version is None or testbed is None or scenario is None:
+            continue
+        items.append(
+            Item(
+                where=result.where,
+                stem=result.stem,
+                position=result.position,
+                reading=result.reading,
+                identity=identity,
+                version=version,
+                testbed=testbed,
+                suite=identity.suite or IMPORTED_SUITE,
+                scenario=scenario,
+                source=result.source,
+                sidecar=result.sidecar,
+            )
+        )
+    if missing := {what: files for what, files in missing.items() if files}:
+        raise InputError("; ".join(_asked_for(what, files) for what, files in missing.items()), todo=_how(missing))
+    return items
+
+
+def _asked_for(what: str, files: list[str]) -> str:
+    meaning = {
+        "version": "vLLM version that was measured",
+        "testbed": "testbed (the machine)",
+        "scenario": "scenario (nor the model to name it by)",
+    }
+    named = ", ".join(files[:_NAMED_FILES]) + (", …" if len(files) > _NAMED_FILES else "")
+    return f"the {meaning[what]} is not stated by {plural(len(files), 'result')} ({named})"
+
+
+def _how(missing: Mapping[str, list[str]]) -> str:
+    flags = " and ".join(f"--{what} {what.upper()}" for what in missing)
+    fields = "/".join(f"{{{what}}}" for what in missing)
+    written = [what for what in missing if what != "scenario"]
+    sidecar = f", or write a {SIDECAR_NAME} with {' and '.join(written)} beside them" if written else ""
+    return f"give {flags}, or --pattern with {fields}{sidecar}"

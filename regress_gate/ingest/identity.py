@@ -1,0 +1,289 @@
+"""Which version, testbed, suite, scenario, run and trial a result is of, and who says so.
+
+Sources in order of precedence: flags, the file's own metadata, the sidecar `conditions.json`, the path by `--pattern`.
+Precedence decides only how a value is spelled: two sources that contradict each other are an error that names both.
+Not for inventing identity: what no source says stays None, and grouping.py asks for it or derives it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self, TypeVar
+
+from regress_gate.errors import InputError
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.path_pattern import PathPattern
+from regress_gate.ingest.sidecar import SIDECAR_NAME, Sidecar
+from regress_gate.ingest.text import is_name, shown
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+
+T = TypeVar("T")
+
+VERSION_KEYS = ("vllm_version", "engine_version", "version")
+ACCELERATOR_KEYS = ("gpu", "gpu_type", "accelerator")
+CLIENT_KEYS = ("client_version", "client")
+IDENTITY_KEYS = frozenset(
+    (*VERSION_KEYS, *ACCELERATOR_KEYS, *CLIENT_KEYS, "testbed", "suite", "scenario", "run", "trial")
+)
+"""Top-level keys of a result that speak of its identity (`--metadata key=value`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityFlags:
+    """What the user says of all files of one import."""
+
+    version: Version | None = None
+    testbed: Testbed | None = None
+    suite: SuiteRef | None = None
+    scenario: str | None = None
+    run: str | None = None
+    """The files are from this one server run."""
+    run_per_file: bool = False
+    """Each file is from a server start of its own."""
+    pattern: PathPattern | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        version: str | None = None,
+        testbed: str | None = None,
+        testbed_facts: Mapping[str, Any] | None = None,
+        suite: str | None = None,
+        scenario: str | None = None,
+        run: str | None = None,
+        run_per_file: bool = False,
+        pattern: str | None = None,
+    ) -> Self:
+        """Read the flags' texts; raises InputError naming the flag. `testbed_facts` are fields of Testbed."""
+        for flag, text in (("--testbed", testbed), ("--scenario", scenario), ("--run", run)):
+            if text is not None and not is_name(text):
+                raise InputError(f"{shown(text)} cannot be a name", where=flag, todo="use letters, digits, . _ - and +")
+        if run is not None and run_per_file:
+            raise InputError("contradicts --run-per-file", where="--run", todo="give one of them")
+        if testbed_facts and testbed is None:
+            raise InputError("facts need the testbed's name", where="--testbed", todo="give --testbed NAME")
+        try:
+            suite_ref = None if suite is None else parse_suite(suite)
+        except RefusalError as refusal:
+            raise InputError(str(refusal), where="--suite") from None
+        return cls(
+            version=None if version is None else Version.parse(version),
+            testbed=None if testbed is None else Testbed(testbed, **(testbed_facts or {})),
+            suite=suite_ref,
+            scenario=scenario,
+            run=run,
+            run_per_file=run_per_file,
+            pattern=None if pattern is None else PathPattern.parse(pattern),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the sources say of one result; None where none of them does."""
+
+    version: Version | None = None
+    testbed: Testbed | None = None
+    """Without a name (empty) where only a fact such as the accelerator is stated."""
+    suite: SuiteRef | None = None
+    scenario: str | None = None
+    run: str | None = None
+    trial: int | None = None
+    client: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    value: Any
+    origin: str
+
+
+def identify(
+    flags: IdentityFlags,
+    metadata: Mapping[str, str],
+    trial: int | None,
+    sidecar: Sidecar | None,
+    from_path: Mapping[str, str],
+) -> Identity:
+    """Put together what all sources say of one result. Raises RefusalError when two contradict each other."""
+    said: dict[str, list[_Said]] = {
+        name: [] for name in ("version", "testbed", "accelerator", "suite", "scenario", "run", "client")
+    }
+
+    def add(name: str, value: object, origin: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+        if value is not None:
+            try:
+                said[name].append(_Said(read(value), origin))
+            except (RefusalError, InputError) as error:
+                raise RefusalError(f"{origin}: {error}") from None
+
+    for name in ("version", "testbed", "suite", "scenario", "run"):
+        add(name, getattr(flags, name), f"--{name}")
+    notes = _add_metadata(metadata, add)
+    if sidecar is not None:
+        add("version", sidecar.version, SIDECAR_NAME, Version.parse)
+        add("testbed", sidecar.testbed, SIDECAR_NAME, _testbed)
+        add("suite", sidecar.suite, SIDECAR_NAME, parse_suite)
+        add("run", None if sidecar.run is None else str(sidecar.run), SIDECAR_NAME, _name)
+        add("client", sidecar.client, SIDECAR_NAME)
+    for name, read in (
+        ("version", Version.parse),
+        ("testbed", _testbed),
+        ("suite", parse_suite),
+        ("scenario", _name),
+        ("run", _name),
+    ):
+        add(name, from_path.get(name), "--pattern", read)
+    testbed = _merged("testbed", said["testbed"], merge_testbeds)
+    for fact in said["accelerator"]:
+        testbed = _with_accelerator(testbed, fact)
+    return Identity(
+        version=_merged("version", said["version"], merge_versions),
+        testbed=testbed,
+        suite=_merged("suite", said["suite"], _equal),
+        scenario=_merged("scenario", said["scenario"], _equal),
+        run=_merged("run", said["run"], _same_run),
+        trial=_trial(trial, metadata.get("trial"), from_path.get("trial")),
+        client=said["client"][0].value if said["client"] else None,
+        notes=tuple(notes),
+    )
+
+
+def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list[str]:
+    """Add what the file's own keys say; returns notes on keys that look like identity and are not."""
+    notes = []
+    for key in VERSION_KEYS:
+        origin = f"metadata key {key}"
+        try:
+            add("version", metadata.get(key), origin, Version.parse)
+        except RefusalError:
+            if key != "version":
+                raise
+            # The bare word may mean anything: somebody's own numbering is no reason to refuse.
+            notes.append(f"{origin} is {shown(metadata[key])}, which is no vLLM version, and is not used")
+    add("testbed", metadata.get("testbed"), "metadata key testbed", _testbed)
+    add("suite", metadata.get("suite"), "metadata key suite", parse_suite)
+    add("scenario", metadata.get("scenario"), "metadata key scenario", _name)
+    add("run", metadata.get("run"), "metadata key run", _name)
+    for key in ACCELERATOR_KEYS:
+        add("accelerator", metadata.get(key), f"metadata key {key}", _name)
+    for key in CLIENT_KEYS:
+        add("client", metadata.get(key), f"metadata key {key}")
+    return notes
+
+
+def _merged(what: str, said: list[_Said], merge: Callable[[T, T], T | None]) -> T | None:
+    """The value on which all agree, or None when nobody said anything."""
+    if not said:
+        return None
+    result: T = said[0].value
+    for other in said[1:]:
+        merged = merge(result, other.value)
+        if merged is None:
+            raise RefusalError(
+                f"{what} is {_told(said[0].value)} by {said[0].origin} and {_told(other.value)} by {other.origin}; "
+                "correct one of them"
+            )
+        result = merged
+    return result
+
+
+def merge_versions(one: Version, other: Version) -> Version | None:
+    """The build that both may mean, with everything either knows of it; None when they are different builds."""
+    if one.number is None or other.number is None:
+        if one.commit is None or other.commit is None:
+            return None
+    elif one.number != other.number:
+        return None
+    if one.commit and other.commit and not (one.commit.startswith(other.commit) or other.commit.startswith(one.commit)):
+        return None
+    if one.variant and other.variant and one.variant != other.variant:
+        return None
+    commit = max(one.commit or "", other.commit or "", key=len) or None
+    return Version(one.number or other.number, commit, one.variant or other.variant)
+
+
+def merge_testbeds(one: Testbed, other: Testbed) -> Testbed | None:
+    """One machine with the facts of both; None when name or a fact differ."""
+    facts = {}
+    for field in fields(Testbed):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if mine is not None and theirs is not None and mine != theirs:
+            return None
+        facts[field.name] = mine if mine is not None else theirs
+    return Testbed(**facts)
+
+
+def _with_accelerator(testbed: Testbed | None, said: _Said) -> Testbed:
+    """The testbed with an accelerator stated apart; `H100` and `NVIDIA H100 80GB HBM3` are the same."""
+    if testbed is None:
+        return Testbed("", accelerator=said.value)
+    known = testbed.accelerator
+    if known is None:
+        return merge_testbeds(testbed, Testbed(testbed.name, accelerator=said.value)) or testbed
+    if known.lower() in said.value.lower() or said.value.lower() in known.lower():
+        return testbed
+    raise RefusalError(
+        f"testbed {testbed.name} has accelerator {known}, {said.origin} says {said.value}; correct one of them"
+    )
+
+
+def _equal(one: T, other: T) -> T | None:
+    return one if one == other else None
+
+
+def _same_run(one: str, other: str) -> str | None:
+    """`run3`, `run-3` and `3` are one run, in the spelling of the source that goes first."""
+    return one if _run_number(one) == _run_number(other) else None
+
+
+def _run_number(label: str) -> str:
+    return re.sub(r"^run[-_= ]?(?=\d+$)", "", label, flags=re.IGNORECASE)
+
+
+def _trial(in_file: int | None, metadata: str | None, path: str | None) -> int | None:
+    """The ordinal, counted from 1. A sweep's file names count from 0 while `in_file` is already shifted."""
+    said = [
+        (int(text), origin)
+        for text, origin in ((metadata, "metadata key trial"), (path, "--pattern"))
+        if text is not None and re.fullmatch(r"[0-9]{1,6}", text)
+    ]
+    for value, origin in said:
+        if in_file is not None and in_file not in (value, value + 1):
+            raise RefusalError(f"trial is {in_file} by the file's run_number and {value} by {origin}")
+        if value != said[0][0]:
+            raise RefusalError(f"trial is {said[0][0]} by {said[0][1]} and {value} by {origin}; correct one of them")
+    if in_file is not None or not said:
+        return in_file
+    if said[0][0] == 0:
+        raise RefusalError(f"trial is 0 by {said[0][1]}; trials are counted from 1")
+    return said[0][0]
+
+
+def parse_suite(text: str) -> SuiteRef:
+    """`NAME@VERSION`. Raises RefusalError."""
+    name, at, version = text.partition("@")
+    if not at or not is_name(name) or not is_name(version):
+        raise RefusalError(f"{shown(text)} is not a suite, write NAME@VERSION")
+    return SuiteRef(name, version)
+
+
+def _testbed(value: Any) -> Testbed:
+    if isinstance(value, str):
+        return Testbed(_name(value))
+    return Testbed(**{**value.model_dump(), "name": _name(value.name)})
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise RefusalError(f"{shown(text)} cannot be a name, use letters, digits, . _ - and +")
+    return text
+
+
+def _told(value: object) -> str:
+    if isinstance(value, Testbed):
+        return " ".join([value.name, *(f"{key}={fact}" for key, fact in value.facts.items())])
+    return str(value)

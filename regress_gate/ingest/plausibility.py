@@ -1,0 +1,158 @@
+"""What cannot be true of any load test: the checks that every result passes before its numbers are used.
+
+Each is a law of counting or of time (a rate is a count over a duration; a request does not outlast the run), so a
+violation means a wrong unit, an edited file or a measurement that did not happen. Not for judging slow or odd results.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.model.metric import LATENCIES, STATISTICS
+
+_TOLERANCE = 0.02
+_CONCURRENCY_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """The counts and rates of one result; None where it does not state them."""
+
+    completed: int
+    num_prompts: int | None
+    duration: float
+    """Seconds."""
+    input_tokens: int | None
+    output_tokens: int | None
+    max_concurrency: int | None
+    request_throughput: float
+    output_throughput: float | None
+    total_throughput: float | None
+    goodput: float | None
+    rounding: float
+    """Half a unit of the last decimal that was written; 0 for full precision."""
+
+
+def check_counts(scalars: Scalars, failed: int) -> None:
+    """Refuse a run in which nothing succeeded, or whose counts and rates contradict each other."""
+    if scalars.completed == 0:
+        raise RefusalError(
+            f"no request succeeded ({failed} failed): its zeros are not measurements; look at the server's log"
+        )
+    if scalars.num_prompts is not None and scalars.completed > scalars.num_prompts:
+        raise RefusalError(f"completed says {scalars.completed}, more than the {scalars.num_prompts} of num_prompts")
+    if scalars.duration <= 0:
+        raise RefusalError(f"duration is {scalars.duration:g} s")
+    if scalars.max_concurrency == 0:
+        raise RefusalError("max_concurrency is 0")
+    if scalars.output_tokens == 0:
+        raise RefusalError("no output token was produced (total_output_tokens is 0)")
+    if scalars.goodput is not None and not 0 <= scalars.goodput <= scalars.request_throughput * (1 + _TOLERANCE):
+        raise RefusalError(f"request_goodput is {scalars.goodput:g}, throughput {scalars.request_throughput:g}")
+    _check_rate(scalars, "request_throughput", scalars.request_throughput, scalars.completed)
+    _check_rate(scalars, "output_throughput", scalars.output_throughput, scalars.output_tokens)
+    if scalars.input_tokens is not None:
+        tokens = scalars.input_tokens + (scalars.output_tokens or 0)
+        _check_rate(scalars, "total_token_throughput", scalars.total_throughput, tokens)
+
+
+def _check_rate(scalars: Scalars, name: str, rate: float | None, counted: int | None) -> None:
+    if rate is None:
+        return
+    if rate < 0 or (rate == 0 and not scalars.rounding):
+        raise RefusalError(f"{name} is {rate:g}")
+    if counted is None:
+        return
+    expected = counted / scalars.duration
+    rounding = scalars.rounding * (1 + expected / scalars.duration)
+    if abs(rate - expected) > _TOLERANCE * max(rate, expected) + rounding:
+        raise RefusalError(
+            f"{name} says {rate:g}, but {counted} in {scalars.duration:g} s is {expected:g}: "
+            "wrong unit, an aggregate of several runs, or edited"
+        )
+
+
+def check_output_tokens(scalars: Scalars, counted: int) -> None:
+    """Refuse a file whose total of output tokens is not the sum of its own requests."""
+    stated = scalars.output_tokens
+    if stated is not None and abs(stated - counted) > _TOLERANCE * max(stated, counted):
+        raise RefusalError(f"total_output_tokens says {stated}, its own requests sum to {counted}: edited or cut")
+
+
+def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Of all stated statistics those that the metric catalogue has; p50 is the median."""
+    latencies: dict[str, dict[str, float]] = {}
+    for family in LATENCIES:
+        found = dict(stated.get(family, {}))
+        if (p50 := found.pop("p50", None)) is not None:
+            found.setdefault("median", p50)
+        if kept := {name: found[name] for name in STATISTICS if name in found}:
+            latencies[family] = kept
+    return latencies
+
+
+def check_latencies(latencies: dict[str, dict[str, float]], scalars: Scalars) -> list[str]:
+    """Refuse impossible statistics; take out those that mean "not measured", and return notes on them."""
+    values = [value for found in latencies.values() for value in found.values()]
+    if values and not any(values):
+        raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
+    notes = []
+    for family in list(latencies):
+        found = latencies[family]
+        if negative := next((name for name, value in found.items() if value < 0), None):
+            raise RefusalError(f"{negative}_{family}_ms is negative")
+        zero = [name for name, value in found.items() if value == 0]
+        if zero and family in ("ttft", "e2el"):
+            raise RefusalError(f"{zero[0]}_{family}_ms is 0, which no request can reach")
+        if len(zero) == len(found):
+            notes.append(f"{family} is 0 and is left out: answers of one token, or not streamed")
+            del latencies[family]
+            continue
+        if "mean" in zero:
+            raise RefusalError(f"mean_{family}_ms is 0 while its other statistics are not")
+        if zero:
+            notes.append(f"{family} {', '.join(zero)} is 0 after rounding and is left out")
+            latencies[family] = {name: value for name, value in found.items() if value > 0}
+        _check_order(family, latencies[family], scalars)
+    _check_in_flight(latencies, scalars)
+    return notes
+
+
+def _check_order(family: str, found: Mapping[str, float], scalars: Scalars) -> None:
+    slack = scalars.rounding / 1000 * 2
+    ordered = [(name, found[name]) for name in ("median", "p90", "p95", "p99") if name in found]
+    for (low, lower), (high, higher) in pairwise(ordered):
+        if lower > higher * (1 + 1e-9) + slack:
+            raise RefusalError(f"{low}_{family}_ms is above {high}_{family}_ms: edited, or columns mixed up")
+    longest, value = max(found.items(), key=lambda item: item[1])
+    if value > scalars.duration * (1 + _TOLERANCE) + scalars.rounding:
+        raise RefusalError(
+            f"{longest}_{family}_ms is {value:g} s, longer than the whole run ({scalars.duration:g} s): wrong unit"
+        )
+
+
+def _check_in_flight(latencies: Mapping[str, Mapping[str, float]], scalars: Scalars) -> None:
+    """Little's law: mean latency × requests per second is the mean number in flight, which the limit bounds."""
+    if scalars.max_concurrency is None:
+        return
+    family = "e2el" if "mean" in latencies.get("e2el", {}) else "ttft"
+    mean = latencies.get(family, {}).get("mean", 0.0)
+    in_flight = mean * scalars.completed / scalars.duration
+    allowed = scalars.max_concurrency * (1 + _CONCURRENCY_TOLERANCE + scalars.rounding / scalars.duration)
+    if in_flight > allowed:
+        raise RefusalError(
+            f"mean_{family}_ms means {in_flight:.3g} requests in flight, max_concurrency is {scalars.max_concurrency}: "
+            "wrong unit, or edited"
+        )
+
+
+def rates(scalars: Scalars) -> dict[str, float]:
+    """Throughput metrics as stated; one that was rounded to 0 on the console is left out."""
+    stated = {
+        "request_throughput": scalars.request_throughput,
+        "output_throughput": scalars.output_throughput,
+        "total_throughput": scalars.total_throughput,
+    }
+    found = {name: rate for name, rate in stated.items() if rate}
+    return found if scalars.goodput is None else {**found, "goodput": scalars.goodput}

@@ -1,0 +1,296 @@
+"""Results of `vllm bench serve` and of its predecessor `benchmarks/benchmark_serving.py`, in every dialect.
+
+One JSON object to a file, or several one after another (`--append-result`). What the keys mean and which release
+writes which is in docs/importing.md. Other formats that are made of the same keys (sweeps, console text) hand their
+objects to `normalise`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.identity import IDENTITY_KEYS
+from regress_gate.ingest.interface import NoReading, Reading, RefusalError
+from regress_gate.ingest.plausibility import Scalars
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.request_samples import Requests, has_arrays, read_requests
+from regress_gate.ingest.text import clean, plural, shown
+from regress_gate.model.metric import LATENCIES
+
+_SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
+_NO_UNIT = re.compile(r"(?:mean|median|p\d+(?:\.\d+)?)_(?:ttft|tpot|itl|e2el)")
+_STATISTICS: dict[str, float | None] = {"mean": None, "median": 50, "p90": 90, "p95": 95, "p99": 99}
+_TOLERANCE = 0.02
+"""Relative difference between a stated statistic and the one of its own samples beyond which the file is refused."""
+_SAMPLE_ROUNDING = 2e-6
+"""Seconds by which samples that somebody rounded to microseconds may differ."""
+
+# Keys that the client writes; what else stands at the top level of a sweep's result are the swept parameters.
+_KNOWN = frozenset(
+    """
+    date endpoint_type backend label model_id tokenizer_id best_of use_beam_search num_prompts request_rate
+    burstiness max_concurrency ramp_up_strategy ramp_up_start_rps ramp_up_end_rps rps_change_events duration
+    completed failed total_input_tokens total_output_tokens request_throughput request_goodput request_goodput:
+    output_throughput total_token_throughput input_lens output_lens ttfts itls generated_texts errors start_times
+    latencies queue_times server_queue_times server_ttfts max_output_tokens_per_s max_concurrent_requests rtfx
+    total_input_sequences input_sequence_throughput run_number
+    """.split()  # noqa: SIM905 - one name a line would be a page
+)
+_KNOWN_PATTERN = re.compile(r".*_ms|spec_decode_.*|diffusion_.*|probe_.*")
+
+
+def is_serve_result(document: object) -> bool:
+    """Whether a JSON value is an object of this format, usable or not."""
+    return (
+        isinstance(document, dict)
+        and "request_throughput" in document
+        and not isinstance(document["request_throughput"], dict)
+        and ("model_id" in document or "num_prompts" in document)
+        and "mean_e2e_latency_ms" not in document
+    )
+
+
+class VllmServe:
+    name = "vllm-serve"
+    tool = "vllm bench serve"
+
+    def recognises(self, content: Content) -> bool:
+        return any(is_serve_result(document) for document in content.documents)
+
+    def read(self, content: Content, *, with_samples: bool) -> Sequence[Reading | NoReading]:
+        return [
+            read_object(document, position, with_samples=with_samples)
+            for position, document in enumerate(content.documents)
+        ]
+
+
+def read_object(document: object, position: int, *, with_samples: bool) -> Reading | NoReading:
+    """One JSON value of a file as a reading, or the reason why it is none."""
+    if not isinstance(document, dict) or not is_serve_result(document):
+        return NoReading(position, Outcome.REFUSED, "not a vllm bench serve result, unlike others in the same file")
+    if (run_number := document.get("run_number")) == -1:
+        return NoReading(position, Outcome.SKIPPED, "the warm-up of a sweep (run_number −1)")
+    try:
+        sweep = run_number is not None
+        reading = normalise(document, position, with_samples=with_samples, sweep=sweep)
+    except RefusalError as refusal:
+        return NoReading(position, Outcome.REFUSED, str(refusal))
+    return reading
+
+
+def normalise(
+    data: Mapping[str, Any], position: int, *, with_samples: bool, sweep: bool = False, printed: bool = False
+) -> Reading:
+    """A result object as a reading. `printed`: the numbers were rounded to two decimals for the console.
+
+    Raises RefusalError with the reason when the object must not be used.
+    """
+    if "aggregation_method" in data:
+        how = shown(data["aggregation_method"])
+        raise RefusalError(f"an aggregate over repeats ({how}), not one measurement; import the single repeats instead")
+    if bare := [key for key in data if _NO_UNIT.fullmatch(key)]:
+        raise RefusalError(
+            f"{bare[0]} has no unit in its name (InferenceX writes seconds); import the client's own file"
+        )
+    scalars = _scalars(data, printed)
+    notes: list[str] = []
+    requests = read_requests(data, scalars.completed) if scalars.completed and has_arrays(data) else None
+    failed, failed_known = _failed(data, scalars, requests)
+    plausibility.check_counts(scalars, failed)
+    stated = _stated_latencies(data)
+    if swapped := "best_of" in data and "use_beam_search" in data:
+        stated = _unswapped(stated)
+    if requests is None:
+        latencies = plausibility.catalogue_statistics(stated)
+        if swapped and stated.get("e2el"):
+            notes.append("mean and median e2el are swapped back: this client (0.6.2 and earlier) wrote them so")
+    else:
+        plausibility.check_output_tokens(scalars, int(requests.samples.output_tokens[requests.samples.ok].sum()))
+        _cross_check(stated, requests, swapped)
+        latencies = {
+            family: dict(zip(_STATISTICS, values, strict=True))
+            for family in LATENCIES
+            if (values := _measured(requests, family))
+        }
+    notes += plausibility.check_latencies(latencies, scalars)
+    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    metrics |= plausibility.rates(scalars)
+    if failed_known:
+        metrics["failed_requests"] = failed / (scalars.completed + failed)
+    else:
+        notes.append("does not say how many requests failed")
+    if failed:
+        notes.append(
+            f"{failed} of {plural(scalars.completed + failed, 'request')} failed: latencies are the survivors'"
+        )
+    if not latencies:
+        notes.append("no latencies in it")
+    started = _started(data, notes)
+    return Reading(
+        position=position,
+        completed=scalars.completed,
+        failed=failed,
+        duration=scalars.duration,
+        metrics=metrics,
+        workload=_workload(data, scalars, sweep),
+        started=started,
+        samples=requests.samples if requests and with_samples else None,
+        metadata=_metadata(data),
+        trial=_sweep_trial(data) if sweep else None,
+        notes=tuple(notes),
+    )
+
+
+def _scalars(data: Mapping[str, Any], printed: bool) -> Scalars:
+    completed = fields.count(data, "completed")
+    if completed is None:
+        raise RefusalError("completed is missing: how many requests succeeded is not known")
+    goodput = fields.number(data, "request_goodput")
+    return Scalars(
+        completed=completed,
+        num_prompts=fields.count(data, "num_prompts"),
+        duration=fields.required(data, "duration"),
+        input_tokens=fields.count(data, "total_input_tokens"),
+        output_tokens=fields.count(data, "total_output_tokens"),
+        max_concurrency=fields.count(data, "max_concurrency"),
+        request_throughput=fields.required(data, "request_throughput"),
+        output_throughput=fields.number(data, "output_throughput"),
+        total_throughput=fields.number(data, "total_token_throughput"),
+        goodput=fields.number(data, "request_goodput:") if goodput is None else goodput,
+        rounding=0.005 if printed else 0.0,
+    )
+
+
+def _failed(data: Mapping[str, Any], scalars: Scalars, requests: Requests | None) -> tuple[int, bool]:
+    """How many requests failed, and whether the file says so at all."""
+    stated = fields.count(data, "failed")
+    if requests is not None:
+        counted = int((~requests.samples.ok).sum())
+        if stated is not None and stated != counted:
+            raise RefusalError(f"failed says {stated}, the arrays hold {counted} failed requests: edited or cut")
+        return counted, True
+    if stated is not None:
+        return stated, True
+    errors = data.get("errors")
+    if isinstance(errors, list) and len(errors) >= scalars.completed > 0:
+        return len(errors) - scalars.completed, True
+    if scalars.num_prompts is not None:
+        return max(scalars.num_prompts - scalars.completed, 0), True
+    return 0, False
+
+
+def _stated_latencies(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The file's own statistics in seconds: by family, then by the statistic's name as the file has it."""
+    found: dict[str, dict[str, float]] = {}
+    for key in data:
+        if (match := _SCALAR.fullmatch(key)) and (value := fields.number(data, key)) is not None:
+            found.setdefault(match[2], {})[match[1]] = value / 1000
+    return found
+
+
+def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Undo what releases up to 0.6.2 do: they write the mean end-to-end latency as median and the median as mean."""
+    other = {"mean": "median", "median": "mean"}
+    swapped = {other.get(name, name): value for name, value in stated.get("e2el", {}).items()}
+    return {**stated, "e2el": swapped} if swapped else stated
+
+
+def _measured(requests: Requests, family: str) -> list[float]:
+    """The statistics of the catalogue, from the samples; empty where no request has a value."""
+    mean = requests.statistic(family, None)
+    percents = [percent for percent in _STATISTICS.values() if percent is not None]
+    return [] if mean is None else [mean, *requests.statistics(family, percents)]
+
+
+def _cross_check(stated: dict[str, dict[str, float]], requests: Requests, swapped: bool) -> None:
+    """Refuse a file whose own statistics are not those of its own samples."""
+    for family, statistics in stated.items():
+        for name, value in statistics.items():
+            percent = None if name == "mean" else 50.0 if name == "median" else float(name[1:])
+            if percent is not None and percent > 100:
+                raise RefusalError(f"{name}_{family}_ms is no percentile")
+            measured = requests.statistic(family, percent)
+            if measured is None or np.isclose(value, measured, rtol=_TOLERANCE, atol=_SAMPLE_ROUNDING):
+                continue
+            other = "median" if name == "mean" else "mean"
+            if swapped and family == "e2el" and np.isclose(statistics.get(other, value), measured, rtol=_TOLERANCE):
+                continue  # a client that has the keys of 0.6.2 but no longer swaps
+            raise RefusalError(
+                f"{name}_{family}_ms says {value * 1000:g}, its own samples say {measured * 1000:g}: "
+                "wrong unit, or the file was edited"
+            )
+
+
+def _workload(data: Mapping[str, Any], scalars: Scalars, sweep: bool) -> dict[str, Any]:
+    workload: dict[str, Any] = {}
+    if (model := fields.text(data, "model_id")) is not None:
+        workload["model"] = clean(model)
+    if "request_rate" in data:
+        workload["request_rate"] = _request_rate(data)
+    # Clients before 0.6.4 know no limit and do not write the key; console text without it may have been cut.
+    if "max_concurrency" in data or not scalars.rounding:
+        workload["max_concurrency"] = scalars.max_concurrency
+    if scalars.num_prompts is not None:
+        workload["num_prompts"] = scalars.num_prompts
+    if (burstiness := fields.number(data, "burstiness")) is not None:
+        workload["burstiness"] = burstiness
+    if (strategy := fields.text(data, "ramp_up_strategy")) is not None:
+        workload["ramp_up_strategy"] = clean(strategy)
+        for key in ("ramp_up_start_rps", "ramp_up_end_rps"):
+            workload[key] = fields.number(data, key)
+    for name, total in (("input", scalars.input_tokens), ("output", scalars.output_tokens)):
+        if total is not None:
+            workload[f"mean_{name}_tokens"] = total / scalars.completed
+    if sweep:
+        workload |= {key: data[key] for key in sorted(_swept(data))}
+    return workload
+
+
+def _request_rate(data: Mapping[str, Any]) -> float | None:
+    if data["request_rate"] == "inf":
+        return None
+    rate = fields.number(data, "request_rate")
+    if rate is None or rate <= 0:
+        raise RefusalError(f'request_rate is {shown(data["request_rate"])}, neither a positive number nor "inf"')
+    return rate
+
+
+def _swept(data: Mapping[str, Any]) -> list[str]:
+    scalar = (str, int, float, bool)
+    return [
+        key
+        for key, value in data.items()
+        if isinstance(value, scalar)
+        and key.isidentifier()
+        and key not in _KNOWN
+        and key not in IDENTITY_KEYS
+        and not _KNOWN_PATTERN.fullmatch(key)
+    ]
+
+
+def _sweep_trial(data: Mapping[str, Any]) -> int:
+    number = fields.count(data, "run_number")
+    if number is None:
+        raise RefusalError("run_number is missing")
+    return number + 1
+
+
+def _metadata(data: Mapping[str, Any]) -> dict[str, str]:
+    """Texts at the top level that the client did not write itself: `--metadata key=value`."""
+    return {key: value for key, value in data.items() if isinstance(value, str) and key not in _KNOWN}
+
+
+def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
+    """The file's date. It has no time zone; it is taken as UTC, which may be off by the client's offset."""
+    if (date := data.get("date")) is None:
+        return None
+    try:
+        return datetime.strptime(date, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    except (ValueError, TypeError):
+        notes.append(f"date {shown(date)} is not a date and is left out")
+        return None

@@ -1,0 +1,156 @@
+"""The block that `vllm bench serve` prints, as people paste it into issues. Not for other tools' blocks.
+
+The printed labels become the keys of the JSON result, and vllm_serve does the rest. What stands before a block
+(`Traffic request rate`, `Maximum request concurrency`, the client's `Namespace(…)`) belongs to it. SGLang and
+vLLM-Omni print the same banner around other quantities; their blocks are refused.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.interface import NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.text import shown
+from regress_gate.ingest.vllm_serve import normalise
+
+_BANNER = re.compile(r"=+ Serving Benchmark Result =+")
+_END = re.compile(r"={20,}")
+_QUOTE = " \t>|`"
+_LINE = re.compile(r"([^:]{1,80}?):\s*(\S.*)?")
+_LATENCY = re.compile(r"(Mean|Median|P\d+(?:\.\d+)?) (TTFT|TPOT|ITL|E2EL) \((\w+)\)")
+_NUMBER = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+_KEYS = {
+    "successful requests": "completed",
+    "failed requests": "failed",
+    "benchmark duration (s)": "duration",
+    "total input tokens": "total_input_tokens",
+    "total generated tokens": "total_output_tokens",
+    "request throughput (req/s)": "request_throughput",
+    "request goodput (req/s)": "request_goodput",
+    "output token throughput (tok/s)": "output_throughput",
+    "total token throughput (tok/s)": "total_token_throughput",
+    "maximum request concurrency": "max_concurrency",
+    "request rate configured (rps)": "request_rate",
+}
+_BEFORE = {
+    "traffic request rate": "request_rate",
+    "maximum request concurrency": "max_concurrency",
+    "burstiness factor": "burstiness",
+}
+_SGLANG = ("backend", "max request concurrency", "total generated tokens (retokenized)", "total input text tokens")
+_SGLANG_WORDS = ("E2E Latency", "End-to-End Latency")
+_OMNI = re.compile(r"audio|image|video|\(MB\)|\(GB\)|\(frames", re.IGNORECASE)
+_NAMESPACE = re.compile(r"\bNamespace\(.*")
+_ARGUMENTS = {
+    "model_id": re.compile(r"\bmodel='([^']{1,300})'"),
+    "num_prompts": re.compile(r"\bnum_prompts=(\d{1,9})\b"),
+    "max_concurrency": re.compile(r"\bmax_concurrency=(\d{1,9}|None)\b"),
+    "request_rate": re.compile(r"\brequest_rate=([\d.]{1,20}|inf)\b"),
+}
+
+
+class VllmServeConsole:
+    name = "vllm-serve-console"
+    tool = "vllm bench serve"
+
+    def recognises(self, content: Content) -> bool:
+        return content.text is not None and _BANNER.search(content.text) is not None
+
+    def read(self, content: Content, *, with_samples: bool) -> Sequence[Reading | NoReading]:
+        results: list[Reading | NoReading] = []
+        for position, (before, block) in enumerate(_blocks(content.text or "")):
+            try:
+                data = _object(before, block)
+                results.append(normalise(data, position, with_samples=with_samples, printed=True))
+            except RefusalError as refusal:
+                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+        return results
+
+
+def _blocks(text: str) -> Iterator[tuple[list[str], list[str] | None]]:
+    """Each block's lines, with the lines since the block before; None for a block that does not end."""
+    before: list[str] = []
+    block: list[str] | None = None
+    for raw in text.splitlines():
+        line = raw.strip(_QUOTE)
+        if _BANNER.fullmatch(line):
+            if block is not None:
+                yield before, None
+                before = []
+            block = []
+        elif block is None:
+            before.append(line)
+        elif _END.fullmatch(line):
+            yield before, block
+            before, block = [], None
+        else:
+            block.append(line)
+    if block is not None:
+        yield before, None
+
+
+def _object(before: list[str], block: list[str] | None) -> dict[str, Any]:
+    """The block as the object that the client would have saved. Raises RefusalError."""
+    if block is None:
+        raise RefusalError("the block of console text has no closing line of '=': it was cut off")
+    data = _said_before(before)
+    seen: set[str] = set()
+    for line in block:
+        if not (found := _LINE.fullmatch(line)):
+            continue
+        label, value = found[1].strip(), (found[2] or "").strip()
+        _refuse_other_tools(label, value)
+        if (key := _key(label)) is None:
+            continue
+        if key in seen:
+            raise RefusalError(f"{label!r} stands twice in one block: two results are mixed")
+        seen.add(key)
+        data[key] = _value(key, label, value)
+    for key, label in (("completed", "Successful requests"), ("request_throughput", "Request throughput (req/s)")):
+        if key not in data:
+            raise RefusalError(f"the line {label!r} is missing: the block was cut")
+    return data
+
+
+def _key(label: str) -> str | None:
+    """The JSON key that the label stands for; None for lines that are not used."""
+    if latency := _LATENCY.fullmatch(label):
+        if latency[3] != "ms":
+            raise RefusalError(f"{label!r} is not in ms: another tool's text, or edited")
+        return f"{latency[1].lower()}_{latency[2].lower()}_ms"
+    return _KEYS.get(label.lower())
+
+
+def _value(key: str, label: str, text: str) -> Any:
+    if key == "request_rate" and text.lower() in ("inf", "none"):
+        return "inf"
+    if key == "max_concurrency" and text.lower() == "none":
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise RefusalError(f"{label!r} is {shown(text)}, not a number")
+    return float(text.replace(",", ""))
+
+
+def _said_before(lines: list[str]) -> dict[str, Any]:
+    """What the client printed on its way to the block; a later line overrides an earlier one."""
+    data: dict[str, Any] = {}
+    for line in lines:
+        if namespace := _NAMESPACE.search(line):
+            for key, argument in _ARGUMENTS.items():
+                if found := argument.search(namespace[0]):
+                    data[key] = found[1] if key == "model_id" else _value(key, key, found[1])
+        elif (found := _LINE.fullmatch(line)) and (name := _BEFORE.get(found[1].strip().lower())):
+            value = (found[2] or "").split(" ")[0]
+            if _NUMBER.fullmatch(value) or value.lower() in ("inf", "none"):
+                data[name] = _value(name, found[1], value) if name != "burstiness" else float(value)
+    return data
+
+
+def _refuse_other_tools(label: str, value: str) -> None:
+    if label.lower() in _SGLANG or any(word in label for word in _SGLANG_WORDS):
+        raise RefusalError("this is the console text of SGLang's bench_serving, which is not read yet")
+    if _OMNI.search(label) and value:
+        raise RefusalError(f"this is console text of vLLM-Omni ({shown(label)}), which is not read yet")

@@ -1,0 +1,109 @@
+"""Folders, globs, links and bystanders: which files are looked at, and what is said of the others."""
+
+import io
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.selection import natural_key
+from tests.ingest.serve_results import console, import_all, made_up, plain, write
+
+
+def verdicts(tmp_path, *paths):
+    found = import_all(*(paths or (tmp_path,))).files
+    return {report.path.removeprefix(f"{tmp_path}/"): (report.outcome, report.reason) for report in found}
+
+
+def test_bystanders_in_a_folder_are_skipped_but_a_named_one_is_refused(tmp_path):
+    write(tmp_path / "r.json", plain(made_up()))
+    log = write(tmp_path / "server.log", "[INFO] started\n")
+    unknown = "not a benchmark result of a known tool"
+    assert verdicts(tmp_path)["server.log"] == (Outcome.SKIPPED, unknown)
+    assert verdicts(tmp_path, log)["server.log"] == (Outcome.REFUSED, unknown)
+
+
+def test_a_broken_result_in_a_folder_is_no_bystander(tmp_path):
+    write(tmp_path / "r.json", '{"model_id": "x", ')
+    assert verdicts(tmp_path)["r.json"][0] is Outcome.REFUSED
+
+
+def test_hidden_files_and_folders_are_not_looked_at(tmp_path):
+    write(tmp_path / ".cache" / "r.json", plain(made_up(1)))
+    write(tmp_path / ".r.json", plain(made_up(2)))
+    write(tmp_path / "r.json", plain(made_up(3)))
+    assert set(verdicts(tmp_path)) == {"r.json"}
+
+
+def test_a_folder_without_results_is_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "notes" / "readme.md", "nothing here")
+    assert verdicts(tmp_path, tmp_path / "empty")["empty"] == (Outcome.REFUSED, "a folder without files")
+    assert verdicts(tmp_path, tmp_path / "notes")["notes"] == (Outcome.REFUSED, "a folder without benchmark results")
+
+
+def test_links_that_go_in_circles_end(tmp_path):
+    write(tmp_path / "a" / "r.json", plain(made_up()))
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "nowhere").symlink_to(tmp_path / "gone")
+    found = verdicts(tmp_path)
+    assert found["a/r.json"] == (Outcome.STORED, None)
+    assert found["a/nowhere"] == (Outcome.SKIPPED, "a link to nowhere")
+    assert len(found) == 2
+
+
+def test_a_literal_glob_is_expanded(tmp_path):
+    write(tmp_path / "x" / "r1.json", plain(made_up(1)))
+    write(tmp_path / "y" / "r2.json", plain(made_up(2)))
+    assert set(verdicts(tmp_path, tmp_path / "**" / "r*.json")) == {"x/r1.json", "y/r2.json"}
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path):
+    path = write(tmp_path / "r[1].json", plain(made_up()))
+    assert verdicts(tmp_path, path)["r[1].json"] == (Outcome.STORED, None)
+
+
+def test_a_dash_is_standard_input(monkeypatch):
+    text = console(made_up()).replace("====\n", "====\n", 1)
+    said = "Namespace(model='org/tiny', num_prompts=12)\n" + text
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(said.encode())))
+    intake = import_all("-")
+    assert [(report.path, report.outcome) for report in intake.files] == [("-", Outcome.STORED)]
+
+
+def test_broken_json_on_standard_input_says_so(monkeypatch):
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"model_id": ')))
+    assert "cut off" in import_all("-").files[0].reason
+
+
+def test_an_unreadable_file_is_refused(tmp_path):
+    path = write(tmp_path / "r.json", plain(made_up()))
+    path.chmod(0)
+    if os.access(path, os.R_OK):  # root reads what it may not, but no unmapped memory
+        path = Path("/proc/self/mem")
+    (report,) = import_all(path).files
+    assert report.outcome is Outcome.REFUSED
+    assert report.reason.startswith(("not readable: Permission denied", "not readable: Input/output error"))
+
+
+def test_copies_in_other_forms_beside_a_result_are_skipped(tmp_path):
+    write(tmp_path / "r.json", plain(made_up()))
+    write(tmp_path / "r.pytorch.json", [{"metric": {"name": "x", "benchmark_values": [1]}}])
+    write(tmp_path / "r.commands", {"server_command": "vllm serve"})
+    found = verdicts(tmp_path)
+    assert found["r.json"][0] is Outcome.STORED
+    assert found["r.pytorch.json"][0] is Outcome.SKIPPED
+    assert found["r.commands"][0] is Outcome.SKIPPED
+
+
+def test_progress_is_told(tmp_path):
+    for seed in (1, 2):
+        write(tmp_path / f"r{seed}.json", plain(made_up(seed)))
+    told: list[tuple[int, int]] = []
+    import_all(tmp_path, progress=lambda done, total: told.append((done, total)))
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_numbers_in_names_sort_as_numbers():
+    names = ["run=10", "run=9", "run", "run=9b", "run=²"]
+    assert sorted(names, key=natural_key)[:4] == ["run", "run=9", "run=9b", "run=10"]
