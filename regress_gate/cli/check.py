@@ -38,7 +38,7 @@ def check(
 
     from regress_gate.cli.known import find_known_issues
     from regress_gate.cli.output import deliver, parse_outputs
-    from regress_gate.gate.decide import decide_check
+    from regress_gate.gate.check import decide_check
     from regress_gate.model.policy import PolicyOverrides
 
     settings = settings_from(options)

@@ -1,23 +1,17 @@
-"""The decision: every finding becomes a reason, and the heaviest reason decides.
-
-fail: a gated series is shown to be worse, or a known issue blocks. inconclusive: anything that was to be shown could
-not be. pass: everything was shown. Absence of evidence never passes.
-"""
+"""The decision on measured runs: series, comparability, known issues and waivers become reasons, and those decide."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from regress_gate import __version__
-from regress_gate.errors import ExitCode
-from regress_gate.gate.advice import advise_check, advise_compare
-from regress_gate.gate.issues import issue_out, would_block
+from regress_gate.gate.advice import advise_compare
+from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
 from regress_gate.gate.series import JudgedSeries, judge
 from regress_gate.gate.sides import Side, compare_sides
 from regress_gate.gate.waivers import WaiverBook
 from regress_gate.model.finding import Applies, IssueFinding
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import (
-    Decision,
     DifferenceOut,
     KnownIssueOut,
     Reason,
@@ -33,11 +27,7 @@ from regress_gate.model.result import (
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability
-from regress_gate.model.version import Version
 from regress_gate.model.waiver import Waiver
-
-FAILING = (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
-PASSING = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 
 
 def decide_compare(
@@ -56,7 +46,7 @@ def decide_compare(
 ) -> Result:
     """The gate on stored runs of two versions. `now` is when; its date decides which waivers have expired."""
     book = WaiverBook(waivers, now.date())
-    issues, reasons = _weigh_issues(findings, policy, book, has_baseline=True)
+    issues, reasons = weigh_issues(findings, policy, book, has_baseline=True)
     comparability = compare_sides(baseline, candidate, limits)
     warnings = _issue_warnings(issues)
     judged: JudgedSeries | None = None
@@ -77,8 +67,8 @@ def decide_compare(
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in book.outcome() if w.state == "unused"
     ]
-    reasons = _ordered(reasons)
-    decision = _decision(reasons)
+    reasons = ordered(reasons)
+    decision = decision_of(reasons)
     series = list(judged.series) if judged else []
     return Result(
         tool_version=__version__,
@@ -102,89 +92,6 @@ def decide_compare(
         waivers=book.outcome(),
         warnings=warnings,
     )
-
-
-def decide_check(
-    baseline: Version | None,
-    candidate: Version,
-    *,
-    policy: Policy,
-    waivers: Sequence[Waiver],
-    findings: Sequence[IssueFinding],
-    now: datetime,
-    report_only: bool = False,
-) -> Result:
-    """Known issues only; nothing is measured. A pass here says that no record blocks, and the advice says no more."""
-    book = WaiverBook(waivers, now.date())
-    issues, reasons = _weigh_issues(findings, policy, book, has_baseline=baseline is not None)
-    by_id = {finding.issue.id: finding for finding in findings}
-    for issue in issues:
-        unsettled = issue.applies is Applies.UNKNOWN
-        if unsettled and would_block(by_id[issue.id], policy, has_baseline=baseline is not None):
-            if book.covers(issue.id, None):
-                continue
-            text = f"{issue.id} would block if it applies: {issue.why}"
-            reasons.append(Reason(code=ReasonCode.UNDECIDED, text=text, issue=issue.id))
-    if not any(reason.code not in PASSING for reason in reasons):
-        text = "no known issue that applies to this deployment blocks the move"
-        reasons.append(Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text=text))
-    reasons = _ordered(reasons)
-    decision = _decision(reasons)
-    return Result(
-        tool_version=__version__,
-        created=now,
-        command="check",
-        decision=decision,
-        exit_code=exit_code(decision, policy, report_only=report_only),
-        advice=advise_check(decision, reasons, str(candidate)),
-        reasons=reasons,
-        baseline=None if baseline is None else _version_out(baseline),
-        candidate=_version_out(candidate),
-        known_issues=issues,
-        waivers=book.outcome(),
-    )
-
-
-def exit_code(decision: Decision, policy: Policy, *, report_only: bool) -> int:
-    """The process's exit code for a decision, after what a team that rolls the gate out has asked for."""
-    if report_only:
-        return ExitCode.PASS
-    if decision is Decision.INCONCLUSIVE and policy.on_inconclusive is not None:
-        return ExitCode.PASS if policy.on_inconclusive == "pass" else ExitCode.FAIL
-    return {
-        Decision.PASS: ExitCode.PASS,
-        Decision.FAIL: ExitCode.FAIL,
-        Decision.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-    }[decision]
-
-
-def _decision(reasons: Sequence[Reason]) -> Decision:
-    codes = {reason.code for reason in reasons}
-    if codes & set(FAILING):
-        return Decision.FAIL
-    # No reason at all would be absence of evidence, which never passes.
-    return Decision.PASS if codes and codes <= set(PASSING) else Decision.INCONCLUSIVE
-
-
-def _ordered(reasons: Sequence[Reason]) -> list[Reason]:
-    weight = list(ReasonCode)
-    return sorted(reasons, key=lambda reason: weight.index(reason.code))
-
-
-def _weigh_issues(
-    findings: Sequence[IssueFinding], policy: Policy, book: WaiverBook, *, has_baseline: bool
-) -> tuple[list[KnownIssueOut], list[Reason]]:
-    issues, reasons = [], []
-    for finding in findings:
-        blocks = finding.applies is Applies.YES and would_block(finding, policy, has_baseline=has_baseline)
-        if blocks:
-            waived = book.covers(finding.issue.id, None)
-            code = ReasonCode.WAIVED if waived else ReasonCode.KNOWN_ISSUE
-            text = f"{finding.issue.id} ({finding.issue.severity}): {finding.issue.summary}"
-            reasons.append(Reason(code=code, text=text, issue=finding.issue.id))
-            blocks = not waived
-        issues.append(issue_out(finding, blocks=blocks))
-    return issues, reasons
 
 
 def _issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
@@ -250,12 +157,8 @@ def _undecided(undecided: Sequence[SeriesResult], tested: int) -> str:
     return text
 
 
-def _version_out(version: Version) -> VersionSide:
-    return VersionSide(version=version.number or str(version), commit=version.commit, variant=version.variant)
-
-
 def _side_out(side: Side) -> VersionSide:
-    return _version_out(side.version).model_copy(update={"runs": len(side.counted), "origin": side.origin})
+    return version_out(side.version).model_copy(update={"runs": len(side.counted), "origin": side.origin})
 
 
 def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:

@@ -41,10 +41,12 @@ def select(
     theirs = resolve(candidate, kept, pins, everything=holdings, single_runs=single_runs)
     pairs = [(left, right) for left in ours for right in theirs if _place(left) == _place(right)]
     own = [pair for pair in pairs if all(holding.origin is Origin.STORE for holding in pair)]
-    pairs = own or pairs
+    pairs = _distinct(own or pairs)
     if not pairs:  # the comparison will be refused with the differences, which is a better answer than "no data"
         same_suite = [(left, right) for left in ours for right in theirs if left.suite.name == right.suite.name]
         pairs = same_suite or [(left, right) for left in ours for right in theirs]
+    if all(_build(left) == _build(right) for left, right in pairs) and not _are_different_runs(baseline, candidate):
+        raise InputError(f"{baseline} and {candidate} are the same stored build ({pairs[0][0].version})")
     if len(pairs) > 1:
         places = sorted(
             {f"--suite {left.suite} --testbed {left.testbed} ({_versions(left, right)})" for left, right in pairs}
@@ -53,10 +55,7 @@ def select(
             f"{baseline} and {candidate} can be compared in more than one way",
             todo="choose one: " + " | ".join(places[:8]),
         )
-    left, right = pairs[0]
-    if left == right and not single_runs:
-        raise InputError(f"{baseline} and {candidate} are the same stored build ({left.version})")
-    return Choice(left, right)
+    return Choice(*pairs[0])
 
 
 def resolve(
@@ -100,6 +99,23 @@ def _newest(holdings: Iterable[Holding]) -> list[Holding]:
 
 def _is_wanted(holding: Holding, suite: str | None, testbed: str | None) -> bool:
     return (suite is None or suite in (holding.suite.name, str(holding.suite))) and testbed in (None, holding.testbed)
+
+
+def _distinct(pairs: Sequence[tuple[Holding, Holding]]) -> list[tuple[Holding, Holding]]:
+    """One pair for each choice: runs of one build that are partly shipped and partly stored are compared together."""
+    found: dict[tuple[object, ...], tuple[Holding, Holding]] = {}
+    for left, right in sorted(pairs, key=lambda pair: [holding.origin is not Origin.STORE for holding in pair]):
+        found.setdefault((_build(left), _build(right)), (left, right))
+    return list(found.values())
+
+
+def _build(holding: Holding) -> tuple[Version, SuiteRef, str]:
+    return holding.version, *_place(holding)
+
+
+def _are_different_runs(baseline: Ref, candidate: Ref) -> bool:
+    """Two runs of one build may be compared; a run and the build that it belongs to share their evidence."""
+    return baseline.run is not None and candidate.run is not None and baseline.run != candidate.run
 
 
 def _place(holding: Holding) -> tuple[SuiteRef, str]:

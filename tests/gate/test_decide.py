@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from regress_gate.gate.decide import decide_check, decide_compare
+from regress_gate.gate.check import decide_check
+from regress_gate.gate.decide import decide_compare
 from regress_gate.gate.series import run_level_values
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
