@@ -1,0 +1,230 @@
+"""Connections to the store's database, and what its failures are called. Knows no table but the revision's.
+
+SQLite runs in WAL mode with a busy timeout, so that commands that read never wait for an import and two imports wait
+for each other. One write is one transaction; nothing is half-stored, whatever kills the process.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
+from regress_gate.store.location import Location
+from regress_gate.store.schema import REVISIONS, metadata, revision
+
+BUSY_TIMEOUT = 30.0
+"""Seconds to wait for another process that is writing."""
+
+_HEAD = REVISIONS[-1]
+
+
+class Database:
+    """An engine that says in one line what went wrong. Close it after use."""
+
+    def __init__(self, location: Location, *, create: bool, timeout: float = BUSY_TIMEOUT):
+        """Opens nothing yet. With `create`, a SQLite file that is not there is made by the first connection."""
+        self.location = location
+        if location.path is None:
+            self._engine = _server_engine(location)
+        else:
+            self._engine = _sqlite_engine(location.path, create, timeout)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the store."""
+        with self._failures(), self._engine.connect() as connection:
+            if self.location.path is None:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def writing(self, *, lock: bool = True) -> Iterator[Connection]:
+        """A transaction with no other writer in the store; undone when the block raises."""
+        with self._failures(), self._engine.connect() as connection:
+            connection = connection.execution_options(regress_gate_writes=True)
+            with connection.begin():
+                if lock:
+                    connection.execute(select(revision.c.version_num).with_for_update())
+                yield connection
+
+    def revision(self) -> str | None:
+        """The schema's revision; None for a database that holds nothing yet. Raises StoreError for a foreign one."""
+        with self._failures(), self._engine.connect() as connection:
+            try:
+                found = connection.execute(select(revision.c.version_num)).scalars().all()
+            except DBAPIError as error:
+                connection.rollback()
+                if _is_damage(error.orig):
+                    raise
+                found = []
+                tables = set(inspect(connection).get_table_names())
+                if self.location.path is None:
+                    tables &= set(metadata.tables)
+                if tables:
+                    raise StoreError(
+                        f"{self.location.shown}: this database is not a regress-gate store (it holds {min(tables)!r}); "
+                        "give --store another place"
+                    ) from None
+        return found[0] if found else None
+
+    def check_revision(self, found: str) -> None:
+        """Raise unless this is the schema that this program works on."""
+        if found == _HEAD:
+            return
+        if found in REVISIONS:
+            raise StoreError(
+                f"{self.location.shown}: the store has schema {found}, this regress-gate works on {_HEAD}; "
+                "run `regress-gate db migrate`"
+            )
+        raise StoreVersionError(
+            f"{self.location.shown}: the store was written by a newer regress-gate (schema {found!r}, "
+            f"this one knows up to {_HEAD}); upgrade regress-gate"
+        )
+
+    def copy_to(self, target: Path) -> None:
+        """Copy a SQLite file, consistently even while others write to it."""
+        with self._failures(), self._engine.connect() as connection, closing(sqlite3.connect(target)) as copy:
+            driver = connection.connection.driver_connection
+            if not isinstance(driver, sqlite3.Connection):
+                raise InputError("only SQLite stores can be backed up here", todo="use the database's own tool")
+            driver.backup(copy)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise _in_one_line(error, self.location) from None
+
+
+def _sqlite_engine(path: Path, create: bool, timeout: float) -> Engine:
+    def connect() -> sqlite3.Connection:
+        address = f"file:{quote(str(path.absolute()))}?{_access(path, create)}"
+        # No implicit BEGIN by the driver: the event below sends the one that is meant.
+        connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            if create and connection.execute("PRAGMA schema_version").fetchone() == (0,):
+                _prepare(connection)
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("regress_gate_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _access(path: Path, create: bool) -> str:
+    """How to open the file. A command that reads must work where nothing can be written.
+
+    In WAL mode even a reader makes files beside the store. Where the directory does not let it, and no such file
+    shows that somebody is writing, the store is read as the unchanging file that it then is.
+    """
+    if create:
+        return "mode=rwc"
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return "mode=rw"
+    beside = path.with_name(path.name + "-wal")
+    if os.access(path.parent, os.W_OK) or (beside.exists() and beside.stat().st_size > 0):
+        return "mode=ro"
+    return "mode=ro&immutable=1"
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Settings that stay with the file. Only for one without tables: any other may be somebody else's."""
+    # Before the first table is made: the file gives space back when versions are pruned.
+    connection.execute("PRAGMA auto_vacuum = FULL")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        # The switch waits for nobody. Who holds the lock is making the same store and switches it.
+        if _code(error) != sqlite3.SQLITE_BUSY:
+            raise
+
+
+def _server_engine(location: Location) -> Engine:
+    try:
+        url = make_url(location.url)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")
+        return create_engine(url, pool_pre_ping=True)
+    except NoSuchModuleError:
+        raise InputError(
+            f"{location.shown}: there is no such kind of database", where="--store", todo="use sqlite or postgresql"
+        ) from None
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{location.shown}: the database's driver {error.name!r} is not installed",
+            todo="pip install 'vllm-regress-gate[postgresql]'",
+        ) from None
+    except (ArgumentError, ValueError):
+        raise InputError(f"{location.shown!r} is not a database URL", where="--store") from None
+
+
+def _code(error: BaseException | None) -> int | None:
+    """SQLite's primary result code."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def _is_damage(error: BaseException | None) -> bool:
+    """Whether the error says more than that a table is missing."""
+    return isinstance(error, sqlite3.Error) and _code(error) not in (None, sqlite3.SQLITE_ERROR)
+
+
+_SQLITE_FAILURES = {
+    sqlite3.SQLITE_NOTADB: "this file is not a SQLite database; give --store another place",
+    sqlite3.SQLITE_CORRUPT: "the store is damaged; restore a backup, or move it away and import again",
+    sqlite3.SQLITE_READONLY: "the store cannot be written; check the permissions of the file and its directory",
+    sqlite3.SQLITE_PERM: "access to the store is denied; check the permissions of the file and its directory",
+    sqlite3.SQLITE_FULL: "the disk is full, nothing was stored; free some space and run the command again",
+    sqlite3.SQLITE_IOERR: "reading or writing failed, nothing was changed; check the disk, its space and your quota",
+    sqlite3.SQLITE_BUSY: "another process has been writing to the store for too long; run the command again",
+    sqlite3.SQLITE_LOCKED: "another process has been writing to the store for too long; run the command again",
+    sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can keep; nothing was stored",
+}
+
+
+def _in_one_line(error: Exception, location: Location) -> RegressGateError:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    code = _code(cause)
+    if code == sqlite3.SQLITE_CANTOPEN and location.path is not None:
+        if not location.path.absolute().parent.is_dir():
+            return StoreError(f"{location.shown}: the directory does not exist; create it or change --store")
+        return StoreError(
+            f"{location.shown}: the store cannot be opened; check that you may use this file and directory"
+        )
+    if code in _SQLITE_FAILURES:
+        return StoreError(f"{location.shown}: {_SQLITE_FAILURES[code]}")
+    if isinstance(cause, UnicodeError | OverflowError) or "could not decode" in str(cause).lower():
+        return StoreError(f"{location.shown}: {_SQLITE_FAILURES[sqlite3.SQLITE_CORRUPT]}")
+    detail = " ".join(str(cause).split())[:300] or type(cause).__name__
+    todo = "check that the server runs and lets you in" if location.path is None else "nothing was changed"
+    return StoreError(f"{location.shown}: the store failed ({_hidden(detail, location)}); {todo}")
+
+
+def _hidden(detail: str, location: Location) -> str:
+    """The driver's words without the password, should it quote it."""
+    if location.path is not None:
+        return detail
+    password: Any = make_url(location.url).password
+    return detail.replace(str(password), "***") if password else detail

@@ -1,0 +1,77 @@
+"""Where a store is: reading its URL, and showing it without a password. Opens nothing and imports no database code.
+
+Commands that work on the shipped baselines ask here whether there is a store at all, before they pay for SQLAlchemy.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import platformdirs
+
+from regress_gate.errors import InputError
+
+_SQLITE = re.compile(r"sqlite(\+pysqlite)?:///(?P<path>[^?]*)(\?.*)?", re.DOTALL)
+_SERVER = re.compile(r"[A-Za-z][A-Za-z0-9_+]*://.+", re.DOTALL)
+_USER_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):(?P<password>.*)@")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A store's place: a SQLite file, or a server's database."""
+
+    url: str
+    """As it was given. May hold a password: never shown."""
+    path: Path | None
+    """The SQLite file; None for a database on a server."""
+
+    @classmethod
+    def parse(cls, url: str) -> "Location":
+        """Read a SQLAlchemy URL. Raises InputError for what is none, and for SQLite in memory."""
+        if found := _SQLITE.fullmatch(url):
+            path = unquote(found["path"])
+            if "\0" in path:
+                raise InputError("a store's path cannot hold a NUL character", where="--store")
+            if path and path != ":memory:":
+                return cls(url, Path(path))
+        elif _SERVER.fullmatch(url) and not url.startswith("sqlite"):
+            return cls(url, None)
+        raise InputError(
+            f"{_without_password(url)!r} names no store",
+            where="--store",
+            todo="write sqlite:///PATH (four slashes before an absolute path) or postgresql://USER@HOST/DATABASE",
+        )
+
+    @property
+    def shown(self) -> str:
+        """For messages: the path, or the URL without its password."""
+        return str(self.path) if self.path is not None else _without_password(self.url)
+
+    @property
+    def may_exist(self) -> bool:
+        """False when there certainly is no store; only opening it tells more.
+
+        An empty file is no store: it is what is left when a program is killed while it makes one.
+        """
+        try:
+            return self.path is None or self.path.stat().st_size > 0
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+
+
+def default_store_url() -> str:
+    """The SQLite file in the user's data directory."""
+    path = platformdirs.user_data_path("regress-gate", appauthor=False) / "store.db"
+    return "sqlite:///" + quote(str(path), safe="/:\\ ")
+
+
+def _without_password(url: str) -> str:
+    url = _USER_PASSWORD.sub(r"\g<user>:***@", url)
+    address, question, query = url.partition("?")
+    if not question:
+        return address
+    pairs = [(key, "***" if "pass" in key.lower() else value) for key, value in parse_qsl(query)]
+    return f"{address}?{urlencode(pairs, safe='*/:')}"

@@ -1,0 +1,78 @@
+"""What becomes of results that speak of a run, or a testbed, that is already known. Pure: touches no database.
+
+Facts fill in what is missing. Facts that contradict are an error with both values, because one of the two results
+was then made on something else than its name says.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regress_gate.errors import InputError
+from regress_gate.model.run import Run, RunKey, Trial
+from regress_gate.model.testbed import MEMORY_TOLERANCE, Testbed
+from regress_gate.store import records
+
+
+@dataclass(slots=True)
+class Draft:
+    """A run while an import adds to it."""
+
+    key: RunKey
+    id: int | None = None
+    """None until it is stored."""
+    started: str | None = None
+    conditions: dict[str, float] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    taken: set[tuple[str, int]] = field(default_factory=set)
+    """Scenario and ordinal of the trials it has."""
+    added: list[tuple[int, Trial]] = field(default_factory=list)
+    """New trials with their ordinals in this run."""
+    facts_changed: bool = False
+
+    def absorb(self, run: Run, trials: Iterable[Trial]) -> None:
+        """Take over a run's facts and those of its trials that are new. Raises InputError for a contradiction."""
+        where = run.trials[0].source.path if run.trials else None
+        who = f"run {records.name('label', run.label)!r} of {run.version}"
+        started = records.time_text(run.started)
+        before = (self.started, self.conditions, self.libraries, self.metrics)
+        self.started = filled(who, _known(started=self.started), _known(started=started), where).get("started")
+        self.conditions = filled(who, self.conditions, records.conditions(run.conditions), where)
+        self.libraries = filled(who, self.libraries, records.texts("library", run.libraries), where)
+        self.metrics = filled(who, self.metrics, records.numbers("metric", run.metrics), where)
+        self.facts_changed |= before != (self.started, self.conditions, self.libraries, self.metrics)
+        for trial in trials:
+            ordinal = trial.ordinal
+            while (trial.scenario, ordinal) in self.taken:
+                ordinal += 1
+            self.taken.add((trial.scenario, ordinal))
+            self.added.append((ordinal, trial))
+
+
+def _known(**facts: str | None) -> dict[str, str]:
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
+    """The facts of a testbed after a result speaks of it. Raises InputError for a contradiction."""
+    given = dict(testbed.facts)
+    size, known_size = given.get("memory_bytes"), stored.get("memory_bytes")
+    if size and known_size and abs(size - known_size) <= MEMORY_TOLERANCE * max(size, known_size):
+        given["memory_bytes"] = known_size  # the same machine: firmware reserves a little more or less
+    todo = "if the machine was changed, give it another testbed name"
+    return filled(f"testbed {testbed.name!r}", stored, records.plain("testbed fact", given), where, todo)
+
+
+def filled(
+    who: str, stored: Mapping[str, Any], given: Mapping[str, Any], where: str | None, todo: str | None = None
+) -> dict[str, Any]:
+    for key, value in given.items():
+        if key in stored and stored[key] != value:
+            raise InputError(
+                f"{who}: {key} is {stored[key]} in the store and {value} here",
+                where=where,
+                todo=todo or "if this is another server process, give it another run label",
+            )
+    merged = {**stored, **given}
+    return {key: merged[key] for key in sorted(merged)}

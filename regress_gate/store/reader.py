@@ -1,0 +1,203 @@
+"""Runs out of the database, inside a transaction of the repository's: a fixed number of queries, whatever is asked."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, distinct, func, select
+
+from regress_gate.model.run import Conditions, Run, RunKey, Source, SuiteRef, Trial
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.store import records, schema
+from regress_gate.store.holdings import Holding, Origin, holding_order, run_order
+from regress_gate.store.writer import joined_runs, version_from
+
+
+def load_runs(
+    connection: Connection,
+    *,
+    version: Version | None = None,
+    testbed: str | None = None,
+    suite: SuiteRef | None = None,
+    run_id: int | None = None,
+    with_samples: bool = False,
+) -> list[Run]:
+    """The matching runs in `run_order`, each with its trials by scenario and ordinal. ValueError: damaged content."""
+    where = _conditions(version, testbed, suite)
+    if run_id is not None:
+        where.append(schema.run.c.id == run_id)
+    heads = _heads(connection, where, version)
+    trials: dict[int, list[Trial]] = {id_: [] for id_ in heads}
+    blobs = dict(_blobs(connection, where)) if with_samples and heads else {}
+    if heads:
+        for trial_id, owner, trial in _trials(connection, where):
+            if owner in trials:
+                trials[owner].append(_with_samples(trial, blobs[trial_id]) if trial_id in blobs else trial)
+    runs = [
+        Run(
+            version=version_from(*build),
+            testbed=Testbed(machine, **orjson.loads(facts)),
+            suite=SuiteRef(suite_name, suite_version),
+            label=label,
+            trials=tuple(trials[id_]),
+            started=records.time_from(started),
+            conditions=Conditions(**orjson.loads(conditions)),
+            libraries=orjson.loads(libraries),
+            metrics=orjson.loads(metrics),
+            id=id_,
+        )
+        for id_, (
+            *build, machine, facts, suite_name, suite_version, label, started, conditions, libraries, metrics,
+        ) in heads.items()
+    ]  # fmt: skip
+    return sorted(runs, key=run_order)
+
+
+def run_keys(connection: Connection) -> set[RunKey]:
+    query = select(
+        schema.build.c.number, schema.build.c.commit_id, schema.build.c.variant, schema.testbed.c.name,
+        schema.suite.c.name, schema.suite.c.version, schema.run.c.label,
+    ).select_from(joined_runs())  # fmt: skip
+    return {
+        RunKey(version_from(number, commit, variant), testbed, SuiteRef(suite, version), label)
+        for number, commit, variant, testbed, suite, version, label in connection.execute(query)
+    }
+
+
+def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
+    """What the store holds, in the order of the runs."""
+    run, trial, source = schema.run, schema.trial, schema.source
+    when = func.coalesce(trial.c.started, source.c.imported_at, run.c.started)
+    identity = [
+        schema.build.c.number, schema.build.c.commit_id, schema.build.c.variant, schema.testbed.c.name,
+        schema.suite.c.name, schema.suite.c.version,
+    ]  # fmt: skip
+    query = (
+        select(
+            *identity, func.count(distinct(run.c.id)), func.count(trial.c.id), func.count(distinct(trial.c.scenario)),
+            func.min(when), func.max(when),
+        )
+        .select_from(joined_runs().outerjoin(trial, trial.c.run_id == run.c.id).outerjoin(source))
+        .group_by(*identity)
+    )  # fmt: skip
+    found = []
+    for (
+        number,
+        commit,
+        variant,
+        testbed,
+        suite,
+        suite_version,
+        runs,
+        trials,
+        scenarios,
+        first,
+        last,
+    ) in connection.execute(query):
+        version = version_from(number, commit, variant)
+        found.append(
+            Holding(
+                version=version,
+                testbed=testbed,
+                suite=SuiteRef(suite, suite_version),
+                runs=runs,
+                trials=trials,
+                scenarios=scenarios,
+                first=records.time_from(first),
+                last=records.time_from(last),
+                pinned=any(version.matches(pin) for pin in pins),
+                origin=Origin.STORE,
+            )
+        )
+    return sorted(found, key=holding_order)
+
+
+def _conditions(version: Version | None, testbed: str | None, suite: SuiteRef | None) -> list[ColumnElement[bool]]:
+    """What SQL can select; a commit's prefix is compared in `_heads`."""
+    where: list[ColumnElement[bool]] = []
+    if version is not None and version.number is not None:
+        where.append(schema.build.c.number == version.number)
+    if version is not None and version.variant is not None:
+        where.append(schema.build.c.variant == version.variant)
+    if testbed is not None:
+        where.append(schema.testbed.c.name == testbed)
+    if suite is not None:
+        where += [schema.suite.c.name == suite.name, schema.suite.c.version == suite.version]
+    return where
+
+
+def _heads(connection: Connection, where: list[ColumnElement[bool]], version: Version | None) -> dict[int, list[Any]]:
+    run, build, testbed, suite = schema.run, schema.build, schema.testbed, schema.suite
+    query = (
+        select(
+            run.c.id, build.c.number, build.c.commit_id, build.c.variant, testbed.c.name, testbed.c.facts,
+            suite.c.name, suite.c.version, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics,
+        )
+        .select_from(joined_runs())
+        .where(*where)
+    )  # fmt: skip
+    return {
+        id_: row
+        for id_, *row in connection.execute(query)
+        if version is None or version_from(row[0], row[1], row[2]).matches(version)
+    }
+
+
+def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator[tuple[int, int, Trial]]:
+    trial, source = schema.trial, schema.source
+    query = (
+        select(
+            trial.c.id, trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.completed, trial.c.failed,
+            trial.c.duration, trial.c.started, trial.c.conditions, trial.c.workload, trial.c.metrics,
+            source.c.sha256, source.c.position, source.c.path, source.c.format, source.c.imported_at, source.c.tool,
+            source.c.client_version, source.c.command,
+        )
+        .select_from(joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(source))
+        .where(*where)
+        .order_by(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
+    )  # fmt: skip
+    # Many trials share a time, a workload and conditions: each text is read once.
+    times: dict[str, datetime | None] = {}
+    values: dict[str, Any] = {}
+    for (
+        id_, run_id, scenario, ordinal, completed, failed, duration, started, conditions, workload, metrics,
+        sha256, position, path, format_, imported_at, tool, client_version, command,
+    ) in connection.execute(query):  # fmt: skip
+        if imported_at not in times:
+            times[imported_at] = records.time_from(imported_at)
+        if conditions not in values:
+            values[conditions] = Conditions(**orjson.loads(conditions))
+        imported = times[imported_at]
+        if imported is None:
+            raise ValueError("a source without a time of import")
+        yield id_, run_id, Trial(
+            scenario=scenario,
+            ordinal=ordinal,
+            completed=completed,
+            failed=failed,
+            duration=duration,
+            metrics=orjson.loads(metrics),
+            workload=orjson.loads(workload),
+            source=Source(sha256, position, path, format_, imported, tool, client_version, command),
+            conditions=values[conditions],
+            started=records.time_from(started),
+        )  # fmt: skip
+
+
+def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator[tuple[int, bytes]]:
+    trial, samples = schema.trial, schema.samples
+    query = (
+        select(trial.c.id, samples.c.data)
+        .select_from(joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(samples))
+        .where(*where)
+    )
+    return ((id_, data) for id_, data in connection.execute(query))
+
+
+def _with_samples(trial: Trial, blob: bytes) -> Trial:
+    from regress_gate.store import codec
+
+    return replace(trial, samples=codec.decode(blob))

@@ -1,0 +1,127 @@
+"""The tables, as SQLAlchemy Core: bulk inserts and scans are all that is done with them, so there is no ORM.
+
+Changing a table means a new file in `migrations/versions/` and its name at the end of `REVISIONS`. Identity columns
+never hold NULL (a unique constraint sees two NULLs as different): what is unknown of a build is ''. Facts and
+metrics are JSON in text columns, written and read by orjson.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISIONS = ("0001", "0002")
+"""Every schema that was ever released, oldest first."""
+
+REVISION_TABLE = "regress_gate_revision"
+"""Alembic's table under a name of our own, as a server's database may be shared with other programs."""
+
+metadata = MetaData()
+
+revision = Table(REVISION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
+"""Made by Alembic. Its one row is also what writers lock where the database has no single-writer lock."""
+
+testbed = Table(
+    "testbed",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("facts", Text, nullable=False),
+)
+
+suite = Table(
+    "suite",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    UniqueConstraint("name", "version"),
+)
+
+build = Table(
+    "build",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("number", Text, nullable=False),
+    Column("commit_id", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    UniqueConstraint("number", "commit_id", "variant"),
+)
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("build_id", ForeignKey("build.id"), nullable=False),
+    Column("testbed_id", ForeignKey("testbed.id"), nullable=False),
+    Column("suite_id", ForeignKey("suite.id"), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("started", Text),
+    Column("conditions", Text, nullable=False),
+    Column("libraries", Text, nullable=False),
+    Column("metrics", Text, nullable=False),
+    UniqueConstraint("build_id", "testbed_id", "suite_id", "label"),
+    Index("run_of_testbed", "testbed_id", "suite_id"),
+    # `run:17` must not mean another run after the 17th is pruned.
+    sqlite_autoincrement=True,
+)
+
+trial = Table(
+    "trial",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("scenario", Text, nullable=False),
+    Column("ordinal", BigInteger, nullable=False),
+    Column("completed", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("duration", Double),
+    Column("started", Text),
+    Column("conditions", Text, nullable=False),
+    Column("workload", Text, nullable=False),
+    Column("metrics", Text, nullable=False),
+    UniqueConstraint("run_id", "scenario", "ordinal"),
+)
+
+source = Table(
+    "source",
+    metadata,
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
+    Column("sha256", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("format", Text, nullable=False),
+    Column("tool", Text),
+    Column("client_version", Text),
+    Column("command", Text),
+    Column("imported_at", Text, nullable=False),
+    UniqueConstraint("sha256", "position"),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Apart from trial, so that a scan over trials does not read past the blobs."""
+
+pin = Table(
+    "pin",
+    metadata,
+    Column("number", Text, primary_key=True),
+    Column("commit_id", Text, primary_key=True),
+    Column("variant", Text, primary_key=True),
+    Column("pinned_at", Text, nullable=False),
+)
+"""By the version's parts, not by build: a version can be pinned before it is measured."""

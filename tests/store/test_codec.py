@@ -1,0 +1,78 @@
+"""Samples as blobs: nothing but the part of a time below a microsecond is lost, and damage is noticed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.errors import InputError
+from regress_gate.model.samples import Samples
+from regress_gate.store import codec
+from tests.store.making import make_samples, plain_samples, request_samples
+
+
+@given(request_samples())
+def test_decoding_gives_what_was_encoded_with_times_in_whole_microseconds(samples: Samples) -> None:
+    assert plain_samples(codec.decode(codec.encode(samples))) == plain_samples(samples)
+
+
+@given(request_samples())
+def test_decoded_samples_encode_to_the_same_blob(samples: Samples) -> None:
+    blob = codec.encode(samples)
+    assert codec.encode(codec.decode(blob)) == blob
+
+
+@given(st.integers(-(2**50), 2**50))
+def test_every_whole_microsecond_in_range_survives(time: int) -> None:
+    assert codec.microseconds(codec.seconds(np.array([time]))).tolist() == [time]
+
+
+def test_a_trial_without_requests_has_samples_too() -> None:
+    decoded = codec.decode(codec.encode(make_samples([], start=True)))
+    assert len(decoded) == 0
+    assert decoded.start is not None
+
+
+def test_a_time_that_was_not_measured_stays_not_measured() -> None:
+    samples = replace(make_samples(), ttft=np.array([np.nan, 0.25]))
+    assert np.isnan(codec.decode(codec.encode(samples)).ttft).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("time", [np.inf, -np.inf, 1e12])
+def test_a_time_that_no_client_can_have_measured_is_refused(time: float) -> None:
+    with pytest.raises(InputError, match="out of range"):
+        codec.encode(replace(make_samples(), ttft=np.array([0.1, time])))
+
+
+def test_a_token_count_out_of_range_is_refused() -> None:
+    with pytest.raises(InputError, match="token count"):
+        codec.encode(replace(make_samples(), input_tokens=np.array([1, 2**60])))
+
+
+def test_arrays_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="different lengths"):
+        codec.encode(replace(make_samples(), ok=np.array([True])))
+    with pytest.raises(ValueError, match="divide"):
+        codec.encode(replace(make_samples(), itl_start=np.array([0, 2, 2])))
+
+
+def test_a_detailed_trial_takes_a_fraction_of_its_json() -> None:
+    noise = np.random.default_rng(7)
+    gaps = np.round(np.abs(noise.normal(0.0157, 0.003, (200, 127))), 6)
+    blob = codec.encode(make_samples(gaps.tolist()))
+    assert len(blob) < 0.4 * sum(len(f"{gap}, ") for gap in gaps.ravel().tolist())
+
+
+@given(request_samples(), st.data())
+def test_a_blob_that_was_cut_short_is_noticed(samples: Samples, data: st.DataObject) -> None:
+    blob = codec.encode(samples)
+    with pytest.raises(ValueError, match="samples"):
+        codec.decode(blob[: data.draw(st.integers(0, len(blob) - 1))])
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_samples_are_an_error_and_nothing_worse(blob: bytes) -> None:
+    with pytest.raises(ValueError, match="samples"):
+        codec.decode(blob)
