@@ -1,5 +1,6 @@
 """`regress-gate baseline`: what is stored, and what to do with it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,9 @@ def list_(format_: str, **options: Any) -> None:
     with open_library(str(settings.store_url.value)) as library:
         held = [h for h in library.inventory() if _wanted(h, settings.suite.value, settings.testbed.value)]
     if format_ == "json":
-        _print_json({"schema_version": "1", "baselines": [_holding_json(holding) for holding in held]})
+        from regress_gate.cli.text import json_text
+
+        click.echo(json_text({"schema_version": "1", "baselines": [_holding_json(holding) for holding in held]}))
         return
     if not held:
         click.echo("nothing is stored; import results with `regress-gate import`")
@@ -152,7 +155,10 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
         ]
         if not held:
             raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
         for holding in held:
             runs = [
                 run
@@ -208,6 +214,7 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
 def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
     """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
     settings = settings_from(options)
+    from regress_gate.cli.text import plain
     from regress_gate.model.version import Version
     from regress_gate.store.repository import open_store
 
@@ -221,13 +228,24 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
             click.echo(_kept(wanted, store.inventory()))
             return
         for holding in going:
-            click.echo(f"{holding.version} on {holding.testbed}, {holding.suite}: {holding.runs} runs")
+            place = f"{plain(holding.testbed)}, {plain(holding.suite)}"
+            click.echo(f"{holding.version} on {place}: {holding.runs} runs")
         if dry_run:
             return
-        if not yes:
-            click.confirm("delete these?", abort=True, err=True)
+        if not yes and not _confirmed():
+            click.echo("nothing was deleted")
+            return
         gone = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep)
     click.echo(f"deleted {sum(holding.runs for holding in gone)} runs")
+
+
+def _confirmed() -> bool:
+    try:
+        return click.confirm("delete these?", err=True)
+    except click.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        raise InputError("there is nobody to ask", todo="give --yes or --dry-run") from None
 
 
 def _kept(wanted: "Version | None", held: "list[Holding]") -> str:
@@ -270,9 +288,3 @@ def _holding_json(holding: "Holding") -> dict[str, Any]:
         "origin": holding.origin.value,
         "pinned": holding.pinned,
     }
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

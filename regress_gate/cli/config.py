@@ -25,7 +25,7 @@ def show(**options: Any) -> None:
 
     path, given = settings.file
     source = "default" if path is None else str(path)
-    click.echo(f"# configuration file: {'none found' if path is None else path}")
+    click.echo(f"# configuration file: {'none found' if path is None else plain(path)}")
     rows: list[tuple[str, object, str]] = [
         ("store.url", Location.parse(str(settings.store_url.value)).shown, settings.store_url.source),
         ("defaults.suite", settings.suite.value, settings.suite.source),
@@ -47,4 +47,4 @@ def show(**options: Any) -> None:
     ]
     rows.append(("waivers", len(given.waivers), source if given.waivers else "default"))
     for name, value, origin in rows:
-        click.echo(f"{name} = {plain(value)}  # {origin}")
+        click.echo(f"{plain(name)} = {plain(value)}  # {plain(origin)}")

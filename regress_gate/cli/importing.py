@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regress_gate.ingest.reports import FileReport, Intake
 
 SHOWN_FILES = 20
-"""Stored files are listed up to this many; refused ones always."""
+"""Files that are listed of each outcome, unless all are asked for."""
 
 
 @click.command(
@@ -119,16 +119,16 @@ def _facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def _report(intake: "Intake", *, quiet: bool, verbose: bool) -> None:
-    shown = 0
-    for report in intake.files:
-        if report.outcome == "refused":
-            click.echo(f"refused  {_plain(report.where)}: {_plain(report.reason)}", err=True)
-        elif not quiet and (verbose or shown < SHOWN_FILES):
-            shown += 1
-            click.echo(_line(report))
-    hidden = sum(report.outcome != "refused" for report in intake.files) - shown
-    if hidden and not quiet:
-        click.echo(f"… and {hidden} more (-v lists them)")
+    refused = [report for report in intake.files if report.outcome == "refused"]
+    others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
+    limit = None if verbose else SHOWN_FILES
+    for report in others[:limit]:
+        click.echo(_line(report))
+    for report in refused[:limit]:
+        click.echo(f"refused  {_plain(report.where)}: {_plain(report.reason)}", err=True)
+    hidden = len(others) + len(refused) - len(others[:limit]) - len(refused[:limit])
+    if hidden:
+        click.echo(f"… and {hidden} more (-v lists them)", err=True)
     if not quiet:
         for note in intake.notes:
             click.echo(f"note: {_plain(note)}", err=True)

@@ -29,7 +29,7 @@ def issues() -> None:
 @_directory
 def list_(kind: str | None, format_: str, directory: Path | None) -> None:
     """All records, or those of one kind."""
-    from regress_gate.cli.text import columns
+    from regress_gate.cli.text import columns, json_text
     from regress_gate.known.ranges import range_text
     from regress_gate.known.records import load_records
     from regress_gate.model.issue import IssueKind
@@ -39,10 +39,8 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
         raise InputError(f"unknown kind {kind!r}" + did_you_mean(kind, list(IssueKind)), where="--kind")
     records = [record for record in load_records(directory) if kind in (None, record.kind)]
     if format_ == "json":
-        import json
-
         data = [record.model_dump(mode="json", exclude_none=True) for record in records]
-        click.echo(json.dumps({"schema_version": "1", "issues": data}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"schema_version": "1", "issues": data}))
         return
     rows = [(r.id, r.severity.value, r.kind.value, range_text(r), _tracker(r), r.summary) for r in records]
     click.echo(columns(("id", "severity", "kind", "affected", "tracker", "summary"), rows))
@@ -54,6 +52,7 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
 @_directory
 def show(id_: str, format_: str, directory: Path | None) -> None:
     """One record, whole. ID may be given as 28882."""
+    from regress_gate.cli.text import json_text
     from regress_gate.known.records import load_records
     from regress_gate.model.nearest import did_you_mean
 
@@ -63,7 +62,7 @@ def show(id_: str, format_: str, directory: Path | None) -> None:
         raise InputError(f"no record {id_!r}" + did_you_mean(id_.upper(), records))
     record = records[wanted]
     if format_ == "json":
-        click.echo(record.model_dump_json(indent=2, exclude_none=True))
+        click.echo(json_text(record.model_dump(mode="json", exclude_none=True)))
         return
     click.echo("\n".join(_described(record)))
 

@@ -3,15 +3,17 @@
 A command's module is imported when it is called, so that `--help` costs no more than click.
 """
 
-import os
+import gc
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 
 from regress_gate import __version__
+from regress_gate.cli.output import silence_stdout
 from regress_gate.errors import ExitCode, RegressGateError
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -68,7 +70,14 @@ def main() -> None:
 
 def run(arguments: list[str] | None = None) -> None:
     """The program: run a command, turn every error into one line on stderr, exit."""
+    # Starting makes many objects and no garbage; to look for it at the usual pace costs a tenth of a short command.
+    gc.set_threshold(100_000)
     given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_finish(_outcome(given), given))
+
+
+def _outcome(given: list[str]) -> int:
+    code: Any
     try:
         code = main.main(args=given, prog_name="regress-gate", standalone_mode=False)
     except RegressGateError as error:
@@ -78,31 +87,51 @@ def run(arguments: list[str] | None = None) -> None:
         _complain("interrupted", given)
         code = ExitCode.INTERRUPTED
     except click.ClickException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group alone, where click asks for help to be shown
+            error.show()
+            return ExitCode.USAGE
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "regress-gate"
         _complain(f"{error.format_message()} (see `{where} --help`)", given)
         code = ExitCode.USAGE
     except KeyboardInterrupt:
         _complain("interrupted", given)
         code = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nothing is wrong. Keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone (`| head`), which click makes a SystemExit: nothing is wrong.
+        silence_stdout()
         code = ExitCode.PASS
+    except OSError as error:
+        place = "the output cannot be written" if error.filename is None else error.filename
+        _complain(f"{place}: {error.strerror or error}", given)
+        code = ExitCode.COULD_NOT_MEASURE
     except Exception as error:
         _complain(f"internal error, please report it: {type(error).__name__}: {error}", given)
         code = ExitCode.COULD_NOT_MEASURE
-    sys.exit(_as_code(code))
+    return int(code) if isinstance(code, int) else ExitCode.PASS
 
 
-def _as_code(code: Any) -> int:
-    return int(code) if isinstance(code, int) else 0
+def _finish(code: int, given: list[str]) -> int:
+    """Write what is still buffered: a report that nobody could get is no success."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+    except OSError as error:
+        silence_stdout()
+        _complain(f"standard output cannot be written ({error.strerror})", given)
+        return ExitCode.COULD_NOT_MEASURE
+    return code
 
 
 def _complain(message: str, arguments: list[str]) -> None:
     """One line, whatever the message holds; the traceback only for who asks with -vv."""
+    if sys.stderr is None:
+        return
     line = "".join(sign if sign.isprintable() else " " for sign in message)
     encoding = sys.stderr.encoding or "utf-8"
     shown = f"regress-gate: error: {line}".encode(encoding, "replace").decode(encoding)
     if "-vv" in arguments:
         traceback.print_exc()
-    print(shown, file=sys.stderr)  # noqa: T201 - the one place that prints errors
+    with suppress(OSError):  # nobody reads: the exit code says it all
+        print(shown, file=sys.stderr)  # noqa: T201 - the one place that prints errors

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from regress_gate.errors import InputError
 from regress_gate.model.config import Config
@@ -43,14 +44,14 @@ class Settings:
         """The configuration file that counts, and what it says. Raises InputError with file and line."""
         named = self.config_flag or _path(self.environment.get("REGRESS_GATE_CONFIG"))
         if named is not None:
-            if not named.is_file():
+            if not _is_file(named):
                 raise InputError("there is no such configuration file", where=named)
             return named, _read(named)
         for directory in (Path.cwd(), *Path.cwd().parents):
-            if (own := directory / CONFIG_NAME).is_file():
+            if _is_file(own := directory / CONFIG_NAME):
                 return own, _read(own)
             pyproject = directory / PYPROJECT
-            if pyproject.is_file() and "[tool.regress-gate" in _text(pyproject):
+            if _is_file(pyproject) and "[tool.regress-gate" in _text(pyproject):
                 return pyproject, _read(pyproject)
             if (directory / ".git").exists():
                 break  # a configuration above the repository belongs to something else
@@ -68,8 +69,12 @@ class Settings:
         if found.value is None:
             return Origin(default_store_url(), "default")
         value = str(found.value)
-        # A plain path is what people type first; only something with a scheme is a URL.
-        return found if "://" in value else Origin(f"sqlite:///{Path(value).expanduser().absolute()}", found.source)
+        if "://" in value:
+            return found
+        # A plain path is what people type first. One in a file is meant from that file, wherever the command is run.
+        file = self.file[0]
+        base = file.absolute().parent if file is not None and found.source == str(file) else Path.cwd()
+        return Origin(_sqlite_url(value, base, found.source), found.source)
 
     @cached_property
     def suite(self) -> Origin:
@@ -104,13 +109,36 @@ class Settings:
 
 
 def _read(path: Path) -> Config:
-    document = parse_toml(_text(path), path)
+    return read_config(_text(path), path)
+
+
+def read_config(text: str, path: Path) -> Config:
+    """The configuration in a file's text. Raises InputError with file and line."""
+    document = parse_toml(text, path)
     if path.name != PYPROJECT:
         return validate(Config, document)
     data = document.data
     for key in TABLE:
-        data = data.get(key, {})
+        data = data.get(key, {}) if isinstance(data, dict) else {}
     return validate(Config, type(document)(data, path, document.lines), root=TABLE)
+
+
+def _sqlite_url(path: str, base: Path, source: str) -> str:
+    if not path:
+        raise InputError("is empty", where=source, todo="name a file or a database URL")
+    try:
+        return "sqlite:///" + quote(str(base / Path(path).expanduser()), safe="/:\\ ")
+    except RuntimeError:
+        raise InputError(f"{path!r} names nobody's home directory", where=source) from None
+    except UnicodeError:
+        raise InputError(f"{path!r} is not UTF-8 text", where=source) from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a directory that may not be searched
+        return False
 
 
 def _text(path: Path) -> str:

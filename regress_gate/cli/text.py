@@ -14,6 +14,14 @@ def plain(value: object) -> str:
     return "".join(sign if sign.isprintable() else "�" for sign in str(value))
 
 
+def json_text(value: object) -> str:
+    """JSON for a terminal: what is not printable is escaped, also where JSON would allow it."""
+    import json
+
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
+
+
 def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """An aligned table without rules, for lists that people pipe into other programs. Numbers stand right."""
     cells = [list(head), *([plain(value) for value in row] for row in rows)]

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.cli.settings import CONFIG_NAME, PYPROJECT
+from regress_gate.cli.settings import CONFIG_NAME, PYPROJECT, read_config
 
 
 @click.group(
@@ -46,8 +46,8 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
         raise InputError(f"{error['loc'][0]}: {error['msg']}", where="waive add") from None
     if waiver.is_expired(_today()):
         raise InputError(f"{waiver.until} is over", where="--until", todo="name a day to come")
-    path = settings.file[0] or settings.config_flag or Path(CONFIG_NAME)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    path = settings.file[0] or Path(CONFIG_NAME)
+    before = path.read_bytes().decode() if path.exists() else ""
     table = "tool.regress-gate.waivers" if path.name == PYPROJECT else "waivers"
     block = "\n".join(
         [
@@ -61,7 +61,13 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
         ]
     )
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    write_file(path, before + gap + block)
+    after = before + (gap + block).replace("\n", "\r\n" if "\r\n" in before else "\n")
+    try:
+        read_config(after, path)
+    except InputError:
+        todo = f"write them as [[{table}]] tables"
+        raise InputError("no waiver can be added below the ones that are there", where=path, todo=todo) from None
+    write_file(path, after)
     click.echo(f"added to {path}")
 
 
@@ -90,7 +96,9 @@ def list_(**options: Any) -> None:
 
 
 @waive.command(epilog="Example: regress-gate waive check --within 14", context_settings=CONTEXT)
-@click.option("--within", type=click.IntRange(min=0), default=0, help="Also fail for waivers that end within N days.")
+@click.option(
+    "--within", type=click.IntRange(0, 36500), default=0, help="Also fail for waivers that end within N days."
+)
 @store_options
 def check(within: int, **options: Any) -> None:
     """Exit 1 if a waiver has expired, 0 otherwise: for a scheduled job."""
@@ -100,7 +108,8 @@ def check(within: int, **options: Any) -> None:
     from regress_gate.cli.text import plain
     from regress_gate.errors import ExitCode
 
-    ending = [waiver for waiver in settings.waivers if waiver.is_expired(_today() + timedelta(days=within))]
+    horizon = _today() + timedelta(days=within)
+    ending = [w for w in settings.waivers if w.is_expired(_today()) or (within and w.until <= horizon)]
     for waiver in ending:
         click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {_left(waiver.until)}")
     if ending:

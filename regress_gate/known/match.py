@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regress_gate.known import names
 from regress_gate.known.ranges import affects, range_text
@@ -15,8 +16,10 @@ from regress_gate.known.status import fix_status
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding
 from regress_gate.model.issue import KnownIssue, Workaround, WorkloadRegion
-from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
+
+if TYPE_CHECKING:
+    from regress_gate.model.suite import Workload
 
 _COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
 
@@ -29,7 +32,7 @@ class _Key:
     why: str
 
 
-def match_scope(issue: KnownIssue, deployment: Deployment, workloads: Sequence[Workload] = ()) -> tuple[Applies, str]:
+def match_scope(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[Workload]" = ()) -> tuple[Applies, str]:
     """Whether the issue bites this deployment, and the one fact on which that rests.
 
     NO as soon as one scope key is known not to hold; else UNKNOWN while a fact is missing, naming every missing fact
@@ -61,7 +64,7 @@ def is_active(workaround: Workaround, deployment: Deployment) -> bool:
     )
 
 
-def in_region(region: WorkloadRegion, workload: Workload) -> bool:
+def in_region(region: WorkloadRegion, workload: "Workload") -> bool:
     """Whether the workload lies in the region; a number that the workload does not give may be any."""
     for field, condition in region:
         given = getattr(workload, field)
@@ -75,7 +78,7 @@ def findings(
     deployment: Deployment,
     base: Version | None,
     candidate: Version,
-    workloads: Sequence[Workload] = (),
+    workloads: "Sequence[Workload]" = (),
 ) -> list[IssueFinding]:
     """Every issue that touches the move, first what matters most; those that do not apply are kept, at the end.
 
@@ -134,7 +137,7 @@ def _membership(version: Version, affected: bool | None, issue: KnownIssue | Non
             return f"whether {version} has it is not known{known}"
 
 
-def _keys(issue: KnownIssue, deployment: Deployment, workloads: Sequence[Workload]) -> Iterator[_Key]:
+def _keys(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[Workload]") -> Iterator[_Key]:
     scope = issue.scope
     if scope.accelerator:
         yield _accelerator(scope.accelerator, deployment.accelerator)
@@ -200,7 +203,7 @@ def _variable(key: str, wanted: list[str], given: str | None) -> _Key:
     return _Key(holds, _said(f"variable {key}", given, wanted, holds))
 
 
-def _workload(region: WorkloadRegion, workloads: Sequence[Workload]) -> _Key:
+def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> _Key:
     bites = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
     if not workloads:
         return _Key(True, f"bites at {bites}; no workload given, so it may")

@@ -1,5 +1,7 @@
 """The deployment that known issues are matched against: what the user runs, as far as they have said it."""
 
+import re
+from math import isfinite
 from typing import Self
 
 from pydantic import Field
@@ -42,7 +44,13 @@ class Deployment(StrictModel):
         engine_args: tuple[str, ...] = (),
         env: tuple[str, ...] = (),
     ) -> Self:
-        """Read `KEY=VALUE` pairs; `KEY` alone is a bare flag. Raises InputError for a pair without a key."""
+        """Read `KEY=VALUE` pairs; `KEY` alone is a bare flag.
+
+        Raises InputError for a pair without a key, and for bytes that are no text.
+        """
+        for text in (accelerator, model, quantization, *engine_args, *env):
+            if text is not None and any("\ud800" <= sign <= "\udfff" for sign in text):
+                raise InputError(f"{text!r} is not UTF-8 text", where="the deployment's flags")
         return cls(
             accelerator=accelerator,
             model=model,
@@ -70,9 +78,8 @@ def _pair(text: str, flag: str) -> tuple[str, str | None]:
 def _arg_value(text: str) -> ArgValue:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
+    if re.fullmatch(r"[-+]?[0-9]{1,300}", text):
+        return int(text)
+    if re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text) and isfinite(number := float(text)):
+        return number
     return text

@@ -5,15 +5,15 @@ are refused. YAML is read with the YAML 1.2 core types, so `on`, `no`, `12:30` a
 """
 
 import re
-import tomllib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 from regress_gate.errors import InputError
 from regress_gate.model.nearest import did_you_mean
@@ -23,9 +23,14 @@ Location = tuple[str | int, ...]
 
 MAX_DEPTH = 40
 
+Whole = Annotated[int, Strict()]
+"""A number without a fraction; neither text nor a truth value."""
+Real = Annotated[float, Strict()]
+"""A number; neither text nor a truth value."""
+
 
 class StrictModel(BaseModel):
-    """Base of all models read from files: immutable, no unknown keys, no silent conversion of text to numbers."""
+    """Base of all models read from files: immutable, no unknown keys. `Whole` and `Real` take no text for a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,110 +51,182 @@ class Document:
         return None
 
 
-class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """libyaml's parser where it is there, with the scalar types of the YAML 1.2 core schema."""
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser where it is there. Only its events are used: types are chosen here, and depth is bounded."""
 
+_CORE_TYPES: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    (r"null|Null|NULL|~|", lambda _: None),
+    (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    (r"[-+]?[0-9]+", int),
+    (r"0o[0-7]+", lambda text: int(text, 8)),
+    (r"0x[0-9a-fA-F]+", lambda text: int(text, 16)),
+    (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
+)
+"""Plain scalars of the YAML 1.2 core schema, but for infinities and NaN; what matches nothing is text."""
 
-_CoreLoader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
-):
-    _CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})$"), _first)
+MAX_DIGITS = 400
+"""Of a number: more than any that a computer reckons with, and fewer than Python refuses to print."""
 
 
 def parse_yaml(text: str, where: str | Path) -> Document:
     """Parse one YAML document. Raises InputError with the line for bad syntax, repeated keys, aliases and tags."""
+    lines: dict[Location, int] = {}
     try:
-        node = yaml.compose(text, Loader=_CoreLoader)
+        return Document(_build_document(yaml.parse(text, Loader=_LOADER), lines, where), where, lines)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = getattr(error, "problem", None) or "unreadable text"
         raise InputError(f"not valid YAML: {what}", where=where, line=mark.line + 1 if mark else None) from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"not valid YAML: {type(error).__name__}", where=where) from None
-    lines: dict[Location, int] = {}
-    seen: set[int] = set()
+    except UnicodeError:
+        raise InputError("not valid YAML: unreadable text", where=where) from None
 
-    def build(node: yaml.Node, location: Location) -> Any:
-        line = node.start_mark.line + 1
+
+def _build_document(events: Iterator[Any], lines: dict[Location, int], where: str | Path) -> Any:
+    """The data behind the parser's events. Nothing is held but what is built, so nesting stops where it is refused."""
+
+    def build(event: Any, location: Location) -> Any:
+        line = event.start_mark.line + 1
         lines.setdefault(location, line)
+        if isinstance(event, yaml.AliasEvent):
+            raise InputError("YAML aliases are not supported", where=where, line=line, todo="write the value out")
+        if event.tag is not None:
+            raise InputError(f"YAML tag {event.tag!r} is not supported", where=where, line=line)
         if len(location) > MAX_DEPTH:
             raise InputError("nested too deeply", where=where, line=line)
-        if isinstance(node, yaml.ScalarNode):
-            return _scalar(node, where)
-        if id(node) in seen:
-            raise InputError("YAML aliases are not supported", where=where, line=line, todo="write the value out")
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
-            return [build(child, (*location, index)) for index, child in enumerate(node.value)]
-        if not isinstance(node, yaml.MappingNode) or not node.tag.endswith(":map"):
-            raise InputError(f"YAML tag {node.tag!r} is not supported", where=where, line=line)
-        result: dict[Hashable, Any] = {}
-        for key_node, value_node in node.value:
-            key, at = _key(key_node, where), key_node.start_mark.line + 1
+        if isinstance(event, yaml.ScalarEvent):
+            try:
+                return _scalar(event.value) if event.implicit[0] else event.value
+            except ValueError as error:
+                raise InputError(str(error), where=where, line=line) from None
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(child := next(events), yaml.SequenceEndEvent):
+                items.append(build(child, (*location, len(items))))
+            return items
+        result: dict[str, Any] = {}
+        while not isinstance(key_event := next(events), yaml.MappingEndEvent):
+            at = key_event.start_mark.line + 1
+            if not isinstance(key_event, yaml.ScalarEvent) or key_event.tag is not None:
+                raise InputError("a key must be plain text", where=where, line=at)
+            key = str(key_event.value)
             if key in result:
                 raise InputError(f"key {key!r} is given twice", where=where, line=at)
             lines[(*location, key)] = at
-            result[key] = build(value_node, (*location, key))
+            result[key] = build(next(events), (*location, key))
         return result
 
-    return Document(None if node is None else build(node, ()), where, lines)
+    next(events)  # the stream begins
+    if isinstance(next(events), yaml.StreamEndEvent):
+        return None
+    data = build(next(events), ())
+    next(events)  # the document ends
+    if isinstance(following := next(events), yaml.DocumentStartEvent):
+        line = None if following.start_mark is None else following.start_mark.line + 1
+        raise InputError("a second YAML document begins", where=where, line=line, todo="write one document")
+    return data
 
 
-def _key(node: yaml.Node, where: str | Path) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        raise InputError("a key must be plain text", where=where, line=node.start_mark.line + 1)
-    return str(node.value)
-
-
-def _scalar(node: yaml.ScalarNode, where: str | Path) -> Any:
-    text = str(node.value)
-    match node.tag.rpartition(":")[2]:
-        case "null":
-            return None
-        case "bool":
-            return text.lower() == "true"
-        case "int" if len(text) < 400:
-            return int(text, 8 if text.startswith("0o") else 16 if text.startswith("0x") else 10)
-        case "float":
-            return float(text)
-        case "str":
-            return text
-    raise InputError(f"unsupported value {text[:40]!r}", where=where, line=node.start_mark.line + 1)
+def _scalar(text: str) -> Any:
+    """The value of a plain scalar. Raises ValueError for a number without bounds."""
+    for pattern, read in _CORE_TYPES:
+        if re.fullmatch(pattern, text, re.ASCII):
+            value = read(text) if len(text) <= MAX_DIGITS else inf
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"the number {text[:20]}{'…' if len(text) > 20 else ''} is out of range")
+            return value
+    return text
 
 
 def parse_toml(text: str, where: str | Path) -> Document:
     """Parse a TOML document; lines of keys are found by looking for them, as the parser does not report them."""
+    import tomllib  # only who has a configuration file pays for it
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         what = re.sub(r" \(at .*\)$", "", str(error))
-        raise InputError(f"not valid TOML: {what}", where=where, line=int(found[1]) if found else None) from None
-    return Document(data, where, dict(_toml_lines(text)))
+        line = int(found[1]) if found else text.rstrip().count("\n") + 1  # "at end of document"
+        raise InputError(f"not valid TOML: {what}", where=where, line=line) from None
+    except RecursionError:
+        raise InputError("nested too deeply", where=where) from None
+    except ValueError:  # Python's own bound on the digits of a number
+        raise InputError("not valid TOML: a number has too many digits", where=where) from None
+    document = Document(data, where, _toml_lines(text))
+    _check_bounds(document)
+    return document
 
 
-def _toml_lines(text: str) -> Iterator[tuple[Location, int]]:
+def _check_bounds(document: Document) -> None:
+    """Refuse what TOML allows and nobody means: numbers of hundreds of digits, tables in tables without end."""
+    waiting: list[tuple[Any, Location]] = [(document.data, ())]
+    while waiting:
+        value, location = waiting.pop()
+        if len(location) > MAX_DEPTH:
+            raise InputError("nested too deeply", where=document.where, line=document.line(location))
+        if isinstance(value, int) and value.bit_length() > 4 * MAX_DIGITS:
+            raise InputError("a number is out of range", where=document.where, line=document.line(location))
+        if isinstance(value, dict):
+            waiting += [(item, (*location, key)) for key, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [(item, (*location, index)) for index, item in enumerate(value)]
+
+
+_TOML_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_TOML_KEY = rf"{_TOML_PART}(?:[ \t]*\.[ \t]*{_TOML_PART})*"
+_TOML_LINE = re.compile(
+    rf"[ \t]*(?:(?P<header>\[\[?)[ \t]*(?P<table>{_TOML_KEY})[ \t]*\]|(?P<key>{_TOML_KEY})[ \t]*=[ \t]*(?P<value>.*))"
+)
+
+
+def _toml_lines(text: str) -> dict[Location, int]:
+    lines: dict[Location, int] = {}
     table: Location = ()
     counts: dict[Location, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*(\[\[?)([^\[\]]+)\]", line):
-            table = tuple(part.strip().strip("\"'") for part in header[2].split("."))
-            if header[1] == "[[":
+    closing: str | None = None  # of the multi-line string that the line is in
+    for number, line in enumerate(text.split("\n"), 1):
+        if closing is not None:
+            closing = None if closing in line else closing
+            continue
+        found = _TOML_LINE.match(line)
+        if found is None:
+            continue
+        if found["header"]:
+            table = _toml_location(found["table"], counts)
+            if found["header"] == "[[":
                 counts[table] = counts.get(table, -1) + 1
                 table = (*table, counts[table])
-            yield table, number
-        elif key := re.match(r"\s*([A-Za-z0-9_\-\"'.]+)\s*=", line):
-            yield (*table, *(part.strip("\"'") for part in key[1].split("."))), number
+            lines[table] = number
+            location = table
+        else:
+            location = (*table, *_toml_parts(found["key"]))
+            quotes = found["value"][:3]
+            closing = quotes if quotes in ('"""', "'''") and quotes not in found["value"][3:] else None
+        for end in range(1, min(len(location), MAX_DEPTH) + 1):
+            lines.setdefault(location[:end], number)
+    return lines
+
+
+def _toml_location(key: str, counts: dict[Location, int]) -> Location:
+    """The place of a table; one below an array of tables belongs to the array's latest item."""
+    location: Location = ()
+    parts = _toml_parts(key)
+    for place, part in enumerate(parts, 1):
+        location = (*location, part)
+        if location in counts and place < len(parts):
+            location = (*location, counts[location])
+    return location
+
+
+def _toml_parts(key: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_TOML_PART, key)]
 
 
 def validate(model: type[ModelT], document: Document, *, root: Location = ()) -> ModelT:
     """Check the document (or the part at `root` of a larger one, already cut out) against a model.
 
-    Raises InputError for the first complaint, in the order of the file's lines.
+    Raises InputError for the first complaint, in the order of the file's lines. A key that is missing comes after
+    what is there and wrong, which may be that key misspelt.
     """
     if not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else "expected keys and values"
@@ -160,21 +237,34 @@ def validate(model: type[ModelT], document: Document, *, root: Location = ()) ->
         complaints = []
         for error in failure.errors(include_url=False):
             location = (*root, *error["loc"])
-            complaints.append((document.line(location) or 0, _complaint(model, error["type"], error["loc"], error)))
-        line, what = min(complaints, key=lambda complaint: complaint[0])
+            what = _complaint(model, document.data, error["type"], error["loc"], error)
+            complaints.append((error["type"] == "missing", document.line(location) or 0, what))
+        _, line, what = min(complaints, key=lambda complaint: complaint[:2])
         raise InputError(what, where=document.where, line=line or None) from None
 
 
-def _complaint(model: type[BaseModel], kind: str, location: Location, error: Any) -> str:
-    path = ".".join(str(part) for part in location)
+def _complaint(model: type[BaseModel], data: Any, kind: str, location: Location, error: Any) -> str:
+    path = _written(data, location)
     if kind == "extra_forbidden":
-        parent = ".".join(str(part) for part in location[:-1])
+        parent = _written(data, location[:-1])
         hint = did_you_mean(str(location[-1]), _fields_at(model, location[:-1]))
         return f"unknown key {str(location[-1])!r}{f' in {parent}' if parent else ''}{hint}"
     if kind == "missing":
-        return f"key {path!r} is missing"
+        return f"key {'.'.join(filter(None, (_written(data, location[:-1]), str(location[-1]))))!r} is missing"
+    if kind == "model_type":
+        return f"{path}: expected keys and values"
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{path}: {message}" if path else message
+
+
+def _written(data: Any, location: Location) -> str:
+    """The part of a validator's location that stands in the document, without the names of alternatives it tried."""
+    parts = []
+    for step in location:
+        if isinstance(data, dict | list) and step in (data if isinstance(data, dict) else range(len(data))):
+            data = data[step]  # type: ignore[index]
+            parts.append(str(step))
+    return ".".join(parts)
 
 
 def _fields_at(model: type[BaseModel], location: Location) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue
-from regress_gate.model.documents import StrictModel
+from regress_gate.model.documents import Real, StrictModel
 from regress_gate.model.metric import LATENCIES, METRICS
 from regress_gate.model.version import Version
 
@@ -136,7 +136,7 @@ class SignaturePart(StrictModel):
     metric: str
     """A metric name, or a latency family (`ttft`) where the thread does not say which statistic."""
     direction: Literal["worse", "better", "unchanged"]
-    change: tuple[float, float] | None = None
+    change: tuple[Real, Real] | None = None
     workload: WorkloadRegion | None = None
     note: Text | None = None
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from regress_gate.model.documents import StrictModel
+from regress_gate.model.documents import Real, StrictModel
 from regress_gate.model.issue import Severity
 from regress_gate.model.metric import METRICS
 from regress_gate.model.nearest import did_you_mean
@@ -19,7 +19,7 @@ def _matches_some_metric(pattern: str) -> str:
 
 
 MetricPattern = Annotated[str, AfterValidator(_matches_some_metric)]
-Share = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[Real, Field(gt=0, lt=1)]
 
 
 class PolicyOverrides(StrictModel):
@@ -79,7 +79,9 @@ class Policy(StrictModel):
         merged = self
         for layer in layers:
             given = {key: value for key, value in layer if value is not None and key != "margins"}
-            margins = {**merged.margins, **layer.margins}
+            # A pattern that is given again moves to the end: a layer's patterns go before all of the layers below.
+            kept = {key: value for key, value in merged.margins.items() if key not in layer.margins}
+            margins = {**kept, **layer.margins}
             merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins})
         return merged
 

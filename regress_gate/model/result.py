@@ -18,7 +18,7 @@ from regress_gate.model.metric import Direction, Scale
 
 class ResultModel(BaseModel):
     # Infinities and NaN have no JSON: an unknown or unbounded number is null.
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
 
 
 class Decision(StrEnum):

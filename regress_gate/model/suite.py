@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from regress_gate.model.deployment import ArgValue, Deployment
-from regress_gate.model.documents import StrictModel
+from regress_gate.model.documents import Real, StrictModel, Whole
 from regress_gate.model.policy import PolicyOverrides
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
@@ -23,12 +23,12 @@ class Workload(StrictModel):
     """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
 
     dataset: str = "random"
-    input_len: int | None = Field(default=None, ge=1)
-    output_len: int | None = Field(default=None, ge=1)
-    concurrency: int | None = Field(default=None, ge=1)
-    request_rate: float | None = Field(default=None, gt=0)
-    num_requests: int | None = Field(default=None, ge=1)
-    seed: int | None = None
+    input_len: Whole | None = Field(default=None, ge=1)
+    output_len: Whole | None = Field(default=None, ge=1)
+    concurrency: Whole | None = Field(default=None, ge=1)
+    request_rate: Real | None = Field(default=None, gt=0)
+    num_requests: Whole | None = Field(default=None, ge=1)
+    seed: Whole | None = None
 
 
 class Scenario(StrictModel):
@@ -42,7 +42,7 @@ class Scenario(StrictModel):
 class ConditionLimits(StrictModel):
     """Conditions beyond which a run is void: kept and shown, never averaged in."""
 
-    max_outside_cpu_cores: float | None = Field(default=None, ge=0)
+    max_outside_cpu_cores: Real | None = Field(default=None, ge=0)
     """CPU cores kept busy, on average over the run, by processes other than server and client."""
 
 
@@ -62,7 +62,7 @@ class Suite(StrictModel):
     @field_validator("version", mode="before")
     @classmethod
     def _as_text(cls, version: object) -> object:
-        return str(version) if isinstance(version, int) else version
+        return str(version) if type(version) is int else version
 
     @model_validator(mode="after")
     def _unique_names(self) -> "Suite":

@@ -18,7 +18,12 @@ from packaging.version import Version as Pep440
 from regress_gate.errors import InputError
 
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_VARIANT = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)*")
 _LOCAL_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
+
+
+MAX_LENGTH = 200
+"""Characters of a version; the longest that are published have forty."""
 
 
 class Channel(StrEnum):
@@ -43,13 +48,19 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `v0.19.1`, `0.20.0rc1`, `0.23.1rc1.dev1403+g4080263bb.cu129`, `0.19.0+cpu` or `commit:<sha>`.
+        """Read `v0.19.1`, `0.20.0rc1`, `0.23.1rc1.dev1403+g4080263bb.cu129`, `0.19.0+cpu`, `commit:<sha>` or
+        `commit:<sha>+cpu`.
 
         Raises InputError for anything else.
         """
         raw = text.strip()
+        if len(raw) > MAX_LENGTH:
+            raise InputError(f"{raw[:40]!r}… is too long for a version")
         if raw.lower().startswith("commit:"):
-            return cls(None, commit=_commit(raw[len("commit:") :].lower(), text))
+            sha, plus, flavour = raw[len("commit:") :].lower().partition("+")
+            if plus and not _VARIANT.fullmatch(flavour):
+                raise InputError(f"{text!r} is not a vLLM version", todo="write commit:<sha>+<variant>")
+            return cls(None, _commit(sha, text), flavour or None)
         try:
             parsed = Pep440(raw)
         except InvalidVersion:
@@ -151,7 +162,7 @@ class Ref:
                 raise InputError(f"{text!r} has no valid date", todo="write nightly@YYYY-MM-DD") from None
         if raw.startswith("run:"):
             digits = raw[len("run:") :]
-            if not digits.isdecimal() or not digits.isascii():
+            if not re.fullmatch(r"[0-9]{1,18}", digits):
                 raise InputError(
                     f"{text!r} does not name a run", todo="write run: and the number `baseline show` gives"
                 )

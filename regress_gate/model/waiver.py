@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from regress_gate.model.documents import StrictModel
+from regress_gate.model.documents import Real, StrictModel
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
@@ -18,7 +18,7 @@ class Waiver(StrictModel):
     """A series as `scenario/metric` (glob patterns allowed) or a known issue's id."""
     until: date
     """Last day on which it holds."""
-    max_change: Annotated[float, Field(gt=0)]
+    max_change: Annotated[Real, Field(gt=0)]
     """Largest loss that is waived, on the scale of the series' change; for a known issue it has no effect."""
     owner: Line
     reason: Line

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from regress_gate.report.interface import Options
@@ -86,13 +85,24 @@ class Canvas:
         self.columns(rows, [min(widest, self.width // 3), None], indent)
 
     def columns(self, rows: Sequence[Sequence[Text]], widths: Sequence[int | None], indent: int = 0) -> None:
-        """Cells in columns of those widths; a column of width None takes what is left."""
-        grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-        for width in widths:
-            grid.add_column(width=width, overflow="fold")
+        """Cells in columns of those widths; a column of width None takes what is left.
+
+        Wrapped here and not by rich's tables, whose import and layout take as long as the rest of a check.
+        """
+        fixed = sum(width for width in widths if width is not None) + GAP * (len(widths) - 1)
+        rest = max(self.width - indent - fixed, 1)
+        actual = [rest if width is None else width for width in widths]
         for row in rows:
-            grid.add_row(*row)
-        self.put(grid, indent)
+            cells = [cell.wrap(self._console, width, overflow="fold") for cell, width in zip(row, actual, strict=True)]
+            for number in range(max(len(cell) for cell in cells)):
+                line = Text(" " * indent, no_wrap=True)
+                for cell, width in zip(cells, actual, strict=True):
+                    part = cell[number] if number < len(cell) else Text()
+                    part.rstrip()
+                    line.append_text(part)
+                    line.append(" " * (width - part.cell_len + GAP))
+                line.rstrip()
+                self.put(line)
 
     def finish(self) -> str:
         lines = [line.rstrip() for line in self._buffer.getvalue().splitlines()]

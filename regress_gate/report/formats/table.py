@@ -7,7 +7,6 @@ from regress_gate.model.result import Decision, Result
 from regress_gate.report import view, wording
 from regress_gate.report.canvas import Canvas
 from regress_gate.report.formats.table_issues import paint_issues
-from regress_gate.report.formats.table_series import paint_series
 from regress_gate.report.interface import Options
 
 _DECISION_STYLE = {
@@ -25,6 +24,8 @@ def render(result: Result, options: Options) -> str:
     canvas = Canvas(options)
     _paint_head(canvas, result)
     if result.command == "compare":
+        from regress_gate.report.formats.table_series import paint_series  # a check has no series to paint
+
         paint_series(canvas, result, verbose=options.verbose)
     paint_issues(canvas, result)
     _paint_waivers(canvas, result)

@@ -1,0 +1,138 @@
+"""How fast `regress-gate import` stores detailed results of `vllm bench serve`, and how small it keeps them.
+
+    python benchmarks/import_speed.py [--files N] [--rounds N]
+
+The whole command, with every check it makes, against a process that does no more than `json.load` on the same files.
+The files are made here, 200 requests of 128 output tokens each, from a fixed seed. Their times have all the digits
+that a difference of two clock readings has, and the generated texts are empty: the import drops them, so any text
+would only make its store look smaller. Not for trying the readers on real files: that is import_survey.py.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sqlite3
+import statistics
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import Measured, Row, mebibytes, report, run_command
+
+REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS, CONCURRENCY = 200, 256, 128, 8
+SEED = 20261121
+MAX_TIME, MAX_SIZE = 3.0, 0.40
+LOAD_ALL = """
+import json, pathlib, sys
+for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    with path.open() as file:
+        json.load(file)
+"""
+
+
+def make_files(directory: Path, files: int) -> None:
+    generator = np.random.default_rng(SEED)
+    for number in range(files):
+        (directory / f"run{number:04d}.json").write_text(json.dumps(_result(generator)), encoding="utf-8")
+
+
+def _result(generator: np.random.Generator) -> dict[str, Any]:
+    """What the client writes with --save-result --save-detailed, with statistics that fit the samples."""
+    gaps = np.concatenate(
+        [generator.gamma(9, 0.005, (REQUESTS, 1)), generator.gamma(9, 0.001, (REQUESTS, OUTPUT_TOKENS - 1))], axis=1
+    )
+    # The client's clock counts nanoseconds from the machine's start; its differences carry the rounding of that.
+    sent = generator.uniform(0, 100_000, (REQUESTS, 1))
+    times = np.diff(np.round(np.concatenate([sent, sent + np.cumsum(gaps, axis=1)], axis=1), 9), axis=1)
+    ttft, itl, latency = times[:, 0], times[:, 1:], times.sum(axis=1)
+    duration = float(latency.sum() / CONCURRENCY * 1.1)
+    families = {"ttft": ttft, "tpot": itl.mean(axis=1), "itl": itl.ravel()}
+    return {
+        "date": "20261121-101500",
+        "endpoint_type": "openai",
+        "backend": "openai",
+        "label": None,
+        "model_id": "org/model",
+        "tokenizer_id": "org/model",
+        "num_prompts": REQUESTS,
+        "request_rate": "inf",
+        "burstiness": 1.0,
+        "max_concurrency": CONCURRENCY,
+        "duration": duration,
+        "completed": REQUESTS,
+        "failed": 0,
+        "total_input_tokens": REQUESTS * INPUT_TOKENS,
+        "total_output_tokens": REQUESTS * OUTPUT_TOKENS,
+        "request_throughput": REQUESTS / duration,
+        "request_goodput": None,
+        "output_throughput": REQUESTS * OUTPUT_TOKENS / duration,
+        "total_token_throughput": REQUESTS * (INPUT_TOKENS + OUTPUT_TOKENS) / duration,
+        "input_lens": [INPUT_TOKENS] * REQUESTS,
+        "output_lens": [OUTPUT_TOKENS] * REQUESTS,
+        "ttfts": ttft.tolist(),
+        "itls": itl.tolist(),
+        "generated_texts": [""] * REQUESTS,
+        "errors": [""] * REQUESTS,
+        **{
+            f"{name}_{family}_ms": float(value) * 1000
+            for family, values in families.items()
+            for name, value in (
+                ("mean", values.mean()),
+                ("median", np.median(values)),
+                ("std", values.std()),
+                ("p99", np.percentile(values, 99)),
+            )
+        },
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        results = directory / "results"
+        results.mkdir()
+        # In a process of its own: a child's peak memory is never less than its parent's.
+        making = multiprocessing.get_context("spawn").Process(target=make_files, args=(results, arguments.files))
+        making.start()
+        making.join()
+        if making.exitcode:
+            return 1
+        size = sum(path.stat().st_size for path in results.iterdir())
+        loads: list[Measured] = []
+        imports: list[Measured] = []
+        kept = 0
+        for number in range(arguments.rounds):
+            loads.append(run_command([sys.executable, "-c", LOAD_ALL, str(results)], directory))
+            store = directory / f"store{number}.db"
+            command = f"-m regress_gate import {results} --version v0.19.1 --testbed bench --run-per-file -q"
+            imports.append(run_command([sys.executable, *command.split(), "--store", str(store)], directory))
+            with closing(sqlite3.connect(store)) as database:
+                (trials,) = database.execute("select count(*) from samples").fetchone()
+            if trials != arguments.files:
+                raise RuntimeError(f"{trials} results were stored, not {arguments.files}")
+            stored = list(directory.glob(store.name + "*"))
+            kept = sum(path.stat().st_size for path in stored)
+            for path in stored:
+                path.unlink()
+    load, import_ = (statistics.median(run.seconds for run in runs) for runs in (loads, imports))
+    peak = max(run.peak for run in imports)
+    what = f"{arguments.files} files, {size / 1e6:.0f} MB"
+    return report(
+        [
+            Row(f"import of {what}", f"{import_:.1f} s", f"{load:.1f} s (json.load)", import_ / load, MAX_TIME),
+            Row("rate of the import", f"{size / 1e6 / import_:.0f} MB/s", f"{size / 1e6 / load:.0f} MB/s (json.load)"),
+            Row("the store", f"{kept / 1e6:.1f} MB", f"{size / 1e6:.1f} MB (the files)", kept / size, MAX_SIZE),
+            Row("peak memory", mebibytes(peak), f"{mebibytes(max(run.peak for run in loads))} (json.load)"),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

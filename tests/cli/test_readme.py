@@ -1,0 +1,47 @@
+"""Every `regress-gate` command in README.md and docs/ does what is said of it, in the order in which it stands there.
+
+A command ends with 0, or as the comment at its end says: `# exits 1`.
+"""
+
+import re
+import shlex
+
+import pytest
+
+from tests.cli.conftest import ROOT
+from tests.cli.results import write_starts
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(page):
+    """(command line, exit code) of every console block's lines that call the program."""
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("$ regress-gate"):
+                command, _, comment = line.removeprefix("$ ").partition("  # ")
+                exits = re.fullmatch(r"exits (\d+)", comment.strip())
+                yield command, int(exits[1]) if exits else 0
+
+
+def test_the_readme_shows_the_commands_that_a_newcomer_needs():
+    shown = {command.split()[1] for command, _ in commands(ROOT / "README.md")}
+    assert shown >= {"compare", "check", "import", "baseline"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_exits_as_the_page_says(gate, page):
+    for version in ("v0.19.1", "v0.20.0"):
+        write_starts(gate.directory / "results" / version)
+    for command, code in commands(page):
+        done = gate(*shlex.split(command)[1:])
+        assert done.code == code, f"{command}\n{done.out}{done.err}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
