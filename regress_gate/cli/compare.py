@@ -63,18 +63,20 @@ def compare(
     from regress_gate.gate.select import select
     from regress_gate.model.suite import ConditionLimits
     from regress_gate.store.library import open_library
-    from regress_gate.suites import find_suite
+    from regress_gate.suites import find_suite, is_path, load_suite
 
+    asked = settings.suite.value
+    own = load_suite(asked) if asked is not None and is_path(asked) else None
     with open_library(str(settings.store_url.value)) as library:
         choice = select(
             *refs,
             library.inventory(),
             library.pinned(),
             single_runs=_single_runs(library, refs),
-            suite=settings.suite.value,
+            suite=asked if own is None else f"{own.name}@{own.version}",
             testbed=settings.testbed.value,
         )
-        suite = find_suite(choice.candidate.suite)
+        suite = own or find_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
         sides = [
             _side(library, ref, holding, limits)

@@ -67,7 +67,7 @@ def import_(
     flags = IdentityFlags.parse(
         version=version,
         testbed=settings.testbed.value,
-        testbed_facts=_facts(facts),
+        testbed_facts=testbed_facts(facts),
         suite=settings.suite.value,
         scenario=scenario,
         run=run_label,
@@ -94,7 +94,7 @@ def import_(
     return ExitCode.USAGE if refused else ExitCode.PASS
 
 
-def _facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
+def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
     """Read KEY=VALUE pairs as fields of a testbed. Raises InputError for a key that is none."""
     from dataclasses import fields
 

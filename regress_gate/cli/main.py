@@ -19,6 +19,7 @@ from regress_gate.errors import ExitCode, RegressGateError
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
     "check": ("regress_gate.cli.check:check", "List the known issues of a move; measures nothing."),
+    "run": ("regress_gate.cli.run:run", "Measure a suite on a running server and store it."),
     "import": ("regress_gate.cli.importing:import_", "Store benchmark results made by other tools."),
     "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
     "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint."),

@@ -26,7 +26,7 @@ def place_options(command: F) -> F:
     """--suite and --testbed."""
     for option in (
         click.option("--testbed", metavar="NAME", help="Testbed the runs were made on."),
-        click.option("--suite", metavar="NAME[@VERSION]", help="Suite that was measured."),
+        click.option("--suite", metavar="NAME[@VERSION]", help="Suite, or the YAML file of one."),
     ):
         command = option(command)
     return command

@@ -1,6 +1,6 @@
 """Suites: a named, versioned, fixed list of scenarios. Results of different suite versions are not compared."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -19,6 +19,14 @@ class ServerConfig(StrictModel):
     env: dict[str, str] = Field(default_factory=dict)
 
 
+class Slo(StrictModel):
+    """What a request must reach to count as good, in seconds; None: no demand."""
+
+    ttft: Real | None = Field(default=None, gt=0)
+    tpot: Real | None = Field(default=None, gt=0)
+    e2el: Real | None = Field(default=None, gt=0)
+
+
 class Workload(StrictModel):
     """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
 
@@ -29,6 +37,13 @@ class Workload(StrictModel):
     request_rate: Real | None = Field(default=None, gt=0)
     num_requests: Whole | None = Field(default=None, ge=1)
     seed: Whole | None = None
+    arrival: Literal["poisson", "constant"] = "poisson"
+    """How the requests of a request rate are spread in time."""
+    prefix_len: Whole = Field(default=0, ge=0)
+    """Tokens at the beginning that all prompts have in common, as part of the input length."""
+    warmup_requests: Whole = Field(default=0, ge=0)
+    """Sent before and left out of the results."""
+    slo: Slo | None = None
 
 
 class Scenario(StrictModel):

@@ -1,8 +1,14 @@
-"""The suites that come with the program, by name. Results remember the suite's name and version, not its text."""
+"""Suites: those that come with the program, by name, and those of users, by path.
+
+Results remember the suite's name and version, not its text.
+"""
 
 from importlib import resources
+from pathlib import Path
 
+from regress_gate.errors import InputError
 from regress_gate.model.documents import parse_yaml, validate
+from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
 
@@ -22,3 +28,30 @@ def find_suite(ref: SuiteRef) -> Suite | None:
     """The shipped suite in exactly this version; None for any other, whose limits and margins are then the defaults."""
     suite = shipped_suites().get(ref.name)
     return suite if suite is not None and suite.version == ref.version else None
+
+
+def is_path(name: str) -> bool:
+    """Whether what was given for a suite is a file and not a name."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def load_suite(name: str) -> Suite:
+    """The suite in a YAML file, or the shipped one of that name (`NAME` or `NAME@VERSION`).
+
+    Raises InputError with file and line, or with the nearest known name.
+    """
+    if is_path(name):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise InputError("is not UTF-8 text", where=name) from None
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", where=name) from None
+        return validate(Suite, parse_yaml(text, name))
+    suites = shipped_suites()
+    wanted, _, version = name.partition("@")
+    if wanted not in suites:
+        raise InputError(f"no suite {wanted!r} is shipped" + did_you_mean(wanted, suites), where="--suite")
+    if version not in ("", suites[wanted].version):
+        raise InputError(f"{wanted} is shipped in version {suites[wanted].version}, not {version}", where="--suite")
+    return suites[wanted]

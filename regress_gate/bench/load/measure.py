@@ -1,0 +1,148 @@
+"""Measures one workload on a running server: warm-up, watched sending, result. Not for starting the server."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import orjson
+
+from regress_gate.bench.load.errors import FailureKind, LoadError
+from regress_gate.bench.load.guards import ClientWatch
+from regress_gate.bench.load.result import LoadResult, Pass, make_result
+from regress_gate.bench.load.sending import Record, Sender, closed_loop, open_loop
+from regress_gate.bench.load.target import Target, resolve
+from regress_gate.bench.load.transport import HttpTransport
+from regress_gate.bench.load.workload import LoadWorkload, arrival_times, prompts, warmup_prompts
+from regress_gate.ingest.text import plural
+
+Progress = Callable[[int, int], None]
+"""Called with the measured requests that are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait before something counts as failed; seconds."""
+
+    request: float = 300.0
+    """For one request, from sending to the end of its answer: longer is a hang."""
+    trial: float = 3600.0
+    """For warm-up and measured requests together."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def measure_load(
+    target: Target,
+    workload: LoadWorkload,
+    *,
+    scenario: str,
+    ordinal: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    allow_remote: bool = False,
+    progress: Progress | None = None,
+) -> LoadResult:
+    """Send the workload to the server and measure; `ordinal` counts the passes of this scenario in its run from 1.
+
+    What goes wrong with a request is in the result. Raises InputError for a target that may not be measured, and
+    LoadError when no request reached a server at all.
+    """
+    return asyncio.run(
+        measure(
+            target,
+            workload,
+            scenario=scenario,
+            ordinal=ordinal,
+            limits=limits,
+            allow_remote=allow_remote,
+            progress=progress,
+        )
+    )
+
+
+async def measure(
+    target: Target,
+    workload: LoadWorkload,
+    *,
+    scenario: str,
+    ordinal: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    allow_remote: bool = False,
+    progress: Progress | None = None,
+) -> LoadResult:
+    """`measure_load` on the running loop. What else runs there disturbs the measurement, and the guards will say so."""
+    transport = HttpTransport(resolve(target, allow_remote=allow_remote), target.api_key)
+    warmup = encoded(warmup_prompts(workload, scenario, ordinal), target.model, workload.output_len)
+    bodies = encoded(prompts(workload, scenario, ordinal), target.model, workload.output_len)
+    deadline = time.monotonic() + limits.trial
+    try:
+        warmed = await closed_loop(
+            Sender(transport, workload.output_len, limits.request, deadline, _ignore), warmup, workload.concurrency
+        )
+        _check_reached(warmed, target)
+        finished = _counter(progress, len(bodies)) if progress is not None else _ignore
+        sender = Sender(transport, workload.output_len, limits.request, deadline, finished)
+        started = datetime.now(UTC)
+        with ClientWatch() as watch:
+            if workload.request_rate is None:
+                records = await closed_loop(sender, bodies, workload.concurrency)
+            else:
+                times = arrival_times(workload, scenario, ordinal)
+                records = await open_loop(sender, bodies, times, workload.concurrency)
+            load = watch.load()
+    finally:
+        await transport.close()
+    _check_reached(records, target)
+    return make_result(
+        Pass(
+            workload=workload,
+            scenario=scenario,
+            ordinal=ordinal,
+            model=target.model,
+            url=target.url,
+            started=started,
+            begun=min(record.scheduled for record in records),
+            records=records,
+            warmup_failed=sum(record.failure is not None for record in warmed),
+            load=load,
+        )
+    )
+
+
+def encoded(token_ids: Sequence[list[int]], model: str, output_len: int) -> list[bytes]:
+    """The request bodies, made before anything is measured, so that sending costs the client only the write."""
+    fixed = {
+        "model": model,
+        "max_tokens": output_len,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return [orjson.dumps({**fixed, "prompt": prompt}) for prompt in token_ids]
+
+
+def _check_reached(records: Sequence[Record], target: Target) -> None:
+    refused = [record.failure for record in records if record.failure and record.failure.kind is FailureKind.REFUSED]
+    if refused and len(refused) == len(records):
+        raise LoadError(
+            f"{target.url}: no server answers ({refused[0].text}, {plural(len(records), 'request')}); "
+            "see that it runs and that the port is right"
+        )
+
+
+def _counter(progress: Progress, total: int) -> Callable[[], None]:
+    done = 0
+
+    def finished() -> None:
+        nonlocal done
+        done += 1
+        progress(done, total)
+
+    return finished
+
+
+def _ignore() -> None:
+    """For requests whose end nobody counts."""

@@ -1,0 +1,266 @@
+"""From the records of a pass to a trial: the same definitions and the same code as for imported files."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import orjson
+
+from regress_gate.bench.load import CLIENT_VERSION
+from regress_gate.bench.load.errors import Failure, FailureKind
+from regress_gate.bench.load.guards import ClientLoad, Guards, judge
+from regress_gate.bench.load.sending import Record
+from regress_gate.bench.load.workload import LoadWorkload, Slo
+from regress_gate.ingest import plausibility
+from regress_gate.ingest.plausibility import Scalars
+from regress_gate.ingest.request_samples import Requests, read_requests
+from regress_gate.ingest.text import plural
+from regress_gate.model.metric import LATENCIES, STATISTICS
+from regress_gate.model.run import Source, Trial
+
+FORMAT = "regress-gate"
+TOOL = "regress-gate"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    kind: FailureKind
+    text: str
+    """Of the first of its kind."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """One pass of a workload: the trial, and what a reader of it should know."""
+
+    trial: Trial
+    guards: Guards
+    failures: tuple[FailureCount, ...]
+    """By kind, the most frequent first."""
+    notes: tuple[str, ...]
+    content: bytes
+    """The measured content as canonical JSON (sorted keys, UTF-8), whose SHA-256 the trial's source carries."""
+
+    @property
+    def void(self) -> bool:
+        """Whether the trial must not be used: it measured the client."""
+        return self.guards.client_limited is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Everything that one pass of a workload left behind."""
+
+    workload: LoadWorkload
+    scenario: str
+    ordinal: int
+    model: str
+    url: str
+    started: datetime
+    begun: float
+    """When the first request was due (time.monotonic)."""
+    records: Sequence[Record]
+    warmup_failed: int
+    load: ClientLoad
+
+
+def make_result(measured: Pass) -> LoadResult:
+    records, counted = _with_token_counts(measured)
+    good = [record for record in records if record.failure is None]
+    failed = len(records) - len(good)
+    duration = max(record.ended for record in records) - measured.begun
+    arrays = _arrays(records)
+    requests = read_requests(arrays, len(good))
+    metrics, notes = _metrics(requests, good, duration, measured.workload.slo)
+    metrics["failed_requests"] = failed / len(records)
+    notes += _notes(measured, good, counted)
+    lateness = [record.sent - record.due for record in records] if measured.workload.request_rate else []
+    guards = judge(measured.load, lateness, metrics.get("ttft_median"), metrics.get("tpot_median"))
+    described = _described(measured, good, counted)
+    content = _content(measured, records, arrays, duration, described, guards)
+    source = Source(
+        sha256=hashlib.sha256(content).hexdigest(),
+        position=0,
+        path=measured.url,
+        format=FORMAT,
+        imported_at=measured.started,
+        tool=TOOL,
+        client_version=CLIENT_VERSION,
+    )
+    trial = Trial(
+        scenario=measured.scenario,
+        ordinal=measured.ordinal,
+        completed=len(good),
+        failed=failed,
+        duration=duration,
+        metrics=metrics,
+        workload=described,
+        source=source,
+        started=measured.started,
+        samples=requests.samples,
+    )
+    return LoadResult(trial, guards, _failures(records), tuple(notes), content)
+
+
+def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
+    """Records whose successes all have token counts, and whether these had to be counted here.
+
+    A server that counts for nobody is taken by its chunks; one that leaves single answers without is at fault there.
+    """
+    good = [record for record in measured.records if record.failure is None]
+    counted = bool(good) and all(record.output_tokens is None for record in good)
+    no_usage = Failure(FailureKind.NO_USAGE, "no token counts at the end of the answer")
+
+    def complete(record: Record) -> Record:
+        if record.failure is not None:
+            return record
+        if counted:
+            return replace(record, input_tokens=measured.workload.input_len, output_tokens=len(record.chunks))
+        if record.output_tokens is None or record.input_tokens is None:
+            return replace(record, failure=no_usage)
+        return record
+
+    return [complete(record) for record in measured.records], counted
+
+
+def _arrays(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """The per-request arrays in the words of vLLM's client; a failed request keeps its place and has no times."""
+    ok = [record.failure is None for record in records]
+    return {
+        "ttfts": [record.ttft if good else 0.0 for record, good in zip(records, ok, strict=True)],
+        "itls": [
+            np.diff(np.array(record.chunks)).tolist() if good else [] for record, good in zip(records, ok, strict=True)
+        ],
+        "latencies": [record.e2el if good else 0.0 for record, good in zip(records, ok, strict=True)],
+        "input_lens": [(record.input_tokens or 0) if good else 0 for record, good in zip(records, ok, strict=True)],
+        "output_lens": [(record.output_tokens or 0) if good else 0 for record, good in zip(records, ok, strict=True)],
+        "errors": ["" if record.failure is None else str(record.failure.text) for record in records],
+        "start_times": [record.sent for record in records],
+    }
+
+
+def _metrics(
+    requests: Requests, good: Sequence[Record], duration: float, slo: Slo | None
+) -> tuple[dict[str, float], list[str]]:
+    if not good:
+        return {}, []
+    output_tokens = sum(record.output_tokens or 0 for record in good)
+    input_tokens = sum(record.input_tokens or 0 for record in good)
+    scalars = Scalars(
+        completed=len(good),
+        num_prompts=None,
+        duration=duration,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_concurrency=None,  # latency counts from the schedule, so Little's law holds for no limit of the client
+        request_throughput=len(good) / duration,
+        output_throughput=output_tokens / duration,
+        total_throughput=(input_tokens + output_tokens) / duration,
+        goodput=None if slo is None else sum(_meets(record, slo) for record in good) / duration,
+        rounding=0.0,
+    )
+    latencies: dict[str, dict[str, float]] = {}
+    for family in LATENCIES:
+        values = {name: requests.statistic(family, _percent(name)) for name in STATISTICS}
+        if found := {name: value for name, value in values.items() if value is not None}:
+            latencies[family] = found
+    notes = plausibility.check_latencies(latencies, scalars)
+    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    return metrics | plausibility.rates(scalars), notes
+
+
+def _percent(statistic: str) -> float | None:
+    if statistic in ("mean", "median"):
+        return None if statistic == "mean" else 50.0
+    return float(statistic.removeprefix("p"))
+
+
+def _meets(record: Record, slo: Slo) -> bool:
+    more = (record.output_tokens or 0) - 1
+    tpot = (record.e2el - record.ttft) / more if more > 0 else 0.0
+    reached = ((record.ttft, slo.ttft), (tpot, slo.tpot), (record.e2el, slo.e2el))
+    return all(limit is None or value <= limit for value, limit in reached)
+
+
+def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
+    notes = []
+    if counted:
+        notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
+    asked = measured.workload.input_len
+    if other := sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str):
+        notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
+    if measured.warmup_failed:
+        notes.append(
+            f"{measured.warmup_failed} of {plural(measured.workload.warmup_requests, 'warm-up request')} failed"
+        )
+    return notes
+
+
+def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[str, Any]:
+    """The workload in the words of imported trials, and then in its own."""
+    workload = measured.workload
+    described: dict[str, Any] = {
+        "model": measured.model,
+        "request_rate": workload.request_rate,
+        "max_concurrency": workload.concurrency,
+        "num_prompts": workload.num_requests,
+        "dataset": "random",
+        "input_len": workload.input_len,
+        "output_len": workload.output_len,
+        "prefix_len": workload.prefix_len,
+        "seed": workload.seed,
+        "warmup_requests": workload.warmup_requests,
+    }
+    if workload.request_rate is not None:
+        described["arrival"] = workload.arrival.value
+    if workload.slo is not None:
+        described["slo"] = {name: value for name, value in asdict(workload.slo).items() if value is not None}
+    if good:
+        described["mean_input_tokens"] = sum(record.input_tokens or 0 for record in good) / len(good)
+        described["mean_output_tokens"] = sum(record.output_tokens or 0 for record in good) / len(good)
+    if counted:
+        described["tokens_counted_by"] = "chunks"
+    return described
+
+
+def _failures(records: Sequence[Record]) -> tuple[FailureCount, ...]:
+    failures = [record.failure for record in records if record.failure is not None]
+    texts = {failure.kind: failure.text for failure in reversed(failures)}
+    counts = Counter(failure.kind for failure in failures)
+    return tuple(FailureCount(kind, texts[kind], count) for kind, count in counts.most_common())
+
+
+def _content(
+    measured: Pass,
+    records: Sequence[Record],
+    arrays: Mapping[str, list[Any]],
+    duration: float,
+    described: Mapping[str, Any],
+    guards: Guards,
+) -> bytes:
+    """Times in seconds from the moment at which the first request was due."""
+    begun = measured.begun
+    return orjson.dumps(
+        {
+            **arrays,
+            "format": FORMAT,
+            "client_version": CLIENT_VERSION,
+            "scenario": measured.scenario,
+            "ordinal": measured.ordinal,
+            "started": measured.started,
+            "duration": duration,
+            "workload": described,
+            "guards": asdict(guards),
+            "warmup_failed": measured.warmup_failed,
+            "error_kinds": ["" if record.failure is None else record.failure.kind for record in records],
+            "start_times": [record.sent - begun for record in records],
+            "scheduled_times": [record.scheduled - begun for record in records],
+            "end_times": [record.ended - begun for record in records],
+        },
+        option=orjson.OPT_SORT_KEYS,
+    )

@@ -1,0 +1,131 @@
+"""Sends requests closed-loop or on schedule, and keeps the times. Not for what the times mean.
+
+In an open loop a request's latency counts from the moment at which it was scheduled, however late it was sent:
+otherwise a server that stalls would be spared the requests that its stall delays (coordinated omission).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from regress_gate.bench.load.alarm import Alarm
+from regress_gate.bench.load.answer import Answer
+from regress_gate.bench.load.errors import Failure, FailureKind, RequestError
+from regress_gate.bench.load.transport import Transport
+from regress_gate.ingest.text import plural
+
+LEAD = 0.05
+"""Seconds between the start of an open loop and its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One request; times by time.monotonic."""
+
+    scheduled: float
+    """From when its latency counts. In a closed loop, when its turn came."""
+    due: float
+    """When it was scheduled and the concurrency let it go: what is sent later than that is the client's lateness."""
+    sent: float
+    ended: float
+    chunks: Sequence[float]
+    """When each chunk with tokens arrived."""
+    input_tokens: int | None
+    """As the server counts them; None where it does not say."""
+    output_tokens: int | None
+    failure: Failure | None
+
+    @property
+    def ttft(self) -> float:
+        return self.chunks[0] - self.scheduled
+
+    @property
+    def e2el(self) -> float:
+        return self.chunks[-1] - self.scheduled
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """How one request of a trial is sent."""
+
+    transport: Transport
+    output_len: int
+    timeout: float
+    """Seconds from sending to the end of the answer."""
+    deadline: float
+    """When the whole trial ends (time.monotonic): what is in flight is given up, what is not sent stays unsent."""
+    finished: Callable[[], None]
+    """Called after each request, for progress."""
+
+    async def send(self, body: bytes, scheduled: float, due: float) -> Record:
+        sent = time.monotonic()
+        if sent >= self.deadline:
+            return self.unsent(scheduled)
+        answer = Answer(self.output_len)
+        limit = min(sent + self.timeout, self.deadline)
+        try:
+            async with asyncio.timeout_at(limit):
+                failure = answer.failure(await self.transport.post(body, answer.receive))
+        except RequestError as error:
+            failure = error.failure
+        except TimeoutError:
+            came = f"{plural(len(answer.chunks), 'chunk')} of {plural(self.output_len, 'token')}"
+            failure = Failure(FailureKind.TIMEOUT, f"no end within {limit - sent:.3g} s, {came} had come")
+        ended = time.monotonic()
+        self.finished()
+        return Record(scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure)
+
+    def unsent(self, scheduled: float) -> Record:
+        now = time.monotonic()
+        self.finished()
+        failure = Failure(FailureKind.UNSENT, "not sent: the deadline of the trial passed")
+        return Record(scheduled, now, now, now, (), None, None, failure)
+
+
+async def closed_loop(sender: Sender, bodies: Sequence[bytes], concurrency: int | None) -> list[Record]:
+    """Keep `concurrency` requests in flight (None: all) until every body is sent; records in the bodies' order."""
+    records: list[Record | None] = [None] * len(bodies)
+    waiting = iter(enumerate(bodies))
+
+    async def user() -> None:
+        for number, body in waiting:
+            turn = time.monotonic()
+            records[number] = await sender.send(body, turn, turn)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency or len(bodies), len(bodies))):
+            group.create_task(user())
+    return [record for record in records if record is not None]
+
+
+async def open_loop(
+    sender: Sender, bodies: Sequence[bytes], times: Sequence[float], concurrency: int | None
+) -> list[Record]:
+    """Send each body at its time (seconds from the start, ascending), at most `concurrency` at once."""
+    start = time.monotonic() + LEAD
+    schedule = [start + at for at in times]
+    records: list[Record | None] = [None] * len(bodies)
+    seats = asyncio.Semaphore(concurrency or len(bodies))
+    waiting = iter(enumerate(bodies))
+    all_sent = asyncio.Event()
+
+    async def request(number: int, body: bytes, scheduled: float) -> None:
+        full = seats.locked()
+        async with seats:
+            due = time.monotonic() if full else scheduled
+            records[number] = await sender.send(body, scheduled, due)
+
+    async with asyncio.TaskGroup() as group:
+
+        def ring(due: float) -> None:
+            number, body = next(waiting)
+            group.create_task(request(number, body, due))
+            if number == len(bodies) - 1:
+                all_sent.set()
+
+        with Alarm(schedule, ring), suppress(TimeoutError):  # what has not been rung by then stays unsent
+            async with asyncio.timeout_at(sender.deadline):
+                await all_sent.wait()
+    return [record or sender.unsent(at) for record, at in zip(records, schedule, strict=True)]

@@ -1,0 +1,82 @@
+"""A server that somebody else started: what it says of itself. Not for starting or stopping servers."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from regress_gate.bench.load.errors import LoadError
+from regress_gate.bench.load.target import Target, resolve
+from regress_gate.errors import InputError
+from regress_gate.model.version import Version
+
+ANSWER_LIMIT = 30.0
+"""Seconds to wait for an answer about the server; a server under load may take its time."""
+_STARTED = re.compile(r"^process_start_time_seconds\s+([0-9.eE+]+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    url: str
+    version: Version
+    """As /version says."""
+    models: tuple[str, ...]
+    """Names under which models are served."""
+    started: datetime | None
+    """When the process started, from /metrics; None where it does not say. It tells one server start from another."""
+
+    def serve(self, wanted: str) -> str:
+        """The served name of the model that a scenario wants. Raises InputError when that is not clear."""
+        if wanted in self.models:
+            return wanted
+        if len(self.models) == 1:
+            return self.models[0]
+        listed = ", ".join(self.models) or "none"
+        raise InputError(f"{self.url} does not serve {wanted!r} (served: {listed})", todo="name one in the suite")
+
+
+def ask(url: str, *, allow_remote: bool = False) -> RunningServer:
+    """Ask a server about itself. Raises LoadError when it does not answer as vLLM does."""
+    resolve(Target(url, ""), allow_remote=allow_remote)
+    with httpx.Client(base_url=url, timeout=ANSWER_LIMIT, trust_env=False) as client:
+        version = _json(client, "/version").get("version")
+        models = _json(client, "/v1/models").get("data")
+        metrics = _get(client, "/metrics", required=False)
+    if not isinstance(version, str):
+        raise LoadError(f"{url}/version does not say a version: is this a vLLM server?")
+    names = [entry.get("id") for entry in models if isinstance(entry, dict)] if isinstance(models, list) else []
+    found = _STARTED.search(metrics.text) if metrics is not None else None
+    try:
+        return RunningServer(
+            url=url,
+            version=Version.parse(version),
+            models=tuple(name for name in names if isinstance(name, str)),
+            started=datetime.fromtimestamp(float(found[1]), UTC) if found else None,
+        )
+    except (InputError, ValueError, OverflowError, OSError):
+        raise LoadError(f"{url}/version says {version[:40]!r}, which is no vLLM version") from None
+
+
+def _json(client: httpx.Client, path: str) -> dict[str, Any]:
+    answer = _get(client, path, required=True)
+    try:
+        value = answer.json() if answer is not None else None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise LoadError(f"{client.base_url}{path.lstrip('/')} does not answer with JSON: is this a vLLM server?")
+    return value
+
+
+def _get(client: httpx.Client, path: str, *, required: bool) -> httpx.Response | None:
+    try:
+        answer = client.get(path)
+    except httpx.HTTPError as error:
+        raise LoadError(f"{client.base_url}: the server does not answer ({error or type(error).__name__})") from None
+    if answer.status_code == httpx.codes.OK:
+        return answer
+    if not required:
+        return None
+    raise LoadError(f"{client.base_url}{path.lstrip('/')} answers {answer.status_code}: is this a vLLM server?")

@@ -1,0 +1,136 @@
+"""Whatever the server does is a failure of single requests with a reason, and never of the tool."""
+
+import subprocess
+import time
+
+import pytest
+
+from regress_gate.bench.load.answer import Answer
+from regress_gate.bench.load.errors import FailureKind, LoadError
+from regress_gate.bench.load.measure import Limits
+from regress_gate.errors import ExitCode
+
+PATIENCE = Limits(request=5.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "failed", "says"),
+    [
+        (("--error-burst", "3:4"), FailureKind.STATUS, 4, "HTTP 503: EngineCore encountered an issue."),
+        (("--garbage-every", "3"), FailureKind.GARBAGE, 4, "no JSON"),
+        (("--no-usage-every", "3"), FailureKind.NO_USAGE, 4, "no token counts"),
+        (("--cut-every", "4"), FailureKind.CUT, 3, "within the answer"),
+        (("--disorder-every", "4"), FailureKind.DISORDER, 3, "after the end"),
+        (("--short-every", "6"), FailureKind.WRONG_LENGTH, 2, "4 tokens where 8 were asked for"),
+        (("--hang-after", "10"), FailureKind.TIMEOUT, 2, "0 chunks of 8 tokens"),
+        (("--served-model-name", "other"), FailureKind.STATUS, 12, "HTTP 404: The model `tiny` does not exist."),
+    ],
+)
+def test_a_faulty_answer_fails_its_request_and_no_other(start, flags, kind, failed, says):
+    result = start(*flags).measure(concurrency=2, limits=PATIENCE)
+    assert [(found.kind, found.count) for found in result.failures] == [(kind, failed)]
+    assert says in result.failures[0].text
+    assert (result.trial.completed, result.trial.failed) == (12 - failed, failed)
+    assert result.trial.metrics["failed_requests"] == failed / 12
+    assert result.trial.samples is not None
+    assert result.trial.samples.ok.sum() == 12 - failed
+    assert ("ttft_median" in result.trial.metrics) == (failed < 12)
+
+
+def test_a_server_that_dies_fails_the_rest_of_the_requests(start):
+    result = start("--die-after", "6").measure(concurrency=1)
+    # A dying process closes its sockets one by one, so a connection may still be made and then broken.
+    assert {found.kind for found in result.failures} <= {FailureKind.REFUSED, FailureKind.RESET}
+    assert sum(found.count for found in result.failures) == 6
+    assert result.trial.completed == 6
+
+
+def test_a_server_that_never_came_up_is_no_measurement(start):
+    server = start("--die-at-start", healthy=False)
+    assert server.process.wait(timeout=60) == 1
+    with pytest.raises(LoadError, match="no server answers") as raised:
+        server.measure()
+    assert raised.value.exit_code is ExitCode.COULD_NOT_MEASURE
+    assert server.process.stderr is not None
+    assert "Engine core initialization failed" in server.process.stderr.read()
+
+
+def test_a_server_that_is_still_starting_refuses_and_then_serves(start):
+    server = start("--startup-delay", "3", healthy=False)
+    told = []
+    with pytest.raises(LoadError):
+        server.measure(warmup_requests=1, progress=lambda *done: told.append(done))
+    assert not told  # the warm-up was enough to know
+    server.wait()
+    assert server.measure().trial.failed == 0
+
+
+def test_the_deadline_of_the_trial_ends_what_hangs_and_what_waits(start):
+    begun = time.monotonic()
+    result = start("--hang-after", "0").measure(num_requests=5, concurrency=1, limits=Limits(trial=1.0))
+    assert [(found.kind, found.count) for found in result.failures] == [
+        (FailureKind.UNSENT, 4),
+        (FailureKind.TIMEOUT, 1),
+    ]
+    assert time.monotonic() - begun < 60
+
+
+def test_the_deadline_ends_an_open_loop_too(start):
+    result = start().measure(num_requests=50, request_rate=1.0, limits=Limits(trial=1.0))
+    assert result.trial.failed >= 40
+    assert result.failures[0].kind is FailureKind.UNSENT
+
+
+@pytest.mark.parametrize(
+    ("events", "kind"),
+    [
+        (b"", FailureKind.CUT),
+        (b'data: {"choices": [{"finish_reason": "length"}]}\n\n', FailureKind.CUT),
+        (b"data: [DONE]\n\n", FailureKind.WRONG_LENGTH),
+        (b"data: [DONE]\n\ndata: [DONE]\n\n", FailureKind.DISORDER),
+        (b'data: {"error": {"message": "out of\\nmemory", "code": 500}}\n\n', FailureKind.SERVER_ERROR),
+    ],
+)
+def test_a_stream_that_ends_cleanly_must_be_a_whole_answer(events, kind):
+    answer = Answer(1)
+    answer.receive(200, events, 0.0)
+    failure = answer.failure(200)
+    assert failure is not None
+    assert failure.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"error": {"message": "EngineCore died", "code": 500}}', "HTTP 500: EngineCore died"),
+        (b'{"object": "error", "message": "too long"}', "HTTP 500: too long"),
+        (b'{"detail": "Not\\nFound"}', "HTTP 500: Not Found"),
+        (b"<html>Bad gateway</html>", "HTTP 500"),
+        (b'{"error": "' + b"x" * 5000 + b'"}', "HTTP 500: " + "x" * 160 + "…"),
+        (b'{"error": "\\u001b[31mred"}', "HTTP 500: \ufffd[31mred"),
+    ],
+)
+def test_an_error_is_told_short_and_without_control_characters(body, says):
+    answer = Answer(1)
+    answer.receive(500, body, 0.0)
+    failure = answer.failure(500)
+    assert failure is not None
+    assert failure.text == says
+
+
+def test_failed_warm_ups_are_noted(start):
+    result = start("--error-burst", "1:2").measure(warmup_requests=4)
+    assert "2 of 4 warm-up requests failed" in result.notes
+    assert result.trial.failed == 0
+
+
+def test_a_leak_of_the_fake_server_is_real_memory(start):
+    server = start("--leak-mb", "8")
+
+    def resident() -> int:
+        command = ["ps", "-o", "rss=", "-p", str(server.process.pid)]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    before = resident()
+    server.measure()
+    assert resident() - before > 12 * 7 * 1024

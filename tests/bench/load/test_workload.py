@@ -1,0 +1,103 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.bench.load.workload import (
+    FIRST_TOKEN,
+    LAST_TOKEN,
+    Arrival,
+    LoadWorkload,
+    Slo,
+    arrival_times,
+    prompts,
+    warmup_prompts,
+)
+from regress_gate.errors import InputError
+
+
+def workload(**changes) -> LoadWorkload:
+    return LoadWorkload(**{"input_len": 32, "output_len": 8, "num_requests": 6, **changes})
+
+
+def test_the_tokens_of_a_seed_are_these_for_ever():
+    assert prompts(workload(input_len=4, num_requests=2), "chat", 1) == [
+        [3037, 4853, 9387, 3327],
+        [4201, 4371, 3069, 2099],
+    ]
+
+
+@given(st.integers(0, 2**31), st.integers(1, 200), st.integers(1, 20))
+def test_prompts_have_the_asked_length_and_tokens_of_every_vocabulary(seed, input_len, num_requests):
+    made = prompts(workload(seed=seed, input_len=input_len, num_requests=num_requests), "chat", 1)
+    assert [len(prompt) for prompt in made] == [input_len] * num_requests
+    assert all(FIRST_TOKEN <= token <= LAST_TOKEN for prompt in made for token in prompt)
+
+
+def test_same_seed_same_prompts():
+    assert prompts(workload(seed=3), "chat", 2) == prompts(workload(seed=3), "chat", 2)
+
+
+@pytest.mark.parametrize(
+    ("seed", "scenario", "ordinal"), [(4, "chat", 1), (3, "code", 1), (3, "chat", 2)], ids=["seed", "scenario", "pass"]
+)
+def test_another_seed_scenario_or_pass_has_no_prompt_in_common(seed, scenario, ordinal):
+    first, other = prompts(workload(seed=3), "chat", 1), prompts(workload(seed=seed), scenario, ordinal)
+    assert not {tuple(prompt[:8]) for prompt in first} & {tuple(prompt[:8]) for prompt in other}
+
+
+def test_more_requests_leave_the_first_ones_as_they_were():
+    assert prompts(workload(num_requests=9), "chat", 1)[:6] == prompts(workload(), "chat", 1)
+
+
+def test_prompts_share_the_prefix_and_nothing_more():
+    made = workload(prefix_len=20, warmup_requests=3)
+    every = prompts(made, "chat", 1) + warmup_prompts(made, "chat", 1)
+    assert len({tuple(prompt[:20]) for prompt in every}) == 1
+    assert len({tuple(prompt[20:24]) for prompt in every}) == 9
+
+
+def test_constant_arrivals_are_evenly_spaced():
+    assert list(arrival_times(workload(request_rate=4.0, arrival=Arrival.CONSTANT), "chat", 1)) == [
+        0.0,
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+        1.25,
+    ]
+
+
+def test_poisson_arrivals_have_the_asked_rate_and_the_spread_of_chance():
+    times = arrival_times(workload(request_rate=50.0, num_requests=4001), "chat", 1)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    mean = sum(gaps) / len(gaps)
+    spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
+    assert mean == pytest.approx(1 / 50, rel=0.05)
+    assert spread == pytest.approx(mean, rel=0.1)
+    assert times == arrival_times(workload(request_rate=50.0, num_requests=4001), "chat", 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input_len": 0},
+        {"output_len": 0},
+        {"num_requests": 0},
+        {"concurrency": 0},
+        {"request_rate": 0.0},
+        {"request_rate": float("inf")},
+        {"prefix_len": 32},
+        {"prefix_len": -1},
+        {"warmup_requests": -1},
+    ],
+)
+def test_an_impossible_workload_is_refused(changes):
+    with pytest.raises(InputError, match=next(iter(changes))):
+        workload(**changes)
+
+
+def test_an_impossible_slo_is_refused():
+    with pytest.raises(InputError, match="ttft"):
+        Slo(ttft=0.0)

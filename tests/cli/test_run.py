@@ -1,0 +1,145 @@
+"""Measuring a running server from the command line: real processes on loopback, one of them the server."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+
+from tests.cli.conftest import ROOT
+
+SUITE = """\
+name: small
+version: 1
+description: Two small scenarios.
+gate: {{metrics: [tpot_median, output_throughput, failed_requests], margins: {{"*": {margin}, failed_requests: 0.1}}}}
+scenarios:
+  - name: c2
+    server: {{model: tiny}}
+    workload: {{input_len: 16, output_len: 12, concurrency: 2, num_requests: 10, warmup_requests: 2}}
+  - name: rate
+    server: {{model: tiny}}
+    workload: {{input_len: 24, output_len: 4, request_rate: 50, num_requests: 10, prefix_len: 8, slo: {{ttft: 5}}}}
+"""
+
+
+@pytest.fixture
+def server():
+    """Starts a fake vLLM with the given flags and gives its URL."""
+    with ExitStack() as stack:
+
+        def start(version="0.19.1", *flags):
+            command = [sys.executable, "-m", "tests.fake_vllm", "--port", "0", "--vllm-version", version, *flags]
+            command += ["--served-model-name", "tiny"] + ([] if "--tpot" in flags else ["--tpot", "0.01"])
+            process = stack.enter_context(
+                subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            )
+            stack.callback(process.kill)
+            url = f"http://127.0.0.1:{process.stdout.readline().strip().partition('=')[2]}"
+            while True:
+                try:
+                    urllib.request.urlopen(f"{url}/health", timeout=30).close()
+                except OSError:
+                    assert process.poll() is None
+                else:
+                    return url
+
+        yield start
+
+
+@pytest.fixture
+def suite(gate):
+    path = gate.directory / "small.yaml"
+    path.write_text(SUITE.format(margin=0.5))
+    return path
+
+
+def measure(gate, url, suite, *more, version="v0.19.1"):
+    return gate("run", version, "--url", url, "--suite", suite, "--testbed", "lab", *more)
+
+
+def held(gate):
+    return gate("baseline", "list", "--testbed", "lab", "--format", "json").json["baselines"]
+
+
+def test_a_running_server_is_measured_and_stored_as_one_run(gate, server, suite):
+    outcome = measure(gate, server(), suite, "--trials", "2")
+    assert outcome.code == 0
+    assert "stored 4 trials of 0.19.1 on lab, small@1, as run:1" in outcome.out
+    (holding,) = held(gate)
+    assert (holding["version"], holding["runs"], holding["trials"], holding["scenarios"]) == ("0.19.1", 1, 4, 2)
+
+
+def test_the_same_server_measured_again_adds_trials_to_its_run_and_a_restarted_one_is_a_new_run(gate, server, suite):
+    url = server()
+    measure(gate, url, suite)
+    assert "as more of run:1" in measure(gate, url, suite).out
+    measure(gate, server(), suite)
+    (holding,) = held(gate)
+    assert (holding["runs"], holding["trials"]) == (2, 6)
+
+
+def test_another_version_than_the_one_that_was_asked_for_is_not_measured(gate, server, suite):
+    outcome = measure(gate, server("0.20.0"), suite)
+    assert outcome.code == 4
+    assert "is vLLM 0.20.0, not 0.19.1" in outcome.error
+    assert held(gate) == []
+
+
+def test_no_server_could_not_be_measured(gate, suite):
+    outcome = measure(gate, "http://127.0.0.1:9", suite)
+    assert outcome.code == 4
+    assert "does not answer" in outcome.error
+
+
+def test_a_server_elsewhere_is_refused_unless_it_is_asked_for(gate, suite):
+    outcome = measure(gate, "http://192.0.2.1:8000", suite)
+    assert outcome.code == 2
+    assert "not this machine" in outcome.error
+
+
+def test_a_workload_that_is_not_complete_is_refused_before_anything_is_sent(gate, suite):
+    suite.write_text(SUITE.format(margin=0.5).replace("output_len: 4, ", ""))
+    outcome = measure(gate, "http://127.0.0.1:9", suite)
+    assert outcome.code == 2
+    assert "scenario rate: the workload does not say output_len" in outcome.error
+
+
+def test_a_suite_that_is_not_there_and_one_that_is_misspelt_are_named(gate):
+    assert "no.yaml: cannot be read" in measure(gate, "http://127.0.0.1:9", "no.yaml").error
+    assert "did you mean 'cpu-demo'?" in measure(gate, "http://127.0.0.1:9", "cpu-dem").error
+
+
+def test_failing_requests_are_data_of_the_version_and_not_an_error_of_the_tool(gate, server, suite):
+    url = server("0.19.1", "--cut-every", "3")
+    outcome = measure(gate, url, suite)
+    assert outcome.code == 0
+    assert "requests failed" in outcome.err
+    shown = gate("baseline", "show", "v0.19.1", "--testbed", "lab").out
+    assert re.search(r"\b2 +13 +7\b", shown.splitlines()[1])  # trials, completed, failed
+
+
+def test_measured_runs_of_two_versions_are_compared_under_the_suites_own_margins(gate, server, suite):
+    for version in ("0.19.0", "0.19.1"):
+        for _ in range(3):
+            assert measure(gate, server(version), suite, version=version).code == 0
+    compared = gate("compare", "v0.19.0", "v0.19.1", "--suite", suite, "--format", "json")
+    result = json.loads(compared.out)
+    assert result["suite"]["name"] == "small"
+    assert {series["margin"] for series in result["series"] if series["metric"] == "tpot_median"} == {0.5}
+    assert result["baseline"]["runs"] == result["candidate"]["runs"] == 3
+    assert result["decision"] != "fail"
+
+
+def test_a_slower_version_is_found(gate, server, suite):
+    suite.write_text(SUITE.format(margin=0.2))
+    for version, tpot in (("0.19.0", "0.01"), ("0.19.1", "0.03")):
+        for _ in range(3):
+            assert measure(gate, server(version, "--tpot", tpot), suite, version=version).code == 0
+    result = gate("compare", "v0.19.0", "v0.19.1", "--suite", suite, "--format", "json").json
+    assert result["decision"] == "fail"
+    worse = {f"{s['scenario']}/{s['metric']}" for s in result["series"] if s["gated"] and s["verdict"] == "regression"}
+    assert "c2/tpot_median" in worse

@@ -1,0 +1,212 @@
+"""The HTTP side of the fake server: the routes, the streamed answer and its faults."""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from tests.fake_vllm.engine import Engine
+from tests.fake_vllm.options import Options
+
+MAX_BODY = 64 * 2**20
+STARTED = time.time()
+"""When this process began, as the Prometheus client of a real server tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    body: bytes
+
+
+class Server:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._engine = Engine(options)
+        self._numbers = count(1)
+        self._records: list[dict[str, Any]] = []
+        self._leaked: list[bytearray] = []
+
+    async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while (request := await _read(reader)) is not None:
+                await self._answer(request, writer)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        match request.method, request.path:
+            case "POST", "/v1/completions":
+                await self._complete(json.loads(request.body), writer)
+            case "GET", "/health":
+                _send(writer, 200, b"")
+            case "GET", "/version":
+                _send_json(writer, 200, {"version": self._options.vllm_version})
+            case "GET", "/v1/models":
+                model = {"id": self._options.served_model_name, "object": "model", "owned_by": "vllm"}
+                _send_json(writer, 200, {"object": "list", "data": [model]})
+            case "GET", "/metrics":
+                _send(writer, 200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+            case "GET", "/fake/requests":
+                told = {"peak_running": self._engine.peak_running, "luck": self._engine.luck, "requests": self._records}
+                _send_json(writer, 200, told)
+            case _:
+                _send_json(writer, 404, {"detail": "Not Found"})
+
+    async def _complete(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        number = next(self._numbers)
+        options = self._options
+        record = _record(number, body)
+        self._records.append(record)
+        self._leaked.append(bytearray(b"x") * int(options.leak_mb * 2**20))  # written, so that it is resident
+        if options.die_after is not None and number > options.die_after:
+            os._exit(1)
+        if options.hang_after is not None and number > options.hang_after:
+            await asyncio.Event().wait()
+        if options.error_burst and options.error_burst[0] <= number < sum(options.error_burst):
+            _send_json(writer, 503, {"error": {"message": "EngineCore encountered an issue.", "code": 503}})
+            return
+        if body.get("model") != options.served_model_name:
+            message = f"The model `{body.get('model')}` does not exist."
+            _send_json(writer, 404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
+            return
+        async with self._engine.seat():
+            await self._stream(number, body, record, writer)
+
+    async def _stream(
+        self, number: int, body: dict[str, Any], record: dict[str, Any], writer: asyncio.StreamWriter
+    ) -> None:
+        asked = body["max_tokens"]
+        tokens = asked // 2 if _hits(self._options.short_every, number) else asked
+        sizes = list(_chunk_sizes(tokens, self._options.tokens_per_chunk))
+        events = Events(number, self._options.served_model_name)
+        finish_at = len(sizes) - (2 if _hits(self._options.disorder_every, number) else 1)
+        _begin_stream(writer)
+        async for chunk in self._engine.token_times(number, len(sizes)):
+            if writer.is_closing():
+                return
+            if chunk == len(sizes) // 2:
+                if _hits(self._options.cut_every, number):
+                    writer.transport.abort()
+                    return
+                if _hits(self._options.garbage_every, number):
+                    _write_event(writer, b'data: {"choices": [{"text": \xff\xfe\n\n')
+            record["sent"].append(time.monotonic())
+            _write_event(writer, events.token(sizes[chunk], last=chunk == finish_at))
+            self._engine.generated_tokens += sizes[chunk]
+        usage_asked = (body.get("stream_options") or {}).get("include_usage")
+        if usage_asked and not _hits(self._options.no_usage_every, number):
+            _write_event(writer, events.usage(record["prompt_tokens"], tokens))
+        _write_event(writer, b"data: [DONE]\n\n")
+        writer.write(b"0\r\n\r\n")
+        self._engine.prompt_tokens += record["prompt_tokens"]
+        self._engine.finished += 1
+
+    def _metrics(self) -> str:
+        engine, name = self._engine, self._options.served_model_name
+        labels = f'{{engine="0",model_name="{name}"}}'
+        stopped = f'{{engine="0",finished_reason="length",model_name="{name}"}}'
+        families = [
+            ("gauge", "vllm:num_requests_running", labels, engine.running),
+            ("gauge", "vllm:num_requests_waiting", labels, engine.waiting),
+            ("counter", "vllm:prompt_tokens_total", labels, engine.prompt_tokens),
+            ("counter", "vllm:generation_tokens_total", labels, engine.generated_tokens),
+            ("counter", "vllm:request_success_total", stopped, engine.finished),
+            ("gauge", "process_start_time_seconds", "", STARTED),
+        ]
+        return "".join(f"# TYPE {name} {kind}\n{name}{label} {value:.2f}\n" for kind, name, label, value in families)
+
+
+class Events:
+    """The server-sent events of one answer, in vLLM's words."""
+
+    def __init__(self, number: int, model: str) -> None:
+        self._common = {"id": f"cmpl-{number:032x}", "object": "text_completion", "created": 0, "model": model}
+        self._more = self._encode(self._choice(" a", None))
+
+    def token(self, tokens: int, *, last: bool) -> bytes:
+        if tokens == 1 and not last:
+            return self._more
+        return self._encode(self._choice(" a" * tokens, "length" if last else None))
+
+    def usage(self, prompt_tokens: int, tokens: int) -> bytes:
+        usage = {"prompt_tokens": prompt_tokens, "total_tokens": prompt_tokens + tokens, "completion_tokens": tokens}
+        return self._encode({"choices": [], "usage": usage})
+
+    @staticmethod
+    def _choice(text: str, finish_reason: str | None) -> dict[str, Any]:
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish_reason, "stop_reason": None}
+        return {"choices": [choice], "usage": None}
+
+    def _encode(self, event: dict[str, Any]) -> bytes:
+        return b"data: " + json.dumps({**self._common, **event}, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _record(number: int, body: dict[str, Any]) -> dict[str, Any]:
+    prompt = body["prompt"]
+    return {
+        "number": number,
+        "received": time.monotonic(),
+        "sent": [],
+        "prompt_tokens": len(prompt) if isinstance(prompt, list) else len(prompt.split()),
+        "prompt_sha256": hashlib.sha256(json.dumps(prompt).encode()).hexdigest(),
+        "parameters": {key: value for key, value in body.items() if key != "prompt"},
+    }
+
+
+def _hits(every: int | None, number: int) -> bool:
+    return every is not None and number % every == 0
+
+
+def _chunk_sizes(tokens: int, size: int) -> Iterator[int]:
+    for start in range(0, tokens, size):
+        yield min(size, tokens - start)
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    """The next request of a connection; None when the client has closed it."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    length = int(headers.get("content-length", 0))
+    if length > MAX_BODY:
+        raise ConnectionError("body too large")
+    return Request(method, path, await reader.readexactly(length))
+
+
+def _send(writer: asyncio.StreamWriter, status: int, body: bytes, content_type: str = "application/json") -> None:
+    writer.write(
+        f"HTTP/1.1 {status} Status\r\nserver: uvicorn\r\ncontent-type: {content_type}\r\n"
+        f"content-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+
+
+def _send_json(writer: asyncio.StreamWriter, status: int, value: object) -> None:
+    _send(writer, status, json.dumps(value).encode())
+
+
+def _begin_stream(writer: asyncio.StreamWriter) -> None:
+    writer.write(
+        b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+        b"transfer-encoding: chunked\r\n\r\n"
+    )
+
+
+def _write_event(writer: asyncio.StreamWriter, event: bytes) -> None:
+    writer.write(b"%x\r\n%b\r\n" % (len(event), event))
