@@ -50,6 +50,13 @@ def server():
         yield start
 
 
+@pytest.fixture(autouse=True)
+def no_busy_machine(monkeypatch):
+    """What a busy machine does to the client is tested with the guards; here it must not decide."""
+    for limit in ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR"):
+        monkeypatch.setattr(f"regress_gate.bench.load.guards.{limit}", 1e9)
+
+
 @pytest.fixture
 def suite(gate):
     path = gate.directory / "small.yaml"
@@ -111,6 +118,14 @@ def test_a_workload_that_is_not_complete_is_refused_before_anything_is_sent(gate
 def test_a_suite_that_is_not_there_and_one_that_is_misspelt_are_named(gate):
     assert "no.yaml: cannot be read" in measure(gate, "http://127.0.0.1:9", "no.yaml").error
     assert "did you mean 'cpu-demo'?" in measure(gate, "http://127.0.0.1:9", "cpu-dem").error
+
+
+def test_a_trial_that_measured_the_client_is_not_stored(gate, server, suite, monkeypatch):
+    monkeypatch.setattr("regress_gate.bench.load.guards.MAX_CPU_SHARE", 0.0)
+    outcome = measure(gate, server(), suite)
+    assert outcome.code == 4
+    assert "the client was the bottleneck" in outcome.err
+    assert held(gate) == []
 
 
 def test_failing_requests_are_data_of_the_version_and_not_an_error_of_the_tool(gate, server, suite):
