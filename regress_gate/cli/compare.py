@@ -86,8 +86,7 @@ def compare(
     result = decide_compare(
         *sides,
         suite=choice.candidate.suite,
-        notice=suite.notice if suite else None,
-        limits=limits,
+        definition=suite,
         policy=settings.policy(suite.gate if suite else None, flags),
         waivers=settings.waivers,
         findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
@@ -101,11 +100,13 @@ def compare(
 
 def _single_runs(library: "Library", refs: "tuple[Ref, Ref]") -> "dict[int | None, Holding]":
     """What the refs `run:N` stand for, each as a holding of one run."""
-    from regress_gate.store.holdings import holdings_of
+    from dataclasses import replace
+
+    from regress_gate.store.holdings import Origin, holdings_of
 
     numbers = [ref.run for ref in refs if ref.run is not None]
     runs = [run for number in numbers if (run := library.run(number)) is not None]
-    return {run.id: next(iter(holdings_of([run], []))) for run in runs}
+    return {run.id: replace(next(iter(holdings_of([run]))), origin=Origin.STORE) for run in runs}
 
 
 def _side(library: "Library", ref: "Ref", holding: "Holding", limits: "ConditionLimits") -> "Side":

@@ -13,34 +13,53 @@ def advise_compare(
     issues: Sequence[KnownIssueOut],
     baseline: str,
     candidate: str,
+    *,
+    comparable: bool,
 ) -> str:
-    codes = {reason.code for reason in reasons}
+    heaviest = reasons[0]
     if decision is Decision.FAIL:
         named = [reason for reason in reasons if reason.code in (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)]
         return f"Stay on {baseline}: {_named(named)}{_way_out(issues)}."
     if decision is Decision.PASS:
-        carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
-        if ReasonCode.WAIVED in codes:
-            return f"You may move to {candidate}, with what was waived in mind."
-        aside = f", but read the {carried} known issue{'s' if carried > 1 else ''} that apply" if carried else ""
-        return f"You may move to {candidate}: every gated series was shown to be within its margin{aside}."
-    if ReasonCode.INCOMPARABLE in codes:
-        return "Nothing can be said: measure both versions on one testbed, with one suite, while the machine is quiet."
-    if ReasonCode.MISSING_SERIES in codes or ReasonCode.NO_GATED_SERIES in codes:
-        return (
-            f"Nothing can be said yet: measure the gated metrics that are missing on {candidate}, then compare again."
-        )
+        return f"You may move to {candidate}{_asides(reasons, issues)}{'' if comparable else _NOT_ONE_MACHINE}."
+    match heaviest.code:
+        case ReasonCode.INCOMPARABLE:
+            return f"Nothing can be said before both sides are comparable: {heaviest.text}."
+        case ReasonCode.MISSING_SERIES:
+            return f"Measure what is missing, then compare again: {heaviest.text}."
+        case ReasonCode.NO_GATED_SERIES:
+            return (
+                "Measure a gated metric on both sides, with enough requests, or name others in [gate], and try again."
+            )
     undecided = [s for s in series if s.gated and s.verdict is Verdict.INCONCLUSIVE and s.baseline.runs]
     needed = [s.runs_needed for s in undecided if s.runs_needed is not None]
-    if needed:
-        more = max(needed) - min(min(s.baseline.runs, s.candidate.runs) for s in undecided)
-        return (
-            f"Do not move to {candidate} on this evidence: add about {more} more runs a side, "
-            "or accept wider margins, then compare again."
+    if not needed:
+        return f"Do not move to {candidate} on this evidence: measure on a quieter machine, or with wider margins."
+    more = max(needed) - min(min(s.baseline.runs, s.candidate.runs) for s in undecided)
+    rest = len(undecided) - len(needed)
+    beyond = f"; {rest} series need a quieter machine or wider margins all the same" if rest else ""
+    return f"Do not move to {candidate} on this evidence: add about {more} runs a side, then compare again{beyond}."
+
+
+_NOT_ONE_MACHINE = ", if you believe a comparison of two sides that are not comparable"
+
+
+def _asides(reasons: Sequence[Reason], issues: Sequence[KnownIssueOut]) -> str:
+    """What a pass leaves to be read."""
+    waived = sum(reason.code is ReasonCode.WAIVED for reason in reasons)
+    carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
+    unsettled = sum(issue.applies is Applies.UNKNOWN and issue.effect is not Effect.RESOLVED for issue in issues)
+    parts = [
+        f"{count} {what}"
+        for count, what in (
+            (waived, "waived finding" + "s" * (waived != 1)),
+            (carried, "known issue" + ("s that apply" if carried != 1 else " that applies")),
+            (unsettled, "known issue" + "s" * (unsettled != 1) + " that may apply"),
         )
-    return (
-        f"Do not move to {candidate} on this evidence: quieten the machine or accept wider margins, then measure again."
-    )
+        if count
+    ]
+    shown = ": every gated series was shown to be within its margin" if not waived else ""
+    return shown + (f"; read the {' and the '.join(parts)}" if parts else "")
 
 
 def advise_check(decision: Decision, reasons: Sequence[Reason], candidate: str) -> str:

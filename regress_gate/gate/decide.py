@@ -7,7 +7,7 @@ from regress_gate import __version__
 from regress_gate.gate.advice import advise_compare
 from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
 from regress_gate.gate.series import JudgedSeries, judge
-from regress_gate.gate.sides import Side, compare_sides
+from regress_gate.gate.sides import Side, compare_sides, conditions_unrecorded
 from regress_gate.gate.waivers import WaiverBook
 from regress_gate.model.finding import Applies, IssueFinding
 from regress_gate.model.policy import Policy
@@ -24,8 +24,8 @@ from regress_gate.model.result import (
     VersionSide,
     VoidRun,
 )
-from regress_gate.model.run import SuiteRef
-from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
+from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.model.waiver import Waiver
 
@@ -35,8 +35,7 @@ def decide_compare(
     candidate: Side,
     *,
     suite: SuiteRef,
-    notice: str | None,
-    limits: ConditionLimits,
+    definition: Suite | None,
     policy: Policy,
     waivers: Sequence[Waiver],
     findings: Sequence[IssueFinding],
@@ -44,11 +43,18 @@ def decide_compare(
     allow_incomparable: bool = False,
     report_only: bool = False,
 ) -> Result:
-    """The gate on stored runs of two versions. `now` is when; its date decides which waivers have expired."""
+    """The gate on stored runs of two versions.
+
+    `definition` is what is known of the suite: its scenarios, limits and notice; None for one that is not known.
+    `now` is when; its date decides which waivers have expired.
+    """
+    limits = definition.conditions if definition else ConditionLimits()
     book = WaiverBook(waivers, now.date())
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=True)
     comparability = compare_sides(baseline, candidate, limits)
-    warnings = _issue_warnings(issues)
+    warnings = [*_issue_warnings(issues), *_suite_warnings(suite, definition)]
+    if conditions_unrecorded((baseline, candidate), limits):
+        warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
     judged: JudgedSeries | None = None
     reasons += [
         Reason(code=ReasonCode.INCOMPARABLE, text=_nothing_counts(side, name))
@@ -60,7 +66,7 @@ def decide_compare(
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     elif baseline.counted and candidate.counted:
         judged = judge(baseline, candidate, policy)
-        reasons += _weigh_series(judged, book)
+        reasons += [*_missing_scenarios(judged, definition), *_weigh_series(judged, book)]
         warnings += judged.warnings
         if not comparability.comparable:
             warnings.append("compared although the sides are not comparable (--allow-incomparable)")
@@ -76,11 +82,19 @@ def decide_compare(
         command="compare",
         decision=decision,
         exit_code=exit_code(decision, policy, report_only=report_only),
-        advice=advise_compare(decision, reasons, series, issues, str(baseline.version), str(candidate.version)),
+        advice=advise_compare(
+            decision,
+            reasons,
+            series,
+            issues,
+            str(baseline.version),
+            str(candidate.version),
+            comparable=comparability.comparable,
+        ),
         reasons=reasons,
         baseline=_side_out(baseline),
         candidate=_side_out(candidate),
-        suite=SuiteOut(name=suite.name, version=suite.version, notice=notice),
+        suite=SuiteOut(name=suite.name, version=suite.version, notice=definition.notice if definition else None),
         testbed=_testbed_out(candidate, comparability),
         series=series,
         void_runs=[
@@ -99,38 +113,54 @@ def _issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
     return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
 
 
+def _suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
+    if definition is not None or suite == IMPORTED_SUITE:
+        return []
+    return [f"suite {suite} is not known here: default margins, and no limits on conditions; give its file to --suite"]
+
+
+def _missing_scenarios(judged: JudgedSeries, definition: Suite | None) -> list[Reason]:
+    measured = {series.scenario for series in judged.series}
+    missing = [s.name for s in definition.scenarios if s.name not in measured] if definition else []
+    return [
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on neither side")
+        for name in missing
+    ]
+
+
 def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
     reasons = [
         Reason(code=ReasonCode.INCOMPARABLE, text=f"scenario {scenario}: {why}")
         for scenario, why in judged.incomparable.items()
     ]
+    reasons += [Reason(code=ReasonCode.REGRESSION, text=text) for text in judged.dead]
     reasons += [
-        Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but was measured on the baseline only", series=name)
-        for name in judged.one_sided
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but {why}", series=name)
+        for name, why in judged.one_sided.items()
     ]
     gated = [series for series in judged.series if series.gated and series.name not in judged.one_sided]
     tested = [series for series in gated if series.scenario not in judged.incomparable and series.baseline.runs]
-    undecided = []
+    undecided, shown = [], 0
     for series in tested:
-        if series.verdict is Verdict.REGRESSION and series.change is not None:
-            waived = book.covers(series.name, series.change)
-            code = ReasonCode.WAIVED if waived else ReasonCode.REGRESSION
-            reasons.append(Reason(code=code, text=_loss(series), series=series.name))
-        elif series.verdict is Verdict.INCONCLUSIVE:
-            # A loss that is shown to be within what a waiver allows needs no more runs.
-            upper = series.interval[1] if series.interval else None
-            if upper is not None and book.covers(series.name, upper):
-                reasons.append(Reason(code=ReasonCode.WAIVED, text=_loss(series), series=series.name))
-            else:
-                undecided.append(series)
+        if series.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT):
+            shown += 1
+            continue
+        # What a waiver caps is what may have been lost: like a margin, it has to be shown to hold.
+        upper = series.interval[1] if series.interval else None
+        if upper is not None and book.covers(series.name, upper):
+            reasons.append(Reason(code=ReasonCode.WAIVED, text=_loss(series), series=series.name))
+        elif series.verdict is Verdict.REGRESSION:
+            reasons.append(Reason(code=ReasonCode.REGRESSION, text=_loss(series), series=series.name))
+        else:
+            undecided.append(series)
     if undecided:
         reasons.append(Reason(code=ReasonCode.UNDECIDED, text=_undecided(undecided, len(tested))))
     if not tested and not judged.incomparable and not judged.one_sided:
         text = "no gated metric was measured on both sides, so nothing could be shown"
         reasons.append(Reason(code=ReasonCode.NO_GATED_SERIES, text=text))
-    shown = len(tested) - len(undecided)
-    if tested and not any(reason.code not in PASSING for reason in reasons):
-        text = f"all {shown} gated series are shown to be within their margins"
+    if shown and not any(reason.code not in PASSING for reason in reasons):
+        others = " other" if shown < len(tested) else ""
+        text = f"all {shown}{others} gated series are shown to be within their margins"
         reasons.append(Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text=text))
     return reasons
 

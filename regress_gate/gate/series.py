@@ -1,5 +1,6 @@
 """From runs to series: the run-level values of every metric of every scenario, on both sides."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Values:
     per_run: list[float] = field(default_factory=list)
     requests: int = 0
     smallest_trial: int | None = None
-    """Completed requests of the smallest trial behind the values."""
+    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for."""
 
 
 SideValues = dict[tuple[str, str], Values]
@@ -36,24 +37,31 @@ class JudgedSeries:
     series: tuple[SeriesResult, ...]
     incomparable: Mapping[str, str]
     """Scenario → why the two sides did not do the same work."""
-    one_sided: tuple[str, ...]
-    """Gated series that were measured on the baseline only."""
+    one_sided: Mapping[str, str]
+    """Gated series of which only one side has enough to be compared, and what is missing."""
+    dead: tuple[str, ...]
+    """Scenarios in which candidate runs completed nothing where all baseline runs served: what happened, in words."""
     warnings: tuple[str, ...]
 
 
-def run_level_values(runs: Iterable[Run]) -> SideValues:
-    """A run's value of a metric is the mean over its trials: trials share the run's luck."""
+def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> SideValues:
+    """A run's value of a metric is the mean over its trials: trials share the run's luck.
+
+    `ordinals` names, by scenario, the trials that count; a scenario that it does not name counts in full.
+    """
     values: SideValues = defaultdict(Values)
     for run in runs:
         by_series: dict[tuple[str, str], list[float]] = defaultdict(list)
         for trial in run.trials:
+            if ordinals and trial.ordinal not in ordinals.get(trial.scenario, {trial.ordinal}):
+                continue
             for name, value in trial.metrics.items():
                 key = (trial.scenario, name)
                 by_series[key].append(value)
                 entry = values[key]
                 entry.requests += trial.requests
-                if entry.smallest_trial is None or trial.completed < entry.smallest_trial:
-                    entry.smallest_trial = trial.completed
+                if entry.smallest_trial is None or trial.requests < entry.smallest_trial:
+                    entry.smallest_trial = trial.requests
         for name, value in run.metrics.items():
             by_series[SERVER, name].append(value)
         for key, found in by_series.items():
@@ -63,7 +71,8 @@ def run_level_values(runs: Iterable[Run]) -> SideValues:
 
 def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
     """Compare every series that either side has; the order is by scenario, then as the metrics are catalogued."""
-    left, right = run_level_values(baseline.counted), run_level_values(candidate.counted)
+    ordinals, uneven = _common_ordinals((*baseline.counted, *candidate.counted))
+    left, right = (run_level_values(side.counted, ordinals) for side in (baseline, candidate))
     trials = [_by_scenario(side.counted) for side in (baseline, candidate)]
     incomparable = {
         scenario: difference
@@ -73,14 +82,27 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
     failing = [_failing(values) for values in (left, right)]
     keys = sorted(set(left) | set(right), key=_series_order)
     inputs, notes = [], []
+    lacking: dict[tuple[str, str], str] = {}
     for key in keys:
         known = metric(key[1])
         ours, theirs = left.get(key, Values()), right.get(key, Values())
         gated, remarks = policy.gates(known.name), list[str]()
-        support = min((v.smallest_trial for v in (ours, theirs) if v.smallest_trial is not None), default=None)
-        if gated and support is not None and support < known.min_requests:
-            gated = False
-            remarks.append(f"does not gate: a trial of {support} requests cannot support it ({known.min_requests} can)")
+        unsupported = {
+            name: values.smallest_trial
+            for name, values in (("baseline", ours), ("candidate", theirs))
+            if known.tail is not None and (values.smallest_trial or known.min_requests) < known.min_requests
+        }
+        if gated and unsupported:
+            fewest = min(unsupported.values(), key=lambda count: count or 0)
+            why = f"a trial of {fewest} requests cannot support it ({known.min_requests} can)"
+            # What neither side can show is no question of this suite; what one side can and the other not is one.
+            if len(unsupported) == 2 or not (ours.per_run and theirs.per_run):
+                gated = False
+                remarks.append(f"does not gate: {why}")
+            else:
+                lacking[key] = f"on the {next(iter(unsupported))} {why}"
+        if key[0] in uneven:
+            remarks.append(f"runs have different numbers of trials: only {uneven[key[0]]} compared")
         if key[0] in incomparable:
             remarks.append(f"not compared: {incomparable[key[0]]}")
         if known.scale is Scale.RATIO and not known.per_run:
@@ -91,21 +113,26 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
             ]
         inputs.append(_series_data(known, ours, theirs, policy.margin(known.name), gated))
         notes.append(remarks)
-    judged = [key[0] not in incomparable for key in keys]
+    judged = [key[0] not in incomparable and key not in lacking for key in keys]
     outcomes = iter(_compare([data for data, counts in zip(inputs, judged, strict=True) if counts], policy))
-    series, one_sided, only_candidate = [], [], []
+    series, only_candidate = [], []
+    one_sided: dict[str, str] = {}
     for key, data, remarks, counts in zip(keys, inputs, notes, judged, strict=True):
         outcome = next(outcomes) if counts else _NOT_COMPARED
         result = _series_result(key, data, outcome, remarks, policy, left.get(key), right.get(key))
         series.append(result)
-        if not len(data.candidate) and data.gated:
-            one_sided.append(result.name)
+        if key in lacking:
+            one_sided[result.name] = lacking[key]
+        elif not len(data.candidate) and data.gated:
+            one_sided[result.name] = "was measured on the baseline only"
+        elif not len(data.baseline) and data.gated and (key[0] in trials[0] or key[0] == SERVER):
+            one_sided[result.name] = "was measured on the candidate only"
         elif not len(data.baseline):
             only_candidate.append(result.name)
     warnings = []
     if only_candidate:
         warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
-    return JudgedSeries(tuple(series), incomparable, tuple(one_sided), tuple(warnings))
+    return JudgedSeries(tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings))
 
 
 _NOT_COMPARED = Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None)
@@ -119,6 +146,40 @@ def _compare(inputs: list[SeriesData], policy: Policy) -> list[Comparison]:
         confidence=policy.confidence,
         expected_cv=policy.expected_cv,
     )
+
+
+def _common_ordinals(runs: Iterable[Run]) -> tuple[dict[str, set[int]], dict[str, str]]:
+    """By scenario the trials that every run of it has, and where that leaves some out, which they are, in words.
+
+    The first trial of a server is often its slowest: one run's first must not be held against another's first three.
+    """
+    found: dict[str, list[set[int]]] = defaultdict(list)
+    for run in runs:
+        by_scenario: dict[str, set[int]] = defaultdict(set)
+        for trial in run.trials:
+            by_scenario[trial.scenario].add(trial.ordinal)
+        for scenario, ordinals in by_scenario.items():
+            found[scenario].append(ordinals)
+    common = {scenario: set.intersection(*sets) for scenario, sets in found.items()}
+    common = {scenario: ordinals for scenario, ordinals in common.items() if ordinals}
+    uneven = {
+        scenario: f"trial{'s' if len(ordinals) > 1 else ''} {', '.join(map(str, sorted(ordinals)))}"
+        f" {'are' if len(ordinals) > 1 else 'is'}"
+        for scenario, ordinals in common.items()
+        if any(ordinals != each for each in found[scenario])
+    }
+    return common, uneven
+
+
+def _dead_scenarios(baseline: Mapping[str, list[Trial]], candidate: Mapping[str, list[Trial]]) -> tuple[str, ...]:
+    """A candidate that serves nothing where the baseline serves has no latencies to compare, and needs none."""
+    dead = []
+    for scenario in sorted(set(baseline) & set(candidate)):
+        silent = sum(trial.completed == 0 for trial in candidate[scenario])
+        if silent and all(trial.completed for trial in baseline[scenario]):
+            count = f"{silent} of {len(candidate[scenario])} trials of {scenario}"
+            dead.append(f"{count} completed no request on the candidate, where the baseline served")
+    return tuple(dead)
 
 
 def _by_scenario(runs: Iterable[Run]) -> dict[str, list[Trial]]:
@@ -175,11 +236,11 @@ def _series_result(
         gated=data.gated,
         baseline=_summary(ours, known),
         candidate=_summary(theirs, known),
-        change=outcome.change,
-        interval=outcome.interval,
+        change=_finite(outcome.change),
+        interval=None if outcome.interval is None else (_finite(outcome.interval[0]), _finite(outcome.interval[1])),
         confidence=policy.confidence,
         p_worse=outcome.p_worse,
-        q_worse=outcome.q_worse,
+        q_worse=outcome.q_worse if data.gated else None,
         margin=data.margin,
         verdict=outcome.verdict,
         runs_needed=outcome.runs_needed,
@@ -198,6 +259,11 @@ def _summary(values: Values | None, known: Metric) -> SideSummary:
         deviation = float(array.std(ddof=1))
         cv = 0.0 if deviation == 0 else deviation / abs(mean) if mean else None
     return SideSummary(mean=mean, runs=len(array), cv=cv, requests=values.requests or None)
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: a bound without end is null."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _some(names: list[str], limit: int = 5) -> str:

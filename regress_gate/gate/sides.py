@@ -33,13 +33,13 @@ def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *,
     """Set apart the runs made under conditions beyond the limits.
 
     A run whose conditions were not recorded is void only beside runs of the same version whose conditions were:
-    where nobody recorded any, the comparison says so instead.
+    where nobody recorded any, the report warns of it instead.
     """
     counted, void = [], []
-    recorded = sum(run.conditions.outside_cpu_cores is not None for run in runs)
+    recorded = sum(outside_load(run) is not None for run in runs)
     limit = limits.max_outside_cpu_cores
     for run in runs:
-        load = run.conditions.outside_cpu_cores
+        load = outside_load(run)
         if limit is None or (load is None and not recorded):
             counted.append(run)
         elif load is None:
@@ -51,12 +51,29 @@ def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *,
     return Side(version, tuple(runs), tuple(counted), tuple(void), origin)
 
 
+def outside_load(run: Run) -> float | None:
+    """What the run says of its own conditions, else its worst trial; None where neither was recorded."""
+    if run.conditions.outside_cpu_cores is not None:
+        return run.conditions.outside_cpu_cores
+    return max((load for t in run.trials if (load := t.conditions.outside_cpu_cores) is not None), default=None)
+
+
+def conditions_unrecorded(sides: Sequence[Side], limits: ConditionLimits) -> bool:
+    """Whether the suite limits the conditions and no counted run says what they were."""
+    return limits.max_outside_cpu_cores is not None and all(
+        outside_load(run) is None for side in sides for run in side.counted
+    )
+
+
 def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> Comparability:
     """Every difference between the sides other than the version, and whether one of them forbids the comparison."""
     left, right = _runs_that_speak(baseline), _runs_that_speak(candidate)
     if not left or not right:
         return Comparability()
-    differences = list(compare_testbeds(left[0].testbed, right[0].testbed).differences)
+    # All machines are held against one: runs under one testbed's name may have come from two stores.
+    first = left[0].testbed
+    others = dict.fromkeys(run.testbed for run in (*right, *left) if run.testbed != first)
+    differences = [difference for other in others for difference in compare_testbeds(first, other).differences]
     if left[0].suite != right[0].suite:
         differences.append(Difference("suite", str(left[0].suite), str(right[0].suite), True))
     differences += _conditions(baseline, candidate, limits)
@@ -65,6 +82,7 @@ def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> C
         (trial.source.client_version for trial in _trials(left)),
         (trial.source.client_version for trial in _trials(right)),
     )
+    differences += _values("variant", (run.version.variant for run in left), (run.version.variant for run in right))
     names = sorted({name for run in (*left, *right) for name in run.libraries})
     for name in names:
         differences += _values(name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right))
@@ -83,7 +101,7 @@ def _conditions(baseline: Side, candidate: Side, limits: ConditionLimits) -> lis
     if limits.max_outside_cpu_cores is None:
         return []
     shown = [
-        "recorded" if any(run.conditions.outside_cpu_cores is not None for run in side.counted) else "not recorded"
+        "recorded" if any(outside_load(run) is not None for run in side.counted) else "not recorded"
         for side in (baseline, candidate)
         if side.counted
     ]
@@ -100,7 +118,7 @@ def _values(what: str, left: Iterable[str | None], right: Iterable[str | None]) 
     return []
 
 
-EXACT_WORKLOAD = ("request_rate", "max_concurrency", "burstiness")
+EXACT_WORKLOAD = ("request_rate", "max_concurrency", "burstiness", "num_prompts")
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
 
 

@@ -20,7 +20,8 @@ class WaiverBook:
     _states: dict[int, tuple[State, str]] = field(default_factory=dict)
 
     def covers(self, finding: str, change: float | None) -> bool:
-        """Whether a waiver holds for this finding; `change` is the loss to be waived, None for a known issue."""
+        """Whether a waiver holds for this finding; `change` is the largest loss that it may be,
+        None for a known issue."""
         held = False
         for index, waiver in enumerate(self.waivers):
             if not waiver.covers(finding):
@@ -29,7 +30,9 @@ class WaiverBook:
                 self._note(index, "expired", f"ended on {waiver.until}; {finding} counts again")
             elif change is not None and change > waiver.max_change:
                 self._note(
-                    index, "exceeded", f"{finding} lost {change:.1%}, more than the {waiver.max_change:.1%} waived"
+                    index,
+                    "exceeded",
+                    f"{finding} may have lost {change:.1%}, more than the {waiver.max_change:.1%} waived",
                 )
             else:
                 self._note(index, "used", f"covers {finding}")

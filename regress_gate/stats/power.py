@@ -20,7 +20,7 @@ def runs_to_resolve(gap: float, run_sd: float, error: float) -> int | None:
         return None
 
     def suffice(runs: int) -> bool:
-        freedom = 2 * (runs - 1)
+        freedom = runs - 1
         reach = float(stdtrit(freedom, 1 - error)) + float(stdtrit(freedom, POWER))
         return runs >= 2 * (run_sd * reach / gap) ** 2
 

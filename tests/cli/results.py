@@ -41,7 +41,8 @@ def write_demo_runs(folder: Path, version: str, *, loads: list[float | None], sp
     """Runs of suite cpu-demo@1 with their conditions beside them; `loads` are CPU cores kept busy by others."""
     for number, load in enumerate(loads):
         run = folder / f"run{number + 1}"
-        write(run / "c8.json", result(speed * luck(number, version), scenario="c8"))
+        for scenario in ("c1", "c4", "c8"):
+            write(run / f"{scenario}.json", result(speed * luck(number, version + scenario), scenario=scenario))
         conditions = {
             "version": version,
             "run": number + 1,

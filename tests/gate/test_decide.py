@@ -1,16 +1,20 @@
 """From measured runs, known issues and waivers to one decision with its reasons."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regress_gate.gate.check import decide_check
 from regress_gate.gate.decide import decide_compare
 from regress_gate.gate.series import run_level_values
+from regress_gate.model.metric import metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
-from regress_gate.model.run import SuiteRef
-from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.run import Conditions, SuiteRef
+from regress_gate.model.suite import ConditionLimits, Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.model.waiver import Waiver
@@ -31,13 +35,24 @@ SLOWER = [value * 1.2 for value in STEADY]
 POLICY = Policy(metrics=("ttft_median", "output_throughput", "failed_requests"), margins={"failed_requests": 0.02})
 
 
-def decide(base, cand, *, policy=POLICY, waivers=(), findings=(), limits=None, notice=None, **options):
+def suite_of(*scenarios, limits=None):
+    """A suite of these scenarios under the given limits."""
+    server, workload = ServerConfig(model="tiny"), Workload(concurrency=8)
+    return Suite(
+        name=SUITE.name,
+        version=SUITE.version,
+        description="made up",
+        scenarios=[Scenario(name=name, server=server, workload=workload) for name in scenarios],
+        conditions=limits or ConditionLimits(),
+    )
+
+
+def decide(base, cand, *, policy=POLICY, waivers=(), findings=(), limits=None, definition=None, **options):
     return decide_compare(
         base,
         cand,
         suite=SUITE,
-        notice=notice,
-        limits=limits or ConditionLimits(),
+        definition=definition or suite_of("c8", limits=limits),
         policy=policy,
         waivers=waivers,
         findings=findings,
@@ -105,6 +120,7 @@ class TestDecision:
         assert result.decision is Decision.INCONCLUSIVE
         assert ReasonCode.MISSING_SERIES in codes(result)
         assert any("candidate only" in warning for warning in result.warnings)
+        assert any("scenario c8 of the suite was measured on neither side" in reason.text for reason in result.reasons)
 
     def test_a_side_without_runs_cannot_pass(self):
         result = decide(side_with("0.19.0", STEADY), make_side_of("0.19.1"))
@@ -157,6 +173,58 @@ class TestSeries:
         assert not p99.gated
         assert "48 requests" in p99.notes[0]
 
+    def test_a_failed_request_does_not_take_the_p99_out_of_the_gate(self):
+        base = side_with("0.19.0", STEADY, ttft_p99=0.2, completed=100)
+        cand = side_with("0.19.1", STEADY, ttft_p99=2.0, completed=99, failed=1)
+        result = decide(base, cand, policy=Policy(metrics=("ttft_p99",)))
+        assert result.decision is Decision.FAIL
+
+    @pytest.mark.parametrize(("ours", "theirs", "lacking"), [(200, 50, "candidate"), (50, 200, "baseline")])
+    def test_a_p99_that_only_one_side_can_support_cannot_pass(self, ours, theirs, lacking):
+        base = side_with("0.19.0", STEADY, ttft_p99=0.2, completed=ours)
+        cand = side_with("0.19.1", STEADY, ttft_p99=0.2, completed=theirs)
+        result = decide(base, cand, policy=Policy(metrics=("ttft_median", "ttft_p99")))
+        assert result.decision is Decision.INCONCLUSIVE
+        (reason,) = [reason for reason in result.reasons if reason.code is ReasonCode.MISSING_SERIES]
+        assert f"on the {lacking} a trial of 50 requests cannot support it" in reason.text
+
+    @pytest.mark.parametrize(("metric", "enough"), [("ttft_p90", 10), ("ttft_p95", 20), ("ttft_p99", 100)])
+    def test_a_percentile_gates_from_as_many_requests_as_reach_its_tail(self, metric, enough):
+        for completed, gates in ((enough - 1, False), (enough, True)):
+            sides = [side_with(v, STEADY, completed=completed, **{metric: 0.2}) for v in ("0.19.0", "0.19.1")]
+            (found,) = [s for s in decide(*sides, policy=Policy(metrics=(metric,))).series if s.metric == metric]
+            assert found.gated is gates
+
+    def test_the_smallest_trial_counts(self):
+        trials = [make_trial(ordinal=n, ttft_p99=0.2, completed=completed) for n, completed in ((1, 200), (2, 50))]
+        sides = [make_side_of(v, *(make_run(str(n), v, *trials) for n in range(3))) for v in ("0.19.0", "0.19.1")]
+        (p99,) = [s for s in decide(*sides, policy=Policy(metrics=("ttft_p99",))).series if s.metric == "ttft_p99"]
+        assert not p99.gated
+
+    def test_only_the_trials_that_all_runs_have_are_compared(self):
+        slow_first = [(1, 0.3), (2, 0.1), (3, 0.1)]
+        base = [
+            make_run(str(n), "0.19.0", *(make_trial(ordinal=o, ttft_median=v) for o, v in slow_first)) for n in range(4)
+        ]
+        cand = [make_run(str(n), "0.19.1", make_trial(ttft_median=0.3)) for n in range(4)]
+        result = decide(make_side_of("0.19.0", *base), make_side_of("0.19.1", *cand))
+        (ttft,) = [series for series in result.series if series.metric == "ttft_median"]
+        assert ttft.change == pytest.approx(0)
+        assert any("only trial 1 is compared" in note for note in ttft.notes)
+
+    def test_a_candidate_that_completes_nothing_where_the_baseline_serves_fails(self):
+        dead = make_trial(completed=0, failed=200, ttft_median=None, output_throughput=None)
+        runs = [make_run(str(n), "0.19.1", dead if n < 3 else make_trial()) for n in range(6)]
+        result = decide(side_with("0.19.0", STEADY), make_side_of("0.19.1", *runs))
+        assert result.decision is Decision.FAIL
+        assert "3 of 6 trials of c8 completed no request on the candidate" in result.reasons[0].text
+
+    def test_a_gated_metric_that_only_the_candidate_has_cannot_pass(self):
+        base, cand = side_with("0.19.0", STEADY, failed_requests=None), side_with("0.19.1", STEADY)
+        result = decide(base, cand)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert "c8/failed_requests gates but was measured on the candidate only" in result.reasons[0].text
+
     def test_start_up_and_memory_are_series_of_the_server(self):
         sides = [
             make_side_of(v, *(make_run(str(n), v, metrics={"startup_time": 30.0 + n}) for n in range(3)))
@@ -199,6 +267,19 @@ class TestComparability:
         cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", testbed=twin) for n in range(3)))
         assert decide(side_with("0.19.0", STEADY), cand).testbed.comparable
 
+    def test_two_machines_under_one_name_are_found_within_a_side(self):
+        other = Testbed(TESTBED.name, "H200", 1, None, "x86-64", 64, 2**37)
+        runs = [make_run(str(n), "0.19.1", testbed=other if n else TESTBED) for n in range(3)]
+        result = decide(side_with("0.19.0", STEADY), make_side_of("0.19.1", *runs))
+        assert result.decision is Decision.INCONCLUSIVE
+        assert "cpu_count: 16 → 64" in result.reasons[0].text
+
+    def test_a_suite_that_is_not_known_is_warned_of(self):
+        result = decide_compare(
+            *unchanged(), suite=SUITE, definition=None, policy=POLICY, waivers=(), findings=(), now=NOW
+        )
+        assert any("suite chat@1 is not known here" in warning for warning in result.warnings)
+
     def test_another_suite_version_is_refused(self):
         cand = make_side_of("0.19.1", *(make_run(str(n), "0.19.1", suite=SuiteRef("chat", "2")) for n in range(3)))
         result = decide(side_with("0.19.0", STEADY), cand)
@@ -209,8 +290,10 @@ class TestComparability:
         [
             ({"max_concurrency": 8}, {"max_concurrency": 16}, "max_concurrency differs: 8 → 16"),
             ({"request_rate": None}, {"request_rate": 4.0}, "request_rate differs: unlimited → 4.0"),
+            ({"num_prompts": 1000}, {"num_prompts": 50}, "num_prompts differs: 1000 → 50"),
             ({"model": "a/Llama"}, {"model": "b/Qwen"}, "model differs: llama → qwen"),
             ({"mean_output_tokens": 128}, {"mean_output_tokens": 100}, "output tokens per request differ: 128 → 100"),
+            ({"mean_input_tokens": 128}, {"mean_input_tokens": 136}, "prompt tokens per request differ: 128 → 136"),
         ],
     )
     def test_a_scenario_that_was_other_work_is_not_compared(self, ours, theirs, why):
@@ -276,6 +359,17 @@ class TestConditions:
     def test_an_unrecorded_run_beside_recorded_ones_is_void(self):
         side = make_side_of("0.19.0", *self.runs("0.19.0", [0.01, None]), limits=self.LIMITS)
         assert [void.run.label for void in side.void] == ["1"]
+
+    def test_a_disturbed_trial_makes_a_run_void_whose_own_conditions_are_not_recorded(self):
+        trial = replace(make_trial(), conditions=Conditions(outside_cpu_cores=5.0))
+        side = make_side_of("0.19.0", make_run("busy", "0.19.0", trial), limits=self.LIMITS)
+        assert [void.run.label for void in side.void] == ["busy"]
+
+    def test_conditions_that_nobody_recorded_are_warned_of(self):
+        sides = [make_side_of(v, *self.runs(v, [None] * 6), limits=self.LIMITS) for v in ("0.19.0", "0.19.1")]
+        assert any(
+            "nothing shows that it was quiet" in warning for warning in decide(*sides, limits=self.LIMITS).warnings
+        )
 
     def test_without_a_limit_all_runs_count(self):
         assert len(make_side_of("0.19.0", *self.runs("0.19.0", [0.9, None, 0.0])).counted) == 3
@@ -368,6 +462,18 @@ class TestWaivers:
     def test_the_last_day_still_counts(self):
         assert decide(*regressed(), waivers=[waiver(days=0)]).decision is Decision.PASS
 
+    def test_the_cap_holds_for_what_may_have_been_lost_and_not_for_the_estimate(self):
+        base = side_with("0.19.0", [0.1, 0.11, 0.09, 0.1, 0.105, 0.095])
+        cand = side_with("0.19.1", [0.15, 0.165, 0.135, 0.15, 0.1575, 0.1425])
+        (ttft,) = [series for series in decide(base, cand).series if series.metric == "ttft_median"]
+        assert decide(base, cand, waivers=[waiver(cap=(ttft.change + ttft.interval[1]) / 2)]).decision is Decision.FAIL
+        assert decide(base, cand, waivers=[waiver(cap=ttft.interval[1] + 0.01)]).decision is Decision.PASS
+
+    def test_what_is_waived_is_not_called_within_its_margin(self):
+        result = decide(*regressed(), waivers=[waiver()])
+        assert any("all 2 other gated series" in reason.text for reason in result.reasons)
+        assert "waived finding" in result.advice
+
     def test_an_unused_waiver_is_warned_of(self):
         result = decide(*unchanged(), waivers=[waiver("c99/ttft_median")])
         assert result.waivers[0].state == "unused"
@@ -386,6 +492,44 @@ class TestWaivers:
         sides = side_with("0.19.0", noisy), side_with("0.19.1", noisy[::-1])
         assert decide(*sides).decision is Decision.INCONCLUSIVE
         assert decide(*sides, waivers=[waiver()]).decision is Decision.PASS
+
+
+VALUE = st.one_of(st.none(), st.sampled_from([0.1, 0.101, 0.15, 0.5]))
+RUNS = st.lists(st.tuples(VALUE, st.integers(0, 200), st.integers(0, 50), st.sampled_from(["a", "b"])), max_size=5)
+
+
+class TestNothingPassesWithoutEvidence:
+    @given(RUNS, RUNS, st.sampled_from([("ttft_*",), ("*",), ("failed_requests",)]))
+    def test_a_pass_means_that_every_gated_series_of_a_shared_scenario_was_shown(self, ours, theirs, metrics):
+        def side(version, runs):
+            made = [
+                make_run(
+                    str(n), version, make_trial(where, completed=done, failed=lost, ttft_median=value, ttft_p99=value)
+                )
+                for n, (value, done, lost, where) in enumerate(runs)
+                if done + lost
+            ]
+            return make_side_of(version, *made)
+
+        sides = side("0.19.0", ours), side("0.19.1", theirs)
+        policy = Policy(metrics=metrics)
+        result = decide(*sides, policy=policy, definition=suite_of("a"))
+        if result.decision is not Decision.PASS:
+            return
+        shown = {s.name for s in result.series if s.gated and s.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)}
+        assert shown
+        scenarios = {trial.scenario for run in sides[0].runs for trial in run.trials}
+        for run in sides[1].counted:
+            for trial in run.trials:
+                assert trial.completed
+                for name in trial.metrics:
+                    supported = metric(name).tail is None or trial.requests >= metric(name).min_requests
+                    if trial.scenario in scenarios and policy.gates(name) and supported:
+                        assert f"{trial.scenario}/{name}" in shown or not _gated(result, trial.scenario, name)
+
+
+def _gated(result, scenario, name):
+    return any(s.gated for s in result.series if (s.scenario, s.metric) == (scenario, name))
 
 
 class TestOrderOfReasons:

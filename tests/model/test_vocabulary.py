@@ -5,6 +5,7 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from regress_gate.errors import InputError
 from regress_gate.model.config import Config
@@ -142,6 +143,17 @@ class TestTestbeds:
 
 
 class TestPolicy:
+    def test_a_margin_for_everything_speaks_of_ratios_and_does_not_reach_differences(self):
+        policy = Policy(margins={"*": 0.2, "accuracy_*": 0.03})
+        assert policy.margin("ttft_p99") == 0.2
+        assert policy.margin("failed_requests") == 0.01
+        assert policy.margin("accuracy_gsm8k") == 0.03
+
+    @pytest.mark.parametrize("wrong", [{"confidence": 0.05}, {"false_alarm_budget": 0.9}, {"confidence": 1.0}])
+    def test_a_confidence_and_an_error_taken_for_each_other_are_refused(self, wrong):
+        with pytest.raises(ValidationError):
+            Policy(**wrong)
+
     @pytest.mark.parametrize(
         ("name", "margin"),
         [
