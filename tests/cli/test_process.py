@@ -93,7 +93,10 @@ class TestInterrupt:
             "--testbed",
             "lab",
         ]
+        # Tests that were themselves started in the background ignore Ctrl-C, and their children would too.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        signal.signal(signal.SIGINT, before)
         try:
             # Ready when it reads: what is written to a pipe that nobody reads fills it.
             os.set_blocking(process.stdin.fileno(), False)

@@ -112,8 +112,8 @@ def _wheel(base: str, variant: str | None, version: Version, get: Fetch) -> str:
     machine = platform.machine().lower().replace("arm64", "aarch64")
     offered = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     for entry in offered:
-        if machine in str(entry.get("platform_tag", "")) and isinstance(entry.get("path"), str):
-            return urljoin(listing, entry["path"])
+        if machine in str(entry.get("platform_tag", "")) and isinstance(path := entry.get("path"), str):
+            return urljoin(listing, path)
     platforms = ", ".join(sorted({str(entry.get("platform_tag")) for entry in offered})) or "none"
     raise ProvisionError(f"{version} has no wheel for {machine} in this variant (published: {platforms})")
 
