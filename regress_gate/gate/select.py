@@ -39,6 +39,7 @@ def select(
     kept = [holding for holding in holdings if _is_wanted(holding, suite, testbed)]
     ours = resolve(baseline, kept, pins, everything=holdings, single_runs=single_runs)
     theirs = resolve(candidate, kept, pins, everything=holdings, single_runs=single_runs)
+    ours, theirs = _own_first(ours), _own_first(theirs)
     pairs = [(left, right) for left in ours for right in theirs if _place(left) == _place(right)]
     own = [pair for pair in pairs if all(holding.origin is Origin.STORE for holding in pair)]
     pairs = _distinct(own or pairs)
@@ -99,6 +100,12 @@ def _newest(holdings: Iterable[Holding]) -> list[Holding]:
 
 def _is_wanted(holding: Holding, suite: str | None, testbed: str | None) -> bool:
     return (suite is None or suite in (holding.suite.name, str(holding.suite))) and testbed in (None, holding.testbed)
+
+
+def _own_first(holdings: Sequence[Holding]) -> list[Holding]:
+    """Without the shipped places, where the user has runs of their own: a demonstration must not answer for those."""
+    own = {_place(holding) for holding in holdings if holding.origin is Origin.STORE}
+    return [holding for holding in holdings if not own or _place(holding) in own]
 
 
 def _distinct(pairs: Sequence[tuple[Holding, Holding]]) -> list[tuple[Holding, Holding]]:

@@ -371,6 +371,19 @@ class TestConditions:
             "nothing shows that it was quiet" in warning for warning in decide(*sides, limits=self.LIMITS).warnings
         )
 
+    def test_sides_that_were_disturbed_unlike_are_not_compared_whatever_the_suite(self):
+        def sides(load):
+            few = Testbed("small", accelerator="cpu", cpu="x86-64", cpu_count=2, memory_bytes=2**34)
+            return [
+                make_side_of(v, *(replace(run, testbed=few) for run in self.runs(v, [load_of_side] * 6)))
+                for v, load_of_side in (("0.19.0", 0.02), ("0.19.1", load))
+            ]
+
+        disturbed = decide(*sides(0.6))
+        assert disturbed.decision is Decision.INCONCLUSIVE
+        assert "outside CPU load: 0.02 cores → 0.60 cores" in disturbed.reasons[0].text
+        assert decide(*sides(0.05)).decision is Decision.PASS
+
     def test_without_a_limit_all_runs_count(self):
         assert len(make_side_of("0.19.0", *self.runs("0.19.0", [0.9, None, 0.0])).counted) == 3
 
