@@ -1,0 +1,166 @@
+"""What this machine is, as a testbed. Facts that cannot be read stay unknown; an unknown fact is comparable to none.
+
+Not for the libraries that come with a vLLM build; those belong to the run.
+"""
+
+import importlib
+import math
+import os
+import platform
+import shutil
+import subprocess
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from regress_gate.model.testbed import Testbed
+
+_CGROUP = Path("/sys/fs/cgroup")
+_EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd", "bf16", "sve", "sve2", "i8mm")
+"""Those by which CPU builds choose their kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerators:
+    """Of one machine: all of them, whoever may use them."""
+
+    name: str
+    """`NVIDIA H200`; several kinds are joined by ` + `."""
+    count: int
+    driver: str | None
+
+
+def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> Testbed:
+    """This machine. `name` is the user's for it (default: the host's), `accelerator` says which one the suite uses.
+
+    With accelerator `cpu`, or none that is found, the CPU is what serves.
+    """
+    found = None if accelerator == "cpu" else find_accelerators()
+    return Testbed(
+        name=name or platform.node() or "this-machine",
+        accelerator=accelerator or (found.name if found else "cpu"),
+        accelerator_count=found.count if found else None,
+        driver=found.driver if found else None,
+        cpu=cpu_name(),
+        cpu_count=usable_cores(),
+        memory_bytes=usable_memory(),
+        os=_os_name(),
+        python=platform.python_version(),
+    )
+
+
+def find_accelerators() -> Accelerators | None:
+    """NVIDIA's, by their library where its Python module is installed, else by their program. None: none found."""
+    return _by_library() or _by_program()
+
+
+def cpu_name() -> str | None:
+    """The model as the vendor writes it, and its vector extensions, because virtual machines share a model's name."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    facts: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip().lower(), " ".join(value.split()))
+    name = facts.get("model name") or facts.get("cpu model") or _cpu_brand()
+    flags = (facts.get("flags") or facts.get("features") or "").split()
+    extensions = [each for each in _EXTENSIONS if each in flags]
+    return f"{name} ({' '.join(extensions)})" if name and extensions else name
+
+
+def _cpu_brand() -> str | None:
+    """Slower, and it starts processes, but it knows ARM's part numbers and other systems."""
+    cpuinfo = importlib.import_module("cpuinfo")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        brand = cpuinfo.get_cpu_info().get("brand_raw")
+    return " ".join(str(brand).split()) if brand else None
+
+
+def usable_cores() -> int | None:
+    """Logical cores that a server started from here may use: affinity and the container's quota."""
+    try:
+        count: int | None = len(os.sched_getaffinity(0))
+    except AttributeError:
+        count = os.cpu_count()
+    quota = _cgroup_numbers("cpu.max")
+    if count is not None and len(quota) == 2 and quota[1] > 0:
+        count = min(count, max(1, math.ceil(quota[0] / quota[1])))
+    return count
+
+
+def usable_memory() -> int:
+    """Bytes: the machine's, or the container's where that is less."""
+    limit = _cgroup_numbers("memory.max")
+    total = int(psutil.virtual_memory().total)
+    return min(total, limit[0]) if limit else total
+
+
+def _cgroup_numbers(name: str) -> list[int]:
+    """The numbers in a file of the container's control group; empty for no limit or none to read."""
+    try:
+        words = (_CGROUP / name).read_text(encoding="ascii").split()
+    except (OSError, UnicodeError):
+        return []
+    return [int(word) for word in words] if words and all(word.isdecimal() for word in words) else []
+
+
+def _os_name() -> str:
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return f"{platform.system()} {platform.release()}"
+    return release.get("PRETTY_NAME") or f"{release.get('NAME', 'Linux')} {release.get('VERSION_ID', '')}".strip()
+
+
+def _by_library() -> Accelerators | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an old package of the same name announces its end
+            pynvml = importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+    return _joined(names, driver)
+
+
+def _by_program() -> Accelerators | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    try:
+        told = subprocess.run(  # noqa: S603 - the driver's own program
+            [program, "--query-gpu=name,driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if told.returncode:
+        return None
+    rows = [line.rpartition(",") for line in told.stdout.splitlines() if "," in line]
+    return _joined([name.strip() for name, _, _ in rows], rows[0][2].strip() if rows else None)
+
+
+def _joined(names: list[str], driver: str | None) -> Accelerators | None:
+    return Accelerators(" + ".join(dict.fromkeys(names)), len(names), driver) if names else None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

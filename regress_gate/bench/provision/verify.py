@@ -1,0 +1,122 @@
+"""Whether what was installed is what was asked for: version, commit, variant, and that it can be imported at all.
+
+Asked of the environment's own Python. Users have got another build than they named without noticing (vllm#27877).
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+
+from regress_gate.bench.provision.interface import ProvisionError
+from regress_gate.errors import InputError
+from regress_gate.model.version import Version
+
+IMPORT_TIMEOUT = 600.0
+"""Seconds; importing vLLM takes 13 to 26 on a small machine, and the first time it also writes bytecode."""
+
+_PROBE = """
+import json, sys
+import vllm
+found = {"version": str(vllm.__version__)}
+try:
+    from vllm._version import __commit_id__ as commit
+    found["commit"] = commit
+except ImportError:
+    pass
+try:
+    from vllm.platforms import current_platform
+    found["device"] = current_platform.device_type
+except Exception:
+    pass
+try:
+    import torch
+    found["cuda"], found["hip"] = torch.version.cuda, torch.version.hip
+except ImportError:
+    pass
+print("\\nregress-gate-probe:" + json.dumps(found))
+"""
+_ANSWER = re.compile(r"^regress-gate-probe:(.*)$", re.MULTILINE)
+_LIBRARIES = re.compile(
+    r"torch|triton|pytorch-triton.*|flashinfer-python|flashinfer-cubin|flash-attn|transformers|tokenizers|numpy"
+    r"|xgrammar|compressed-tensors|numba|nvidia-nccl-cu\d+|nvidia-cublas.*|nvidia-cudnn.*|deep-gemm|fastapi|uvloop"
+)
+"""Distributions that have moved results; an upgrade of vLLM brings others of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    version: Version
+    packages: dict[str, str]
+    """Every distribution, by normalised name."""
+
+
+def libraries(packages: Mapping[str, str]) -> dict[str, str]:
+    """Those among the packages that move results."""
+    return {name: version for name, version in sorted(packages.items()) if _LIBRARIES.fullmatch(name)}
+
+
+def installed_packages(site_packages: Path) -> dict[str, str]:
+    found = {}
+    for distribution in distributions(path=[str(site_packages)]):
+        name = distribution.metadata["Name"]
+        if name:
+            found[re.sub(r"[-_.]+", "-", str(name)).lower()] = str(distribution.version)
+    return found
+
+
+def verify(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping[str, str]) -> Installed:
+    """Raises ProvisionError for another build than the one wanted, and for one that cannot be imported."""
+    try:
+        probe = subprocess.run(  # noqa: S603 - the environment that was just made
+            [str(interpreter), "-I", "-c", _PROBE],
+            env=dict(env),
+            cwd=site_packages,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=IMPORT_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        raise ProvisionError(f"importing {wanted} does not end within {IMPORT_TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise ProvisionError(f"the Python of {wanted} does not start: {error}") from None
+    answer = _ANSWER.search(probe.stdout)
+    if probe.returncode or not answer:
+        lines = [line.strip() for line in probe.stderr.splitlines() if line.strip()]
+        raise ProvisionError(f"{wanted} is installed but cannot be imported", lines=tuple(lines[-1:] + lines[-6:-1]))
+    found = json.loads(answer[1])
+    version = _identify(found, wanted)
+    if not version.matches(wanted):
+        raise ProvisionError(f"{wanted} was asked for, but {version} was installed")
+    return Installed(version, installed_packages(site_packages))
+
+
+def _identify(found: Mapping[str, str | None], wanted: Version) -> Version:
+    """The build by what it says of itself; a variant it does not name is taken from what it runs on."""
+    try:
+        said = Version.parse(str(found["version"]))
+    except InputError:
+        raise ProvisionError(f"the installed build calls itself {found['version']!r}, which is no version") from None
+    inner = re.fullmatch(r"g?([0-9a-f]{7,40})", found.get("commit") or "")
+    commit = said.commit or (inner[1] if inner else None)
+    if commit and wanted.commit and wanted.commit.startswith(commit):
+        commit = wanted.commit  # the same commit, in all its digits
+    if wanted.number is None:
+        # A build known by its commit keeps the name it was asked by, so that it is found again.
+        return Version(None, commit, said.variant or _variant(found, wanted))
+    return Version(said.number, commit if wanted.commit else said.commit, said.variant or _variant(found, wanted))
+
+
+def _variant(found: Mapping[str, str | None], wanted: Version) -> str | None:
+    if wanted.variant is None:
+        return None
+    if found.get("device") == "cpu":
+        return "cpu"
+    if found.get("hip"):
+        return wanted.variant if wanted.variant.startswith("rocm") else "rocm"
+    return "cu" + str(found["cuda"]).replace(".", "") if found.get("cuda") else None

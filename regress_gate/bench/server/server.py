@@ -1,0 +1,256 @@
+"""One server of ours: started on a free port, waited for, watched, stopped with all its processes.
+
+Not for servers that ran before us (`attached`), and not for what is sent to it.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from regress_gate.bench.provision.interface import Environment, Launch, Progress, ServeRequest
+from regress_gate.bench.server.ending import StopReport, end_processes
+from regress_gate.bench.server.facts import ServerFacts, read_facts
+from regress_gate.bench.server.failures import Failure, FailureKind, ServerError, death
+from regress_gate.bench.server.http import is_healthy
+from regress_gate.bench.server.log_lines import decisive_lines, read_log
+from regress_gate.bench.server.processes import TOKEN_VARIABLE, Kin, listens_on, mark
+from regress_gate.bench.server.state import ServerState, default_directory, delete_state, write_state
+from regress_gate.bench.server.watching import INTERVAL, ServerWatch
+
+READY_WITHIN = 1800.0
+"""Seconds from start to healthy; large models are read from slow disks and compiled."""
+GRACE = 15.0
+"""Seconds between asking a server to end and killing it."""
+PORT_TRIES = 3
+_POLL = 0.1
+_HEALTH_TIMEOUT = 5.0
+
+
+class Server:
+    """A server that runs. Leaving it as a context manager stops it."""
+
+    def __init__(self, launch: Launch, what: str, port: int, log: Path, state_directory: Path) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = log
+        self.startup_time: float | None = None
+        """Seconds from the start of the process to the first healthy answer; None before."""
+        self.facts: ServerFacts | None = None
+        """Set when it is ready."""
+        self._port = port
+        self._hidden = False
+        self._launch = launch
+        self._states = state_directory
+        self._stopped: StopReport | None = None
+        token = secrets.token_hex(16)
+        tool = mark(os.getpid())
+        if tool is None:
+            raise OSError("this process does not find itself in the process table")
+        self._state = ServerState(token, tool, None, (), what, self.url, str(log), time.time())
+        write_state(state_directory, self._state)
+        self._begin = time.monotonic()
+        try:
+            self._process = _spawn(launch, token, log)
+        except OSError as error:
+            delete_state(state_directory, token)
+            text = f"{launch.command[0]} cannot be run ({error.strerror or error})"
+            raise ServerError(Failure(FailureKind.NOT_STARTED, text, (), 0.0, None)) from None
+        try:
+            leader = mark(self._process.pid)  # not reaped before we say so, therefore still there
+            if leader is None:
+                raise OSError("the process that was just started is not in the process table")
+            self._kin = Kin(token, leader, frozenset({leader}))
+            self._remember()
+            self._watch = ServerWatch(self._kin, self._remember, INTERVAL)
+            self._watch.start()
+        except BaseException:  # nobody else can stop it yet
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def peak_memory(self) -> int | None:
+        """Bytes of resident memory, summed over its processes, at the worst moment seen; None for what is hidden."""
+        return None if self._hidden else self._watch.peak_bytes
+
+    def processes(self) -> list[psutil.Process]:
+        """Its processes that live now; none where what serves is hidden from us, as in a container."""
+        return [] if self._hidden else self._kin.find()
+
+    def failure(self, *, health: bool = False) -> Failure | None:
+        """What is wrong with a server that was ready; None while nothing is. `health` asks it too."""
+        status = self._process.poll()
+        if status is not None:
+            return death(status, self._seconds(), self.log, ready=self.startup_time is not None)
+        if health and not is_healthy(self.url, _HEALTH_TIMEOUT):
+            time.sleep(2 * _POLL)  # a death is told as one, and takes a moment after the last answer
+            if (status := self._process.poll()) is not None:
+                return death(status, self._seconds(), self.log, ready=True)
+            return self._living_failure(FailureKind.UNRESPONSIVE, "the server lives but is no longer healthy")
+        return None
+
+    def stop(self, grace: float = GRACE) -> StopReport:
+        """End all of its processes; what could not be ended is in the report. Again, it gives the same report."""
+        if self._stopped is None:
+            self._watch.stop()
+            members = [process.pid for process in self._find_all()]
+            # Asked as a group first: a member that is just being forked gets the signal too.
+            grouped = [pid for pid in members if _group_of(pid) == self._process.pid]
+            if grouped:
+                _signal_group(self._process.pid, signal.SIGTERM)
+            report = end_processes(self._find_all, grace, already_asked=grouped)
+            self._process.poll()
+            if not report.left:
+                delete_state(self._states, self._state.token)
+            self._stopped = report
+        return self._stopped
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def wait_until_ready(self, within: float) -> None:
+        """Raises ServerError when it dies or is not healthy in time."""
+        deadline = self._begin + within
+        answered_by_other = False
+        while True:
+            if (failure := self.failure()) is not None:
+                raise ServerError(failure)
+            if is_healthy(self.url, min(_HEALTH_TIMEOUT, max(_POLL, deadline - time.monotonic()))):
+                seconds = self._seconds()
+                listens = self._listens()
+                if listens or not self._launch.in_process_group:
+                    self.startup_time, self._hidden = seconds, not listens
+                    self.facts = read_facts(self.url, self.log)
+                    return
+                answered_by_other = True
+            if time.monotonic() >= deadline:
+                if answered_by_other:
+                    text = f"another program answers on port {self._port}"
+                    raise ServerError(self._living_failure(FailureKind.PORT_TAKEN, text))
+                text = f"the server was not healthy within {within:.0f} s"
+                raise ServerError(self._living_failure(FailureKind.NEVER_READY, text))
+            time.sleep(_POLL)
+
+    def _living_failure(self, kind: FailureKind, text: str) -> Failure:
+        return Failure(kind, text, decisive_lines(read_log(self.log)), self._seconds(), self.log)
+
+    def _listens(self) -> bool:
+        """Whether the port is held by one of ours; taken as true where the system does not let us see it."""
+        for process in self._kin.find_all():
+            try:
+                connections = process.net_connections(kind="tcp")
+            except psutil.AccessDenied:
+                return True
+            except psutil.Error:
+                continue
+            if any(listens_on(each, self._port) for each in connections):
+                return True
+        return False
+
+    def _find_all(self) -> list[psutil.Process]:
+        self._process.poll()  # else the leader stays a zombie
+        return self._kin.find_all()
+
+    def _remember(self) -> None:
+        self._state = ServerState(
+            self._state.token,
+            self._state.tool,
+            self._kin.leader,
+            tuple(sorted(self._kin.listed, key=lambda member: member.pid)),
+            self._state.what,
+            self.url,
+            str(self.log),
+            self._state.started,
+        )
+        write_state(self._states, self._state)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+
+def start_server(
+    environment: Environment,
+    request: ServeRequest,
+    *,
+    log: Path,
+    ready_within: float = READY_WITHIN,
+    state_directory: Path | None = None,
+    progress: Progress | None = None,
+    pick_port: Callable[[], int] | None = None,
+) -> Server:
+    """Start a server and wait until it is healthy. Whoever gets it stops it; on failure nothing is left running.
+
+    Raises ServerError when it cannot be started, dies or is not ready in time. A port that is taken between being
+    found free and being used is no failure of the server: another one is tried.
+    """
+    states = state_directory or default_directory()
+    what = f"{request.served_model_name} on {environment.version or 'the given command'}"
+    for attempt in range(1, PORT_TRIES + 1):
+        port = (pick_port or free_port)()
+        if progress:
+            progress(f"starting {what}")
+        server = Server(environment.launch(request, port), what, port, log, states)
+        try:
+            server.wait_until_ready(ready_within)
+        except ServerError as error:
+            server.stop()
+            if error.failure.kind is not FailureKind.PORT_TAKEN or attempt == PORT_TRIES:
+                raise
+        except BaseException:
+            server.stop()
+            raise
+        else:
+            return server
+    raise AssertionError("unreachable")
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on at this moment."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _spawn(launch: Launch, token: str, log: Path) -> subprocess.Popen[bytes]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - the environment's command
+            launch.command,
+            env={**launch.env, TOKEN_VARIABLE: token},
+            cwd=launch.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):  # gone, or all that is left of it are zombies
+        return

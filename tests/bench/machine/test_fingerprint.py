@@ -1,0 +1,61 @@
+"""The machine is told by facts that stay the same from run to run."""
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from regress_gate.bench.machine import fingerprint as module
+from regress_gate.bench.machine.fingerprint import Accelerators, fingerprint
+from regress_gate.model.testbed import compare_testbeds
+
+SMI = "#!/bin/sh\nprintf 'NVIDIA H200, 570.86.15\\nNVIDIA H200, 570.86.15\\n'\n"
+
+
+def test_this_machine_is_comparable_to_itself() -> None:
+    bed = fingerprint(accelerator="cpu")
+    assert compare_testbeds(bed, fingerprint(accelerator="cpu")).comparable
+    assert bed.cpu
+    assert bed.cpu_count is not None
+    assert 1 <= bed.cpu_count <= (os.cpu_count() or 1)
+    assert bed.memory_bytes is not None
+    assert 0 < bed.memory_bytes <= psutil.virtual_memory().total
+    assert bed.accelerator == "cpu"
+    assert bed.python == ".".join(map(str, sys.version_info[:3]))
+    assert fingerprint("mine", accelerator="cpu").name == "mine"
+
+
+def test_accelerators_are_read_from_the_drivers_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert module.find_accelerators() == Accelerators("NVIDIA H200", 2, "570.86.15")
+    bed = fingerprint()
+    assert (bed.accelerator, bed.accelerator_count, bed.driver) == ("NVIDIA H200", 2, "570.86.15")
+    program.write_text("#!/bin/sh\necho NVIDIA-SMI has failed\nexit 9\n")
+    assert module.find_accelerators() is None
+
+
+@pytest.mark.parametrize(
+    ("quota", "limit", "cores", "memory"),
+    [("150000 100000", str(2**20), 2, 2**20), ("max 100000", "max", None, None), ("0 0", "", None, None)],
+)
+def test_a_containers_limits_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: str, limit: str, cores: int | None, memory: int | None
+) -> None:
+    (tmp_path / "cpu.max").write_text(quota)
+    (tmp_path / "memory.max").write_text(limit)
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    monkeypatch.setattr(module, "_CGROUP", tmp_path)
+    assert module.usable_cores() == (free if cores is None else min(free, cores))
+    assert module.usable_memory() == (psutil.virtual_memory().total if memory is None else memory)
+
+
+def test_a_cpu_that_proc_does_not_name_is_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *_args, **_options: "processor : 0\nFeatures : fp asimd sve\n")
+    monkeypatch.setattr(module, "_cpu_brand", lambda: "Neoverse-V2")
+    assert module.cpu_name() == "Neoverse-V2 (asimd sve)"

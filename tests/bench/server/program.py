@@ -1,0 +1,74 @@
+"""A server with the manners that the tests need: it is run as a program, by the very start line that vLLM has.
+
+`python program.py MANNER,MANNER… PORT`. It answers /health, /version and /metrics, and ends when asked, unless:
+die, hang, deaf (ignores being asked), runaway (a child leaves the session and its parent dies), family (children in
+the session, one with a blank environment, one deaf), mute (unhealthy once /break was got), crash (dies at /break),
+elsewhere (serves on no port at all, but lives).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+SLEEP = "import time; time.sleep(600)"
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    broken = False
+    manners: frozenset[str] = frozenset()
+
+    def do_GET(self) -> None:
+        if self.path == "/break":
+            if "crash" in self.manners:
+                say("Traceback (most recent call last):\nRuntimeError: CUDA error: an illegal access")
+                os.kill(os.getpid(), signal.SIGSEGV)
+            type(self).broken = True
+        self.send_response(503 if self.broken else 200)
+        self.end_headers()
+        if self.path == "/version":
+            self.wfile.write(json.dumps({"version": "0.19.1"}).encode())
+        if self.path == "/metrics":
+            self.wfile.write(b'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n')
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    manners, port = frozenset(sys.argv[1].split(",")), int(sys.argv[2])
+    Handler.manners = manners
+    say("(APIServer pid=1) INFO 11-21 02:16:28 [model.py:549] Resolved architecture: LlamaForCausalLM")
+    if "deaf" in manners:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "family" in manners:
+        subprocess.Popen([sys.executable, "-c", SLEEP])
+        subprocess.Popen([sys.executable, "-c", SLEEP], env={})
+        subprocess.Popen([sys.executable, "-c", DEAF])
+    if "runaway" in manners:
+        # The child between dies at once, so that what it started is nobody's child and in a session of its own.
+        code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    if "die" in manners:
+        time.sleep(0.2)
+        raise ValueError("There is no module or parameter named 'lm_head' in TinyForCausalLM")
+    if "hang" in manners or "elsewhere" in manners:
+        time.sleep(600)
+    server = HTTPServer(("127.0.0.1", port), Handler)
+    if "deaf" not in manners:
+        signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""A server is started, waited for, told apart from others, and stopped with everything it has started."""
+
+import json
+import socket
+import time
+import urllib.request
+from http.server import HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from regress_gate.bench.server.failures import FailureKind, ServerError
+from regress_gate.bench.server.server import free_port
+from regress_gate.errors import ExitCode
+from regress_gate.model.version import Version
+from tests.bench.server.conftest import Start, alive, carriers
+from tests.bench.server.program import Handler
+
+
+def token_in(states: Path) -> str:
+    return next(states.glob("*.json")).stem
+
+
+def break_it(url: str) -> None:
+    try:
+        urllib.request.urlopen(f"{url}/break", timeout=10).close()
+    except OSError:
+        return
+
+
+def wait_for(what: object, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while len(what()) < count and time.monotonic() < deadline:  # type: ignore[operator]
+        time.sleep(0.05)
+
+
+def test_a_server_is_ready_tells_its_facts_and_leaves_nothing_behind(start: Start, states: Path) -> None:
+    server = start()
+    token = token_in(states)
+    assert server.startup_time is not None
+    assert 0 < server.startup_time < 60
+    assert server.facts is not None
+    assert server.facts.version == Version("0.19.1")
+    assert server.facts.kv_cache_tokens == 1600
+    assert server.facts.log.architecture == "LlamaForCausalLM"
+    assert server.failure(health=True) is None
+    assert [process.pid for process in server.processes()] == [server.pid] == carriers(token)
+    assert server.peak_memory is not None
+    assert server.peak_memory > 2**20
+    report = server.stop()
+    assert (report.forced, report.left) == (False, ())
+    assert server.stop() is report
+    assert carriers(token) == []
+    assert list(states.glob("*")) == []
+
+
+def test_a_death_at_the_start_is_noticed_at_once_and_told_with_its_cause(start: Start, states: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(ServerError) as failed:
+        start("die")
+    assert time.monotonic() - begin < 30
+    failure = failed.value.failure
+    assert failure.kind is FailureKind.DIED_AT_START
+    assert failure.kind.may_be_the_version
+    assert failure.exit_status == 1
+    assert failure.lines == ("ValueError: There is no module or parameter named 'lm_head' in TinyForCausalLM",)
+    assert failed.value.exit_code is ExitCode.COULD_NOT_MEASURE
+    assert "\n" not in str(failed.value)
+    assert list(states.glob("*")) == []
+
+
+def test_a_server_that_is_never_ready_is_ended_at_the_deadline(start: Start) -> None:
+    with pytest.raises(ServerError, match=r"not healthy within 1 s") as failed:
+        start("hang", ready_within=1.0)
+    assert failed.value.failure.kind is FailureKind.NEVER_READY
+    assert failed.value.failure.exit_status is None
+
+
+def test_one_that_does_not_end_when_asked_is_killed(start: Start) -> None:
+    server = start("deaf")
+    report = server.stop(grace=0.5)
+    assert (report.forced, report.left) == (True, ())
+    assert not alive(server.pid)
+
+
+@pytest.mark.parametrize(("manners", "children"), [("family", 3), ("runaway", 1), ("family,deaf", 3)])
+def test_children_are_ended_wherever_they_went(start: Start, states: Path, manners: str, children: int) -> None:
+    server = start(manners)
+    wait_for(server.processes, 1 + children)
+    members = [process.pid for process in server.processes()]
+    assert len(members) == 1 + children
+    token = token_in(states)
+    report = server.stop(grace=1.0)
+    assert report.left == ()
+    assert [pid for pid in members if alive(pid)] == []
+    assert carriers(token) == []
+
+
+def test_children_are_ended_also_when_the_server_died_before(start: Start) -> None:
+    server = start("family,crash")
+    wait_for(server.processes, 4)
+    members = [process.pid for process in server.processes()]
+    break_it(server.url)
+    assert server.stop(grace=1.0).left == ()
+    assert [pid for pid in members if alive(pid)] == []
+
+
+def test_a_death_under_load_is_told_as_one(start: Start) -> None:
+    server = start("crash")
+    break_it(server.url)
+    failure = server.failure(health=True)
+    assert failure is not None
+    assert failure.kind is FailureKind.DIED_UNDER_LOAD
+    assert failure.exit_status == -11
+    assert "SIGSEGV" in failure.text
+    assert failure.lines == ("RuntimeError: CUDA error: an illegal access",)
+
+
+def test_a_server_that_lives_and_is_unhealthy_is_told_as_such(start: Start) -> None:
+    server = start("mute")
+    break_it(server.url)
+    assert server.failure() is None
+    failure = server.failure(health=True)
+    assert failure is not None
+    assert failure.kind is FailureKind.UNRESPONSIVE
+
+
+def test_a_port_that_was_taken_meanwhile_is_no_failure_of_the_server(start: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = iter([taken.getsockname()[1], free_port()])
+        server = start(pick_port=lambda: next(ports))
+    assert server.failure(health=True) is None
+    ports = iter([port := int(server.url.rpartition(":")[2])] * 3)
+    with pytest.raises(ServerError) as failed:
+        start(pick_port=lambda: next(ports))
+    assert failed.value.failure.kind is FailureKind.PORT_TAKEN
+    assert not failed.value.failure.kind.may_be_the_version
+    assert next(ports, port) == port
+
+
+def test_another_program_on_the_port_is_not_taken_for_the_server(start: Start) -> None:
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        with pytest.raises(ServerError, match="another program answers") as failed:
+            start("elsewhere", ready_within=0.5, pick_port=lambda: other.server_port)
+        other.shutdown()
+        thread.join()
+    assert failed.value.failure.kind is FailureKind.PORT_TAKEN
+
+
+def test_what_serves_out_of_sight_is_not_guessed_at(start: Start) -> None:
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        server = start("elsewhere", group=False, pick_port=lambda: other.server_port)
+        assert server.processes() == []
+        assert server.peak_memory is None
+        assert server.stop().left == ()
+        other.shutdown()
+        thread.join()
+
+
+def test_a_command_that_cannot_be_run_is_told(start: Start, states: Path) -> None:
+    with pytest.raises(ServerError, match="no-such-vllm cannot be run") as failed:
+        start(command=("/no-such-vllm",))
+    assert failed.value.failure.kind is FailureKind.NOT_STARTED
+    assert list(states.glob("*")) == []
+
+
+def test_the_state_file_names_everyone_and_is_private(start: Start, states: Path) -> None:
+    server = start("family")
+    wait_for(server.processes, 4)
+    path = next(states.glob("*.json"))
+    wait_for(lambda: json.loads(path.read_text())["members"], 4)
+    state = json.loads(path.read_text())
+    assert state["leader"]["pid"] == server.pid
+    assert {member["pid"] for member in state["members"]} >= {process.pid for process in server.processes()}
+    assert path.stat().st_mode & 0o077 == 0
