@@ -13,6 +13,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 
 if TYPE_CHECKING:
+    from regress_gate.model.outputs import Outputs
     from regress_gate.model.samples import Samples
 
 
@@ -37,6 +38,54 @@ class Conditions:
 
     outside_cpu_cores: float | None = None
     """CPU cores kept busy by processes other than server and client, averaged over the measured time."""
+    steal_cpu_cores: float | None = None
+    """CPU cores that the hypervisor gave to others while we wanted them."""
+    gpu_throttled: float | None = None
+    """Share of the samples in which a GPU was slowed by heat, power brake or hardware protection."""
+    gpu_clock_mhz: float | None = None
+    """SM clock, mean over samples and devices."""
+    gpu_power_watts: float | None = None
+    """Per device, mean."""
+    gpu_temperature_celsius: float | None = None
+    """The hottest that a device was seen."""
+    gpu_other_processes: float | None = None
+    """Processes on our GPUs that are not the server's, the most at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run stands in the experiment that it was made for."""
+
+    experiment: str
+    """Runs of one experiment were made by one plan, side by side in time."""
+    block: int
+    """From 1. The runs of a block were made next to each other."""
+    position: int
+    """In the block, from 1, by the moment of the server's start."""
+    side: str
+    """`baseline` or `candidate`; `single` where the plan has one version only."""
+    resident: bool = False
+    """Whether all servers of the block were up at once and their trials took turns."""
+    cold: bool = False
+    """The first start in an environment: caches were empty, so its start-up time is another metric."""
+    group: str = "server"
+    """Under which the run's own metrics are reported; a suite that wants several servers has several."""
+    seconds: float | None = None
+    """Wall time from the first start to the last stop, shared out over the runs that were made together."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailure:
+    """A server that failed where it could have been the version's doing. A failed run has no trials."""
+
+    kind: str
+    """`died_at_start`, `never_ready`, `died_under_load`, `unresponsive`."""
+    text: str
+    """One line: what happened."""
+    lines: tuple[str, ...] = ()
+    """Why, in the server's own words; the first is the likeliest cause."""
+    seconds: float | None = None
+    """After the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +157,13 @@ class Run:
     """Versions of what came with the build: torch, triton, flashinfer, transformers…"""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Per-run metrics: startup_time, peak_memory, kv_cache_tokens."""
+    place: Place | None = None
+    """None for runs that no plan of ours made."""
+    failure: RunFailure | None = None
+    server: Mapping[str, Any] = field(default_factory=dict)
+    """What the server said of itself when it started: resolved configuration, backends, where start-up time went."""
+    outputs: "Outputs | None" = None
+    """What it answered to the fixed prompts, where they were asked."""
     id: int | None = None
     """Number in the user's store (`run:17`); None for shipped runs."""
 

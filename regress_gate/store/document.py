@@ -18,6 +18,7 @@ import orjson
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import Document, parse_yaml, validate
+from regress_gate.model.outputs import Outputs
 from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -126,6 +127,8 @@ def _run(run: Run) -> dict[str, Any]:
         conditions=records.conditions(run.conditions) or None,
         libraries=records.texts("library", run.libraries),
         metrics=records.numbers("metric", run.metrics),
+        measured=records.measured(run) or None,
+        outputs=_outputs(run),
         trials=[_trial(trial) for trial in trials],
     )
 
@@ -154,6 +157,15 @@ def _trial(trial: Trial) -> dict[str, Any]:
         ),
         samples=None if trial.samples is None else _samples(trial.samples),
     )
+
+
+def _outputs(run: Run) -> dict[str, Any] | None:
+    """Each value of an answer on one line."""
+    found = records.outputs(run)
+    if found is None:
+        return None
+    answers = [{key: _OneLine(value) for key, value in answer.items()} for answer in found["answers"]]
+    return {**found, "answers": answers}
 
 
 def _samples(samples: "Samples") -> dict[str, Any]:
@@ -224,10 +236,21 @@ def _read_run(
         label=run.label,
         trials=tuple(_read_trial(trial, where, with_samples) for trial in run.trials),
         started=run.started,
-        conditions=Conditions(run.conditions.outside_cpu_cores),
+        conditions=Conditions(**run.conditions.model_dump()),
         libraries=run.libraries,
         metrics=run.metrics,
+        outputs=None if run.outputs is None else _read_outputs(run.label, run.outputs, where),
+        **records.measured_from(run.measured.model_dump()),
     )
+
+
+def _read_outputs(label: str, data: dict[str, Any], where: str | Path) -> Outputs:
+    try:
+        return Outputs.from_document(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"run {label!r}: outputs cannot be read ({error})", where=where, todo="export it again"
+        ) from None
 
 
 def _read_trial(trial: TrialPart, where: str | Path, with_samples: bool) -> Trial:
@@ -241,7 +264,7 @@ def _read_trial(trial: TrialPart, where: str | Path, with_samples: bool) -> Tria
         metrics=trial.metrics,
         workload=trial.workload,
         source=Source(**{field.name: getattr(source, field.name) for field in fields(Source)}),
-        conditions=Conditions(trial.conditions.outside_cpu_cores),
+        conditions=Conditions(**trial.conditions.model_dump()),
         started=trial.started,
         samples=_read_samples(trial, trial.samples, where) if with_samples and trial.samples else None,
     )

@@ -58,6 +58,10 @@ class TestbedPart(Part):
     memory_bytes: int | None = None
     os: str | None = None
     python: str | None = None
+    accelerator_sm: str | None = None
+    accelerator_memory_bytes: int | None = None
+    accelerator_max_clock_mhz: int | None = None
+    accelerator_power_limit_watts: int | None = None
 
 
 class SuitePart(Part):
@@ -67,6 +71,36 @@ class SuitePart(Part):
 
 class ConditionsPart(Part):
     outside_cpu_cores: float | None = None
+    steal_cpu_cores: float | None = None
+    gpu_throttled: float | None = None
+    gpu_clock_mhz: float | None = None
+    gpu_power_watts: float | None = None
+    gpu_temperature_celsius: float | None = None
+    gpu_other_processes: float | None = None
+
+
+class PlacePart(Part):
+    experiment: str
+    block: int
+    position: int
+    side: str
+    resident: bool
+    cold: bool
+    group: str
+    seconds: float | None = None
+
+
+class FailurePart(Part):
+    kind: str
+    text: str
+    lines: list[str]
+    seconds: float | None
+
+
+class MeasuredPart(Part):
+    place: PlacePart | None = None
+    failure: FailurePart | None = None
+    server: dict[str, Any] = Field(default_factory=dict)
 
 
 class SourcePart(Part):
@@ -105,6 +139,8 @@ class RunPart(Part):
     conditions: ConditionsPart = ConditionsPart()
     libraries: dict[str, str]
     metrics: dict[str, float]
+    measured: MeasuredPart = MeasuredPart()
+    outputs: dict[str, Any] | None = None
     trials: list[TrialPart]
 
 

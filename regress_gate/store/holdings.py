@@ -1,10 +1,11 @@
 """What the store answers besides runs: what is held, what an import did, what is pinned. Plain values."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Version
@@ -62,6 +63,18 @@ class Pin:
     version: Version
     """As it was asked for: what it leaves open (commit, variant) may be anything."""
     pinned_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A plan of runs that has been begun; its runs name it in their place."""
+
+    id: str
+    begun: datetime
+    plan: Mapping[str, Any]
+    """What was to be measured, as JSON values."""
+    ended: datetime | None = None
+    """None: interrupted, or still at work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ class Draft:
     conditions: dict[str, float] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] | None = None
+    """Answers that are to be added; None: none are new."""
     taken: set[tuple[str, int]] = field(default_factory=set)
     """Scenario and ordinal of the trials it has."""
     added: list[tuple[int, Trial]] = field(default_factory=list)
@@ -36,12 +39,14 @@ class Draft:
         where = run.trials[0].source.path if run.trials else None
         who = f"run {records.name('label', run.label)!r} of {run.version}"
         started = records.time_text(run.started)
-        before = (self.started, self.conditions, self.libraries, self.metrics)
+        before = (self.started, self.conditions, self.libraries, self.metrics, self.measured)
         self.started = filled(who, _known(started=self.started), _known(started=started), where).get("started")
         self.conditions = filled(who, self.conditions, records.conditions(run.conditions), where)
         self.libraries = filled(who, self.libraries, records.texts("library", run.libraries), where)
         self.metrics = filled(who, self.metrics, records.numbers("metric", run.metrics), where)
-        self.facts_changed |= before != (self.started, self.conditions, self.libraries, self.metrics)
+        self.measured = filled(who, self.measured, records.measured(run), where)
+        self.outputs = records.outputs(run) or self.outputs
+        self.facts_changed |= before != (self.started, self.conditions, self.libraries, self.metrics, self.measured)
         for trial in trials:
             ordinal = trial.ordinal
             while (trial.scenario, ordinal) in self.taken:

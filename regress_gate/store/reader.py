@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, distinct, func, select
 
+from regress_gate.model.outputs import Outputs
 from regress_gate.model.run import Conditions, Run, RunKey, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -36,6 +37,7 @@ def load_runs(
         for trial_id, owner, trial in _trials(connection, where):
             if owner in trials:
                 trials[owner].append(_with_samples(trial, blobs[trial_id]) if trial_id in blobs else trial)
+    answers = _outputs(connection, where) if heads else {}
     runs = [
         Run(
             version=version_from(*build),
@@ -47,10 +49,12 @@ def load_runs(
             conditions=Conditions(**orjson.loads(conditions)),
             libraries=orjson.loads(libraries),
             metrics=orjson.loads(metrics),
+            outputs=answers.get(id_),
             id=id_,
+            **records.measured_from(orjson.loads(measured or "{}")),
         )
         for id_, (
-            *build, machine, facts, suite_name, suite_version, label, started, conditions, libraries, metrics,
+            *build, machine, facts, suite_name, suite_version, label, started, conditions, libraries, metrics, measured,
         ) in heads.items()
     ]  # fmt: skip
     return sorted(runs, key=run_order)
@@ -115,6 +119,17 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
     return sorted(found, key=holding_order)
 
 
+def build_configs(connection: Connection, version: Version) -> list[dict[str, Any]]:
+    """Of all builds that `version` may mean, in the order in which the builds came into the store."""
+    build, table = schema.build, schema.build_config
+    query = (
+        select(build.c.number, build.c.commit_id, build.c.variant, table.c.data)
+        .select_from(build.join(table))
+        .order_by(build.c.id)
+    )
+    return [orjson.loads(data) for *parts, data in connection.execute(query) if version_from(*parts).matches(version)]
+
+
 def _conditions(version: Version | None, testbed: str | None, suite: SuiteRef | None) -> list[ColumnElement[bool]]:
     """What SQL can select; a commit's prefix is compared in `_heads`."""
     where: list[ColumnElement[bool]] = []
@@ -135,6 +150,7 @@ def _heads(connection: Connection, where: list[ColumnElement[bool]], version: Ve
         select(
             run.c.id, build.c.number, build.c.commit_id, build.c.variant, testbed.c.name, testbed.c.facts,
             suite.c.name, suite.c.version, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics,
+            run.c.measured,
         )
         .select_from(joined_runs())
         .where(*where)
@@ -185,6 +201,16 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
             conditions=values[conditions],
             started=records.time_from(started),
         )  # fmt: skip
+
+
+def _outputs(connection: Connection, where: list[ColumnElement[bool]]) -> dict[int, Outputs]:
+    table = schema.outputs
+    query = (
+        select(table.c.run_id, table.c.data)
+        .select_from(joined_runs().join(table, table.c.run_id == schema.run.c.id))
+        .where(*where)
+    )
+    return {run_id: Outputs.from_document(orjson.loads(data)) for run_id, data in connection.execute(query)}
 
 
 def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator[tuple[int, bytes]]:

@@ -6,13 +6,13 @@ people, so what cannot be kept in them is written out as an escape.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
 from regress_gate.errors import InputError
-from regress_gate.model.run import Conditions
+from regress_gate.model.run import Conditions, Place, Run, RunFailure
 
 MAX_NAME_BYTES = 500
 """Longest name in UTF-8. PostgreSQL indexes at most 2,700 bytes in one row, and three names can be in one key."""
@@ -91,6 +91,32 @@ def conditions(values: Conditions) -> dict[str, float]:
     """What was recorded, by field name."""
     recorded = {field.name: getattr(values, field.name) for field in fields(values)}
     return numbers("condition", {key: value for key, value in recorded.items() if value is not None})
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """What only our own measuring tells of a run, as far as it is known; the answers are kept apart."""
+    parts: dict[str, Any] = {}
+    if run.place is not None:
+        parts["place"] = asdict(run.place)
+    if run.failure is not None:
+        parts["failure"] = asdict(run.failure)
+    if run.server:
+        parts["server"] = run.server
+    return plain("measured", parts)
+
+
+def measured_from(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `measured`, as fields of a run. Raises TypeError or ValueError for anything else."""
+    found: dict[str, Any] = {"server": data.get("server", {})}
+    if (place := data.get("place")) is not None:
+        found["place"] = Place(**place)
+    if (failure := data.get("failure")) is not None:
+        found["failure"] = RunFailure(**{**failure, "lines": tuple(failure.get("lines", ()))})
+    return found
+
+
+def outputs(run: Run) -> dict[str, Any] | None:
+    return None if run.outputs is None else plain("outputs", run.outputs.as_document())
 
 
 def time_text(time: datetime | None) -> str | None:

@@ -8,17 +8,22 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select
+import orjson
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from regress_gate.errors import InputError, StoreError
 from regress_gate.model.run import Run, RunKey, SuiteRef
+from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import reader, records, schema, writer
+from regress_gate.store import merge, reader, records, schema, writer
 from regress_gate.store.database import Database
-from regress_gate.store.holdings import Added, Holding, Pin, StoreInfo, holding_order
+from regress_gate.store.holdings import Added, Experiment, Holding, Pin, StoreInfo, holding_order
 from regress_gate.store.location import Location, default_store_url
+
+if TYPE_CHECKING:
+    from regress_gate.model.build_config import BuildConfig
 
 __all__ = ["Repository", "default_store_url", "find_store", "open_store"]
 
@@ -182,6 +187,56 @@ class Repository:
                 _delete(connection, holding)
             _delete_unused(connection)
             return going
+
+    def check_testbed(self, testbed: Testbed) -> None:
+        """Raises InputError when the store knows the testbed of that name as another machine: before it is measured,
+        not after."""
+        table = schema.testbed
+        with self._reading() as connection:
+            facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
+            stored = {} if facts is None else orjson.loads(facts)
+        merge.testbed_facts(testbed, stored, None)
+
+    def begin_experiment(self, experiment: Experiment) -> None:
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(schema.experiment).values(
+                    id=records.name("experiment", experiment.id),
+                    begun=records.time_text(experiment.begun),
+                    plan=orjson.dumps(records.plain("plan", experiment.plan)).decode(),
+                )
+            )
+
+    def end_experiment(self, id_: str, ended: datetime) -> None:
+        """Note that nothing of it is missing any more."""
+        table = schema.experiment
+        with self._database.writing() as connection:
+            connection.execute(update(table).where(table.c.id == id_).values(ended=records.time_text(ended)))
+
+    def experiments(self) -> list[Experiment]:
+        """All of them, the newest first."""
+        table = schema.experiment
+        with self._reading() as connection:
+            found = []
+            for id_, begun, plan, ended in connection.execute(select(table)):
+                time = records.time_from(begun)
+                if time is None:
+                    raise ValueError("an experiment without a time")
+                found.append(Experiment(id_, time, orjson.loads(plan), records.time_from(ended)))
+        return sorted(found, key=lambda experiment: experiment.begun, reverse=True)
+
+    def add_build_config(self, config: "BuildConfig") -> None:
+        """Keep what a build's arguments and variables are; over what was kept of that build before."""
+        with self._database.writing() as connection:
+            writer.set_build_config(connection, config.version, config.as_document())
+
+    def build_config(self, version: Version) -> "BuildConfig | None":
+        """Of the build that `version` means; of several that it may mean, the one that was kept last."""
+        from regress_gate.model.build_config import BuildConfig
+
+        with self._reading() as connection:
+            found = reader.build_configs(connection, version)
+            return BuildConfig.from_document(found[-1]) if found else None
 
     def backup(self, path: Path) -> None:
         """Copy a SQLite store to a new file; others may go on writing meanwhile. Never replaces a file."""

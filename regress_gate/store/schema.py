@@ -20,7 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every schema that was ever released, oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -70,6 +70,7 @@ run = Table(
     Column("conditions", Text, nullable=False),
     Column("libraries", Text, nullable=False),
     Column("metrics", Text, nullable=False),
+    Column("measured", Text),
     UniqueConstraint("build_id", "testbed_id", "suite_id", "label"),
     Index("run_of_testbed", "testbed_id", "suite_id"),
     # `run:17` must not mean another run after the 17th is pruned.
@@ -115,6 +116,31 @@ samples = Table(
     Column("data", LargeBinary, nullable=False),
 )
 """Apart from trial, so that a scan over trials does not read past the blobs."""
+
+outputs = Table(
+    "outputs",
+    metadata,
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", Text, nullable=False),
+)
+"""Apart from run, so that a list of runs does not read past the answers."""
+
+build_config = Table(
+    "build_config",
+    metadata,
+    Column("build_id", ForeignKey("build.id", ondelete="CASCADE"), primary_key=True),
+    Column("data", Text, nullable=False),
+)
+
+experiment = Table(
+    "experiment",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("begun", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("ended", Text),
+)
+"""Not referred to by runs, which name their experiment in `measured`: runs are imported and exported without it."""
 
 pin = Table(
     "pin",

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, ColumnElement, Connection, Table, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, insert, select, update
 
 from regress_gate.model.run import Run, RunKey, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
@@ -29,6 +29,13 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
     while batch := list(islice(remaining, _BATCH)):
         importer.add(batch)
     return Added(tuple(importer.new), tuple(importer.extended), importer.trials, tuple(importer.duplicates))
+
+
+def set_build_config(connection: Connection, version: Version, document: dict[str, Any]) -> None:
+    table = schema.build_config
+    build = _Importer(connection).build_id(version)
+    connection.execute(delete(table).where(table.c.build_id == build))
+    connection.execute(insert(table).values(build_id=build, data=_json(records.plain("build configuration", document))))
 
 
 class _Importer:
@@ -80,14 +87,14 @@ class _Importer:
         drafts: dict[int, merge.Draft] = {}
         query = select(
             run.c.id, *_build_columns(), schema.testbed.c.name, schema.suite.c.name, schema.suite.c.version,
-            run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics,
+            run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured,
         ).select_from(joined_runs()).where(run.c.label.in_(labels))  # fmt: skip
         for id_, number, commit, variant, testbed, suite, version, label, started, *facts in self._connection.execute(
             query
         ):
             key = RunKey(version_from(number, commit, variant), testbed, SuiteRef(suite, version), label)
             if key in keys:
-                drafts[id_] = merge.Draft(key, id_, started, *(orjson.loads(text) for text in facts))
+                drafts[id_] = merge.Draft(key, id_, started, *(orjson.loads(text or "{}") for text in facts))
         places = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
         for some in _chunks(drafts):
             for run_id, scenario, ordinal in self._connection.execute(places.where(trial.c.run_id.in_(some))):
@@ -114,12 +121,13 @@ class _Importer:
         run = schema.run
         self._insert_runs([draft for draft in drafts if draft.id is None])
         for draft in drafts:
-            if draft.id is None or draft.id in self.new or not (draft.facts_changed or draft.added):
+            if draft.id is None or draft.id in self.new or not (draft.facts_changed or draft.added or draft.outputs):
                 continue
             self.extended[draft.id] = None
             if draft.facts_changed:
                 self._connection.execute(update(run).where(run.c.id == draft.id).values(_facts(draft)))
         self._insert_trials([draft for draft in drafts if draft.added])
+        self._insert_outputs([draft for draft in drafts if draft.outputs])
 
     def _insert_runs(self, drafts: list[merge.Draft]) -> None:
         run = schema.run
@@ -129,7 +137,7 @@ class _Importer:
         rows = []
         for draft in drafts:
             key = draft.key
-            build = self._id(schema.build, version_columns(key.version))
+            build = self.build_id(key.version)
             suite = self._id(
                 schema.suite,
                 {"name": records.name("suite", key.suite.name), "version": records.name("suite", key.suite.version)},
@@ -169,6 +177,21 @@ class _Importer:
             rows = [{"trial_id": id_, "data": codec.encode(samples)} for id_, samples in sampled]
             self._connection.execute(insert(schema.samples), rows)
         self.trials += len(trials)
+
+    def _insert_outputs(self, drafts: list[merge.Draft]) -> None:
+        """The first answers of a run are kept: a server's answers are asked for once."""
+        table = schema.outputs
+        there = {
+            id_
+            for some in _chunks(draft.id for draft in drafts)
+            for id_ in self._connection.execute(select(table.c.run_id).where(table.c.run_id.in_(some))).scalars()
+        }
+        rows = [{"run_id": draft.id, "data": _json(draft.outputs)} for draft in drafts if draft.id not in there]
+        if rows:
+            self._connection.execute(insert(table), rows)
+
+    def build_id(self, version: Version) -> int:
+        return self._id(schema.build, version_columns(version))
 
     def _id(self, table: Table, values: dict[str, str]) -> int:
         """The id of the row that holds these values, which is made where it is missing."""
@@ -213,6 +236,7 @@ def _facts(draft: merge.Draft) -> dict[str, str | None]:
         "conditions": _json(draft.conditions),
         "libraries": _json(draft.libraries),
         "metrics": _json(draft.metrics),
+        "measured": _json(draft.measured) if draft.measured else None,
     }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
+from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.run import Conditions, Place, Run, RunFailure, Source, SuiteRef, Trial
 from regress_gate.model.samples import Samples
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -85,7 +86,11 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=5,
 )
-CONDITIONS = st.builds(Conditions, st.none() | FLOATS)
+CONDITIONS = st.builds(Conditions, st.none() | FLOATS, gpu_throttled=st.none() | FLOATS)
+PLACES = st.builds(Place, NAMES, COUNTS, COUNTS, NAMES, st.booleans(), st.booleans(), NAMES, st.none() | FLOATS)
+FAILURES = st.builds(RunFailure, NAMES, NAMES, st.lists(NAMES, max_size=3).map(tuple), st.none() | FLOATS)
+ANSWERS = st.builds(Answer, NAMES, *(st.lists(values, max_size=3).map(tuple) for values in (NAMES, FLOATS, FLOATS)))
+OUTPUTS = st.builds(Outputs, NAMES, st.lists(ANSWERS, max_size=3).map(tuple))
 VERSIONS = st.builds(
     Version,
     st.sampled_from(["0.19.0", "0.20.0rc1", "0.23.1rc1.dev1403"]),
@@ -165,6 +170,10 @@ def baselines(draw: st.DrawFn) -> list[Run]:
                 conditions=draw(CONDITIONS),
                 libraries=draw(st.dictionaries(NAMES, NAMES, max_size=3)),
                 metrics=draw(st.dictionaries(NAMES, FLOATS, max_size=3)),
+                place=draw(st.none() | PLACES),
+                failure=draw(st.none() | FAILURES),
+                server=draw(st.dictionaries(NAMES, VALUES, max_size=3)),
+                outputs=draw(st.none() | OUTPUTS),
             )
         )
     return runs

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from regress_gate.errors import InputError
+from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.run import Conditions, Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store.holdings import Duplicate, Origin
+from regress_gate.store.holdings import Duplicate, Experiment, Origin
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import LAB, SUITE, baselines, make_run, make_samples, make_source, make_trial, plain_samples
 
@@ -351,3 +352,23 @@ def test_info_counts_and_names_the_place(store: Repository) -> None:
     assert (info.builds, info.testbeds, info.suites, info.runs, info.trials, info.samples) == (1, 1, 1, 1, 2, 1)
     assert info.location == store.location.shown
     assert store.location.path is None or (info.size or 0) > 0
+
+
+def test_an_experiment_is_open_until_it_is_ended(store: Repository) -> None:
+    begun = datetime(2026, 7, 24, 10, 0, tzinfo=UTC)
+    store.begin_experiment(Experiment("e1", begun, {"versions": ["0.19.0", "0.19.1"], "blocks": 5}))
+    store.begin_experiment(Experiment("e2", begun + timedelta(hours=1), {}))
+    store.end_experiment("e1", begun + timedelta(minutes=40))
+
+    assert [(found.id, found.plan, found.ended) for found in store.experiments()] == [
+        ("e2", {}, None),
+        ("e1", {"versions": ["0.19.0", "0.19.1"], "blocks": 5}, begun + timedelta(minutes=40)),
+    ]
+
+
+def test_the_answers_of_a_run_are_kept_once(store: Repository) -> None:
+    answered = make_run("run1", outputs=Outputs("short@1", (Answer("p1", ("a",), (-0.5,)),)))
+    store.add_runs([answered])
+    store.add_runs([replace(answered, outputs=Outputs("short@1", ()))])
+
+    assert [run.outputs for run in store.runs()] == [answered.outputs]
