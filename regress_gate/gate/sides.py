@@ -12,8 +12,9 @@ TOKEN_TOLERANCE = 0.05
 """Relative difference of mean prompt or output length beyond which two workloads are not the same one."""
 
 DISTURBANCE_SHARE = 0.05
-"""Share of the machine's cores by which the outside load of the two sides may differ. Half a core of two made one
-version look 2.3 times slower than itself and left another alone."""
+"""Share of the machine's cores by which the outside load of the two sides may differ, and which its host may take away
+where the suite sets no limit. Half a core of two made one version look 2.3 times slower than itself and left another
+alone."""
 UNKNOWN_CORES = 2
 """Taken for a machine that does not say: the smallest on which a server runs, so the strictest."""
 
@@ -33,35 +34,63 @@ class Side:
     counted: tuple[Run, ...]
     void: tuple[Void, ...]
     origin: str | None = None
+    failed: tuple[Run, ...] = ()
+    """Servers that crashed, hung or never became ready. They have no numbers."""
 
 
 def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None) -> Side:
-    """Set apart the runs made under conditions beyond the limits.
+    """Set apart the runs made under conditions beyond the limits, each with all reasons.
 
-    A run whose conditions were not recorded is void only beside runs of the same version whose conditions were:
-    where nobody recorded any, the report warns of it instead.
+    A run whose outside load was not recorded is void only beside runs of the same version whose load was: where nobody
+    recorded any, the report warns of it instead. What else was not recorded speaks against no run, because a machine
+    has no GPU or does not tell.
     """
     counted, void = [], []
-    recorded = sum(outside_load(run) is not None for run in runs)
-    limit = limits.max_outside_cpu_cores
-    for run in runs:
-        load = outside_load(run)
-        if limit is None or (load is None and not recorded):
-            counted.append(run)
-        elif load is None:
-            void.append(Void(run, f"outside CPU load not recorded, while {recorded} other runs record it"))
-        elif load > limit:
-            void.append(Void(run, f"{load:.2f} CPU cores were kept busy by other processes (limit {limit:g})"))
+    served = [run for run in runs if run.failure is None]
+    recorded = sum(outside_load(run) is not None for run in served)
+    for run in served:
+        if reasons := _void_reasons(run, limits, recorded):
+            void.append(Void(run, "; ".join(reasons)))
         else:
             counted.append(run)
-    return Side(version, tuple(runs), tuple(counted), tuple(void), origin)
+    failed = tuple(run for run in runs if run.failure is not None)
+    return Side(version, tuple(runs), tuple(counted), tuple(void), origin, failed)
+
+
+def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
+    """`recorded`: how many runs of the side say what their outside load was."""
+    reasons = []
+    load, limit = outside_load(run), limits.max_outside_cpu_cores
+    if limit is not None and load is None and recorded:
+        reasons.append(f"outside CPU load not recorded, while {recorded} other runs record it")
+    if limit is not None and load is not None and load > limit:
+        reasons.append(f"{load:.2f} CPU cores were kept busy by other processes (limit {limit:g})")
+    steal, limit = _worst(run, "steal_cpu_cores"), limits.max_steal_cpu_cores
+    if limit is None:
+        limit = DISTURBANCE_SHARE * (run.testbed.cpu_count or UNKNOWN_CORES)
+    if steal is not None and steal > limit:
+        reasons.append(f"{steal:.2f} CPU cores were taken away by the machine's host (limit {limit:g})")
+    throttled, limit = _worst(run, "gpu_throttled"), limits.max_gpu_throttled
+    if throttled is not None and limit is not None and throttled > limit:
+        reasons.append(f"a GPU was throttled in {throttled:.1%} of the samples (limit {limit:.1%})")
+    others, limit = _worst(run, "gpu_other_processes"), limits.max_gpu_other_processes
+    if others is not None and limit is not None and others > limit:
+        reasons.append(f"{others:.0f} other {'process' if others == 1 else 'processes'} on the GPUs (limit {limit:g})")
+    return reasons
 
 
 def outside_load(run: Run) -> float | None:
+    """CPU cores that others kept busy; None where that was not recorded."""
+    return _worst(run, "outside_cpu_cores")
+
+
+def _worst(run: Run, condition: str) -> float | None:
     """What the run says of its own conditions, else its worst trial; None where neither was recorded."""
-    if run.conditions.outside_cpu_cores is not None:
-        return run.conditions.outside_cpu_cores
-    return max((load for t in run.trials if (load := t.conditions.outside_cpu_cores) is not None), default=None)
+    own: float | None = getattr(run.conditions, condition)
+    if own is not None:
+        return own
+    of_trials: list[float | None] = [getattr(trial.conditions, condition) for trial in run.trials]
+    return max((value for value in of_trials if value is not None), default=None)
 
 
 def conditions_unrecorded(sides: Sequence[Side], limits: ConditionLimits) -> bool:

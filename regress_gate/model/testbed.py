@@ -27,6 +27,12 @@ class Testbed:
     memory_bytes: int | None = None
     os: str | None = None
     python: str | None = None
+    accelerator_sm: str | None = None
+    """Compute capability, `9.0`: kernels are chosen by it. Of each accelerator, as what follows."""
+    accelerator_memory_bytes: int | None = None
+    accelerator_max_clock_mhz: int | None = None
+    accelerator_power_limit_watts: int | None = None
+    """As an administrator set it; a lower one makes the same model slower."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -36,6 +42,14 @@ class Testbed:
 
 
 BLOCKING_FACTS = ("accelerator", "accelerator_count", "cpu", "cpu_count", "memory_bytes")
+BLOCKING_IF_KNOWN_FACTS = (
+    "accelerator_sm",
+    "accelerator_memory_bytes",
+    "accelerator_max_clock_mhz",
+    "accelerator_power_limit_watts",
+)
+"""Hardware too, and kept from comparison where they differ. Most results do not say them, and the name of an
+accelerator nearly does, so they may be unknown."""
 REPORTED_FACTS = ("driver", "os", "python")
 
 
@@ -66,16 +80,17 @@ def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
     """Whether results from the two machines may be compared, with each reason.
 
     The same name is the same machine. Machines of different names are comparable when every hardware fact is known
-    on both sides and equal; an unknown fact blocks, because absence of evidence is no evidence.
+    on both sides and equal; an unknown fact blocks, because absence of evidence is no evidence. Of the finer facts of
+    an accelerator, only those that both sides know count.
     """
     if baseline == candidate:
         return Comparability()
     differences = []
-    for what in (*BLOCKING_FACTS, *REPORTED_FACTS):
+    for what in (*BLOCKING_FACTS, *BLOCKING_IF_KNOWN_FACTS, *REPORTED_FACTS):
         left, right = getattr(baseline, what), getattr(candidate, what)
         unknown = left is None or right is None
-        blocks = what in BLOCKING_FACTS
-        if unknown and blocks and baseline.name != candidate.name:
+        blocks = what not in REPORTED_FACTS
+        if unknown and what in BLOCKING_FACTS and baseline.name != candidate.name:
             differences.append(Difference(what, _shown(left), _shown(right), True))
         elif not unknown and not _same(what, left, right):
             differences.append(Difference(what, _shown(left), _shown(right), blocks))
@@ -85,7 +100,7 @@ def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
 
 
 def _same(what: str, left: Any, right: Any) -> bool:
-    if what == "memory_bytes":
+    if what in ("memory_bytes", "accelerator_memory_bytes"):
         return bool(abs(left - right) <= MEMORY_TOLERANCE * max(left, right))
     return bool(left == right)
 

@@ -12,9 +12,11 @@ import subprocess
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from regress_gate.bench.machine.nvml import SM_CLOCK, nvml, text, told
 from regress_gate.model.testbed import Testbed
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -30,6 +32,13 @@ class Accelerators:
     """`NVIDIA H200`; several kinds are joined by ` + `."""
     count: int
     driver: str | None
+    sm: str | None = None
+    """Compute capability, `9.0`. This and what follows: None also where the GPUs differ in it."""
+    memory_bytes: int | None = None
+    """Of each."""
+    max_clock_mhz: int | None = None
+    """Of the multiprocessors."""
+    power_limit_watts: int | None = None
 
 
 def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> Testbed:
@@ -42,6 +51,10 @@ def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> T
         name=name or platform.node() or "this-machine",
         accelerator=accelerator or (found.name if found else "cpu"),
         accelerator_count=found.count if found else None,
+        accelerator_sm=found.sm if found else None,
+        accelerator_memory_bytes=found.memory_bytes if found else None,
+        accelerator_max_clock_mhz=found.max_clock_mhz if found else None,
+        accelerator_power_limit_watts=found.power_limit_watts if found else None,
         driver=found.driver if found else None,
         cpu=cpu_name(),
         cpu_count=usable_cores(),
@@ -118,25 +131,34 @@ def _os_name() -> str:
 
 
 def _by_library() -> Accelerators | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an old package of the same name announces its end
-            pynvml = importlib.import_module("pynvml")
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        names = [_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
-    return _joined(names, driver)
+    with nvml() as library:
+        if library is None:
+            return None
+        count = told(library, ("nvmlDeviceGetCount",)) or 0
+        handles = [told(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        names = [text(told(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
+        driver = told(library, ("nvmlSystemGetDriverVersion",))
+        if not names or not all(names):
+            return None
+
+        def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
+            """What all GPUs answer alike, or that part of their answers."""
+            answers = [told(library, (name,), handle, *arguments) for handle in handles]
+            values = {getattr(answer, part, None) if part else answer for answer in answers}
+            return values.pop() if len(values) == 1 else None
+
+        sm = common("nvmlDeviceGetCudaComputeCapability")
+        memory = common("nvmlDeviceGetMemoryInfo", part="total")
+        watts = common("nvmlDeviceGetPowerManagementLimit")
+        return Accelerators(
+            " + ".join(dict.fromkeys(names)),
+            count,
+            text(driver) if driver else None,
+            sm=".".join(map(str, sm)) if sm else None,
+            memory_bytes=int(memory) if memory else None,
+            max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", SM_CLOCK),
+            power_limit_watts=round(watts / 1000) if watts else None,
+        )
 
 
 def _by_program() -> Accelerators | None:
@@ -144,7 +166,7 @@ def _by_program() -> Accelerators | None:
     if program is None:
         return None
     try:
-        told = subprocess.run(  # noqa: S603 - the driver's own program
+        answer = subprocess.run(  # noqa: S603 - the driver's own program
             [program, "--query-gpu=name,driver_version", "--format=csv,noheader"],
             capture_output=True,
             text=True,
@@ -152,15 +174,10 @@ def _by_program() -> Accelerators | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if told.returncode:
+    if answer.returncode:
         return None
-    rows = [line.rpartition(",") for line in told.stdout.splitlines() if "," in line]
-    return _joined([name.strip() for name, _, _ in rows], rows[0][2].strip() if rows else None)
-
-
-def _joined(names: list[str], driver: str | None) -> Accelerators | None:
-    return Accelerators(" + ".join(dict.fromkeys(names)), len(names), driver) if names else None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    rows = [line.rpartition(",") for line in answer.stdout.splitlines() if "," in line]
+    if not rows:
+        return None
+    names = dict.fromkeys(name.strip() for name, _, _ in rows)
+    return Accelerators(" + ".join(names), len(rows), rows[0][2].strip() or None)

@@ -31,10 +31,10 @@ def machine_lock(
     """Hold the whole machine (None), or only the accelerators of those numbers, for as long as this is entered.
 
     Runs on different accelerators may go side by side; a run on the whole machine is alone. Raises MachineBusyError
-    when it is not free within `wait` seconds.
+    when it is not free within `wait` seconds. No accelerators at all means the processor, so the whole machine.
     """
     base = directory or Path(tempfile.gettempdir())
-    wanted = [("machine", accelerators is not None)]
+    wanted = [("machine", bool(accelerators))]
     wanted += [(f"accelerator-{number}", False) for number in sorted(set(accelerators or ()))]
     deadline = time.monotonic() + wait
     with ExitStack() as held:

@@ -1,5 +1,6 @@
-"""What others did to the machine is told apart from what the server did."""
+"""What others did to the machine is told apart from what the servers did."""
 
+import os
 import subprocess
 import sys
 import time
@@ -8,8 +9,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from regress_gate.bench.machine.conditions import ConditionsWatch, MachineConditions
+from regress_gate.bench.machine import conditions as module
+from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.model.run import Conditions
+from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 
 BURN = "while True: pass"
 SLEEP = "import time; time.sleep(600)"
@@ -32,10 +35,10 @@ def _running(code: str) -> Iterator[psutil.Process]:
     process.wait()
 
 
-def test_a_neighbour_counts_as_outside_and_the_server_does_not(burner: psutil.Process, sleeper: psutil.Process) -> None:
+def test_a_neighbour_counts_as_outside_and_the_servers_do_not(burner: psutil.Process, sleeper: psutil.Process) -> None:
     with (
-        ConditionsWatch(lambda: [sleeper], interval=0.1) as with_neighbour,
-        ConditionsWatch(lambda: [burner], interval=0.1) as with_server,
+        ConditionsWatch(lambda: [sleeper], gpus=(), interval=0.1) as with_neighbour,
+        ConditionsWatch(lambda: [sleeper, burner], gpus=(), interval=0.1) as with_two_servers,
     ):
         begin = time.monotonic()
         used = burner.cpu_times()
@@ -43,44 +46,86 @@ def test_a_neighbour_counts_as_outside_and_the_server_does_not(burner: psutil.Pr
         spent = burner.cpu_times()
         end = time.monotonic()
         burnt = (spent.user + spent.system - used.user - used.system) / (end - begin)
-    neighbour, server = with_neighbour.between(begin, end), with_server.between(begin, end)
+    neighbour, servers = with_neighbour.between(begin, end), with_two_servers.between(begin, end)
     assert neighbour.outside_cpu_cores is not None
-    assert server.outside_cpu_cores is not None
+    assert servers.outside_cpu_cores is not None
     assert burnt > 0.1
     # Everything else that the machine did is in both.
-    assert neighbour.outside_cpu_cores - server.outside_cpu_cores == pytest.approx(burnt, abs=0.15)
-    assert neighbour.seconds == pytest.approx(2.0, abs=0.5)
+    assert neighbour.outside_cpu_cores - servers.outside_cpu_cores == pytest.approx(burnt, abs=0.15)
 
 
-def test_what_a_server_used_before_the_watch_is_not_subtracted(burner: psutil.Process) -> None:
-    time.sleep(1.0)
-    burner.suspend()
-    with ConditionsWatch(lambda: [burner], interval=0.1) as watch:
-        time.sleep(0.3)
-    assert watch._samples[-1].ours < 0.5
+def test_the_host_is_not_said_to_take_more_than_there_is(sleeper: psutil.Process) -> None:
+    with ConditionsWatch(lambda: [sleeper], gpus=(), interval=0.05) as watch:
+        time.sleep(0.2)
+    steal = watch.conditions().steal_cpu_cores
+    assert (steal is None) is not hasattr(psutil.cpu_times(), "steal")
+    assert steal is None or 0 <= steal <= (os.cpu_count() or 1)
 
 
 def test_a_server_that_cannot_be_seen_makes_the_load_of_others_unknown() -> None:
-    with ConditionsWatch(list, interval=0.05) as watch:
+    def gone() -> list[psutil.Process]:
+        raise psutil.NoSuchProcess(1)
+
+    with (
+        ConditionsWatch(list, gpus=(), interval=0.05) as hidden,
+        ConditionsWatch(gone, gpus=(), interval=0.05) as ended,
+    ):
         time.sleep(0.2)
-    assert watch.conditions().outside_cpu_cores is None
-    assert watch.conditions().seconds > 0.1
+    for watch in (hidden, ended):
+        assert watch.conditions().outside_cpu_cores is None
+        assert watch.conditions().steal_cpu_cores is not None or not hasattr(psutil.cpu_times(), "steal")
 
 
 def test_a_window_outside_of_the_watch_is_empty(sleeper: psutil.Process) -> None:
-    with ConditionsWatch(lambda: [sleeper], interval=0.05) as watch:
+    with ConditionsWatch(lambda: [sleeper], gpus=(), interval=0.05) as watch:
         time.sleep(0.1)
-    assert watch.between(0.0, 1.0) == MachineConditions(None, None, 0.0)
+    assert watch.between(0.0, 1.0) == Conditions()
 
 
-def test_a_process_that_is_gone_keeps_what_it_used(burner: psutil.Process) -> None:
-    with ConditionsWatch(lambda: [burner], interval=0.05) as watch:
-        time.sleep(0.5)
-        before = watch._samples[-1].ours
-        burner.kill()
-        time.sleep(0.2)
-    assert watch._samples[-1].ours >= before > 0
+class TestGpus:
+    @pytest.fixture(autouse=True)
+    def _on_the_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "sees_all_processes", lambda: True)
 
+    def test_a_slowed_and_shared_gpu_is_told(self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process) -> None:
+        gpu = FakeGpu(reasons=0x44, clock=1200, celsius=91, pids=[sleeper.pid, 1])
+        library = FakeNvml(FakeGpu(pids=[7, 8, 9]), gpu)
+        monkeypatch.setitem(sys.modules, "pynvml", library)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        with ConditionsWatch(lambda: [sleeper], interval=0.05) as watch:
+            time.sleep(0.2)
+        seen = watch.conditions()
+        assert (seen.gpu_throttled, seen.gpu_clock_mhz, seen.gpu_power_watts) == (1.0, 1200.0, 512.0)
+        assert (seen.gpu_temperature_celsius, seen.gpu_other_processes) == (91.0, 1.0)
+        assert seen.outside_cpu_cores is not None
+        assert library.open == 0
 
-def test_the_store_gets_what_the_suite_limits() -> None:
-    assert MachineConditions(0.25, 0.0, 9.0).as_conditions() == Conditions(outside_cpu_cores=0.25)
+    def test_all_our_servers_may_be_on_the_gpu(
+        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process, burner: psutil.Process
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(pids=[sleeper.pid, burner.pid])))
+        with ConditionsWatch(lambda: [sleeper, burner], gpus=[0], interval=0.05) as watch:
+            pass
+        assert watch.conditions().gpu_other_processes == 0.0
+
+    def test_a_window_holds_only_its_own_samples(
+        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process
+    ) -> None:
+        gpu = FakeGpu(reasons=0x40, pids=[sleeper.pid])
+        monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(gpu))
+        with ConditionsWatch(lambda: [sleeper], gpus=[0], interval=600.0) as watch:
+            gpu.reasons = 0
+            begin = time.monotonic()
+        assert watch.conditions().gpu_throttled == 0.5
+        assert watch.between(begin, time.monotonic()).gpu_throttled == 0.0
+
+    @pytest.mark.parametrize("gpus", [(), [5]])
+    def test_without_gpus_of_ours_nothing_is_said_of_any(
+        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process, gpus: list[int]
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(pids=[sleeper.pid])))
+        with ConditionsWatch(lambda: [sleeper], gpus=gpus, interval=0.05) as watch:
+            time.sleep(0.1)
+        seen = watch.conditions()
+        assert (seen.gpu_throttled, seen.gpu_clock_mhz, seen.gpu_other_processes) == (None, None, None)
+        assert seen.outside_cpu_cores is not None

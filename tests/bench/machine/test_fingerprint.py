@@ -10,6 +10,7 @@ import pytest
 from regress_gate.bench.machine import fingerprint as module
 from regress_gate.bench.machine.fingerprint import Accelerators, fingerprint
 from regress_gate.model.testbed import compare_testbeds
+from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 
 SMI = "#!/bin/sh\nprintf 'NVIDIA H200, 570.86.15\\nNVIDIA H200, 570.86.15\\n'\n"
 
@@ -37,6 +38,32 @@ def test_accelerators_are_read_from_the_drivers_program(tmp_path: Path, monkeypa
     bed = fingerprint()
     assert (bed.accelerator, bed.accelerator_count, bed.driver) == ("NVIDIA H200", 2, "570.86.15")
     program.write_text("#!/bin/sh\necho NVIDIA-SMI has failed\nexit 9\n")
+    assert module.find_accelerators() is None
+
+
+def test_the_drivers_library_tells_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = FakeNvml(FakeGpu(), FakeGpu())
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    bed = fingerprint()
+    assert (bed.accelerator, bed.accelerator_count, bed.driver) == ("NVIDIA H200", 2, "570.86.15")
+    assert (bed.accelerator_sm, bed.accelerator_memory_bytes) == ("9.0", 143_771 * 2**20)
+    assert (bed.accelerator_max_clock_mhz, bed.accelerator_power_limit_watts) == (1980, 700)
+    assert library.open == 0
+
+
+def test_what_accelerators_do_not_have_in_common_or_do_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = FakeGpu(name="NVIDIA L4", capability=(8, 9), limit=None)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(limit=None), few))
+    found = module.find_accelerators()
+    assert found == Accelerators("NVIDIA H200 + NVIDIA L4", 2, "570.86.15", None, 143_771 * 2**20, 1980, None)
+
+
+@pytest.mark.parametrize("library", [FakeNvml(), FakeNvml(FakeGpu(name=None)), FakeNvml(FakeGpu(), driver=False)])
+def test_a_library_that_knows_of_none_leaves_it_to_the_program(
+    monkeypatch: pytest.MonkeyPatch, library: FakeNvml
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    monkeypatch.setenv("PATH", "")
     assert module.find_accelerators() is None
 
 

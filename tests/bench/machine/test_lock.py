@@ -42,7 +42,14 @@ def held(directory: Path, accelerators: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "free"),
-    [("", None, False), ("", [0], False), ("0", None, False), ("0,1", [1, 2], False), ("0,1", [2, 3], True)],
+    [
+        ("", None, False),
+        ("", [0], False),
+        ("0", None, False),
+        ("0,1", [1, 2], False),
+        ("0,1", [2, 3], True),
+        ("0", [], False),
+    ],
 )
 def test_who_may_run_beside_whom(tmp_path: Path, theirs: str, ours: list[int] | None, free: bool) -> None:
     with held(tmp_path, theirs) as process:

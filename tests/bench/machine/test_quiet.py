@@ -1,0 +1,87 @@
+"""A run starts when others leave the machine alone, or is told that they do not."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from regress_gate.bench.machine import quiet as module
+from regress_gate.bench.machine.cpu import CpuReading
+from regress_gate.bench.machine.quiet import wait_until_quiet
+
+
+@pytest.fixture
+def burner() -> Iterator[psutil.Process]:
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    yield psutil.Process(process.pid)
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Cores that others keep busy in each coming half second, then none; no real time passes."""
+    loads: list[float] = []
+
+    class Scripted:
+        def __init__(self, _: object) -> None:
+            self.at = self.busy = 0.0
+
+        def read(self) -> CpuReading:
+            reading = CpuReading(self.at, self.busy, 0.0, None)
+            self.at += 0.5
+            self.busy += 0.5 * (loads.pop(0) if loads else 0.0)
+            return reading
+
+    monkeypatch.setattr(module, "CpuMeter", Scripted)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    return loads
+
+
+def test_a_quiet_machine_is_waited_for_as_long_as_it_takes_to_see_it(load: list[float]) -> None:
+    seen = wait_until_quiet(0.1, within=60)
+    assert (seen.quiet, seen.outside_cpu_cores, seen.waited) == (True, 0.0, 3.0)
+    assert load == []
+
+
+def test_a_neighbour_is_waited_for_and_its_load_is_told(load: list[float]) -> None:
+    load += [1.0] * 20
+    told: list[tuple[float, float]] = []
+    seen = wait_until_quiet(0.1, 60, lambda cores, waited: told.append((cores, waited)))
+    assert seen.quiet
+    assert seen.waited == 13.0
+    assert told[0] == (1.0, 0.5)
+    assert [waited for _, waited in told] == [0.5 * n for n in range(1, 26)]
+
+
+def test_a_short_pause_is_not_quiet(load: list[float]) -> None:
+    load += ([1.0] * 4 + [0.0] * 4) * 3
+    assert wait_until_quiet(0.1, 60).waited > 12.0
+
+
+def test_who_waited_long_enough_is_told_what_there_still_is(load: list[float]) -> None:
+    load += [0.5] * 100
+    seen = wait_until_quiet(0.1, within=10)
+    assert (seen.quiet, seen.outside_cpu_cores, seen.waited) == (False, 0.5, 10.0)
+
+
+def test_even_without_patience_the_machine_is_looked_at(load: list[float]) -> None:
+    load += [0.5] * 100
+    seen = wait_until_quiet(1.0, within=0)
+    assert (seen.quiet, seen.waited) == (True, 3.0)
+
+
+def test_a_real_neighbour_is_seen_and_a_server_of_ours_is_none(burner: psutil.Process) -> None:
+    with ThreadPoolExecutor() as side_by_side:
+        before = burner.cpu_times()
+        neighbour = side_by_side.submit(wait_until_quiet, 0.0, 0, over=2.0)
+        ours = side_by_side.submit(wait_until_quiet, 100.0, 0, find_server_processes=lambda: [burner], over=2.0)
+        waited = neighbour.result().waited
+        after = burner.cpu_times()
+    burnt = (after.user + after.system - before.user - before.system) / waited
+    assert (neighbour.result().quiet, ours.result().quiet) == (False, True)
+    # Everything else that the machine did is in both.
+    assert neighbour.result().outside_cpu_cores - ours.result().outside_cpu_cores == pytest.approx(burnt, abs=0.2)
