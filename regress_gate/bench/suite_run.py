@@ -1,19 +1,20 @@
-"""One run: every scenario of a suite, some trials each, on one server. Not for judging what was measured."""
+"""Measures servers that somebody else started: every scenario of a suite, some trials each, one run a server.
 
-from collections.abc import Callable, Mapping
+Not for starting servers (`experiment`), and not for judging what was measured.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from regress_gate.bench.load.measure import measure_load
-from regress_gate.bench.load.target import Target
-from regress_gate.bench.load.workload import Arrival, LoadWorkload, Slo
+from regress_gate.bench.experiment.trials import Meter, Progress, Subject, measure_trials
+from regress_gate.bench.load.workload import Api, Arrival, LoadWorkload, Slo
+from regress_gate.bench.machine.conditions import ConditionsWatch
+from regress_gate.bench.machine.cpu import Find
 from regress_gate.bench.running import RunningServer
 from regress_gate.errors import InputError
-from regress_gate.model.run import Run, SuiteRef, Trial
+from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import Scenario, Suite
 from regress_gate.model.testbed import Testbed
-
-Progress = Callable[[str, int, int], None]
-"""Called with the scenario's name, the requests that are done in the whole run, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,74 +31,64 @@ def load_workloads(suite: Suite) -> list[tuple[Scenario, LoadWorkload]]:
     return [(scenario, _load_workload(scenario)) for scenario in suite.scenarios]
 
 
-def measure_suite(
-    server: RunningServer,
+def measure_running(
+    servers: Sequence[RunningServer],
     suite: Suite,
     testbed: Testbed,
-    label: str,
+    labels: Sequence[str],
     *,
     trials: int,
-    done: Mapping[str, int],
-    allow_remote: bool = False,
+    done: Sequence[Mapping[str, int]],
+    meter: Meter,
+    processes: Find,
     progress: Progress | None = None,
-) -> MeasuredRun:
-    """Send every scenario `trials` times. `done` holds the trials that this run has already, by scenario.
+) -> list[MeasuredRun]:
+    """Send every scenario `trials` times to each server, the servers taking turns; one run a server, in their order.
 
-    The scenarios take turns (all of them once, then again), so that a slow spell of the machine falls on all. Raises
-    LoadError when the server does not answer at all; a server that answers with errors is measured as that.
+    `labels` and `done` belong to the servers: the label of its run, and the trials that this run has already, by
+    scenario. `processes` gives the servers' processes as far as they can be seen. Raises LoadError when a server does
+    not answer at all; one that answers with errors is measured as that.
     """
-    workloads = load_workloads(suite)
-    total = trials * sum(workload.num_requests for _, workload in workloads)
-    finished = 0
-    kept: list[Trial] = []
-    void, notes = [], []
-    for turn in range(1, trials + 1):
-        for scenario, workload in workloads:
-            ordinal = done.get(scenario.name, 0) + turn
-
-            def told(sent: int, _: int, name: str = scenario.name, before: int = finished) -> None:
-                if progress is not None:
-                    progress(name, before + sent, total)
-
-            result = measure_load(
-                Target(server.url, server.serve(scenario.server.model)),
-                workload,
-                scenario=scenario.name,
-                ordinal=ordinal,
-                allow_remote=allow_remote,
-                progress=told,
+    subjects = [
+        Subject(
+            name=f"{server.version} at {server.url}" if len(servers) > 1 else str(server.version),
+            url=server.url,
+            serve=server.serve,
+            failure=lambda: None,
+            done=taken,
+        )
+        for server, taken in zip(servers, done, strict=True)
+    ]
+    with ConditionsWatch(processes, gpus=() if suite.accelerator == "cpu" else None) as watch:
+        measure_trials(subjects, load_workloads(suite), meter, watch, trials=trials, progress=progress)
+    return [
+        MeasuredRun(
+            Run(
+                version=server.version,
+                testbed=testbed,
+                suite=SuiteRef(suite.name, suite.version),
+                label=label,
+                trials=tuple(subject.trials),
+                started=server.started,
             )
-            finished += workload.num_requests
-            name = f"{scenario.name}, trial {ordinal}"
-            if result.void:
-                void.append(f"{name}: {result.guards.client_limited}")
-            else:
-                kept.append(result.trial)
-            notes += [f"{name}: {note}" for note in result.notes]
-            notes += [f"{name}: {failure.count} requests failed: {failure.text}" for failure in result.failures]
-    if not kept:
-        return MeasuredRun(None, tuple(void), tuple(notes))
-    run = Run(
-        version=server.version,
-        testbed=testbed,
-        suite=SuiteRef(suite.name, suite.version),
-        label=label,
-        trials=tuple(kept),
-        started=server.started,
-    )
-    return MeasuredRun(run, tuple(void), tuple(notes))
+            if subject.trials
+            else None,
+            tuple(subject.void),
+            tuple(subject.notes if subject.failed is None else [*subject.notes, subject.failed.text]),
+        )
+        for server, label, subject in zip(servers, labels, subjects, strict=True)
+    ]
 
 
 def _load_workload(scenario: Scenario) -> LoadWorkload:
     workload = scenario.workload
     if workload.dataset != "random":
         raise InputError(f"scenario {scenario.name}: dataset {workload.dataset!r} cannot be sent", todo="use random")
-    missing = [name for name in ("input_len", "output_len", "num_requests") if getattr(workload, name) is None]
-    if workload.input_len is None or workload.output_len is None or workload.num_requests is None:
-        raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(missing)}")
+    if workload.input_len is None or workload.num_requests is None or workload.missing:
+        raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(workload.missing)}")
     return LoadWorkload(
         input_len=workload.input_len,
-        output_len=workload.output_len,
+        output_len=workload.output_len or 0,
         num_requests=workload.num_requests,
         concurrency=workload.concurrency,
         request_rate=workload.request_rate,
@@ -106,4 +97,9 @@ def _load_workload(scenario: Scenario) -> LoadWorkload:
         warmup_requests=workload.warmup_requests,
         seed=workload.seed or 0,
         slo=None if workload.slo is None else Slo(workload.slo.ttft, workload.slo.tpot, workload.slo.e2el),
+        api=Api(workload.api),
+        documents=workload.documents or 0,
+        ignore_eos=workload.ignore_eos,
+        extra_body=workload.extra_body,
+        lora_adapters=tuple(workload.lora_adapters),
     )

@@ -234,13 +234,19 @@ def validate(model: type[ModelT], document: Document, *, root: Location = ()) ->
     try:
         return model.model_validate(document.data)
     except ValidationError as failure:
-        complaints = []
-        for error in failure.errors(include_url=False):
-            location = (*root, *error["loc"])
-            what = _complaint(model, document.data, error["type"], error["loc"], error)
-            complaints.append((error["type"] == "missing", document.line(location) or 0, what))
-        _, line, what = min(complaints, key=lambda complaint: complaint[:2])
+        _, line, what = min(complaints(model, document, failure, root=root), key=lambda complaint: complaint[:2])
         raise InputError(what, where=document.where, line=line or None) from None
+
+
+def complaints(
+    model: type[BaseModel], document: Document, failure: ValidationError, *, root: Location = ()
+) -> list[tuple[bool, int, str]]:
+    """All that a failed validation has to say: whether a key is missing, the line (0: not known), what is wrong."""
+    found = []
+    for error in failure.errors(include_url=False):
+        what = _complaint(model, document.data, error["type"], error["loc"], error)
+        found.append((error["type"] == "missing", document.line((*root, *error["loc"])) or 0, what))
+    return found
 
 
 def _complaint(model: type[BaseModel], data: Any, kind: str, location: Location, error: Any) -> str:

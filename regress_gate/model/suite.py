@@ -2,13 +2,26 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, JsonValue, StrictBool, StringConstraints, field_validator, model_validator
 
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.documents import Real, StrictModel, Whole
 from regress_gate.model.policy import PolicyOverrides
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+
+
+IssueId = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]*(-[A-Z0-9]+)*-\d+$", max_length=60)]
+
+CLIENT_KEYS: dict[str, set[str]] = {
+    "completions": {
+        *("model", "prompt", "prompt_embeds", "stream", "stream_options", "ignore_eos", "n", "best_of", "echo"),
+        *("max_tokens", "max_completion_tokens", "min_tokens", "use_beam_search"),
+    },
+    "embeddings": {"model", "input", "inputs", "messages", "stream"},
+    "rerank": {"model", "query", "documents", "top_n", "stream"},
+}
+"""Keys of a request's body, by API, that the client writes itself or whose answer it could not measure."""
 
 
 class ServerConfig(StrictModel):
@@ -30,12 +43,19 @@ class Slo(StrictModel):
 class Workload(StrictModel):
     """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
 
+    api: Literal["completions", "embeddings", "rerank"] = "completions"
+    """Which of vLLM's endpoints. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
     dataset: str = "random"
     input_len: Whole | None = Field(default=None, ge=1)
+    """Tokens of a prompt. For rerank, which takes only text: words of one pair of query and document."""
     output_len: Whole | None = Field(default=None, ge=1)
+    """Tokens of an answer: exactly so many, or at most so many with `ignore_eos: false`. Completions only."""
+    documents: Whole | None = Field(default=None, ge=1)
+    """Documents of one rerank request."""
     concurrency: Whole | None = Field(default=None, ge=1)
     request_rate: Real | None = Field(default=None, gt=0)
     num_requests: Whole | None = Field(default=None, ge=1)
+    """Measured requests of one trial."""
     seed: Whole | None = None
     arrival: Literal["poisson", "constant"] = "poisson"
     """How the requests of a request rate are spread in time."""
@@ -43,13 +63,49 @@ class Workload(StrictModel):
     """Tokens at the beginning that all prompts have in common, as part of the input length."""
     warmup_requests: Whole = Field(default=0, ge=0)
     """Sent before and left out of the results."""
+    ignore_eos: StrictBool = True
+    """Whether the model writes on past its end-of-text token, so that every answer has `output_len` tokens."""
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Merged into the body of every request, the warm-up's too: sampling parameters, structured output."""
+    lora_adapters: list[Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=list)
+    """Served names of LoRA adapters, which the requests take in turn. Empty: the model itself."""
     slo: Slo | None = None
+
+    @property
+    def missing(self) -> list[str]:
+        """The keys without which it can be held against known issues but not sent."""
+        needed = ["input_len", "num_requests"] + (["output_len"] if self.api == "completions" else [])
+        return [name for name in needed if getattr(self, name) is None]
+
+    @model_validator(mode="after")
+    def _fits_its_api(self) -> "Workload":
+        if self.api == "rerank":
+            if self.documents is None:
+                raise ValueError("rerank needs documents: how many one request has")
+            if self.prefix_len:
+                raise ValueError("rerank has no prefix_len: the query is what its pairs share")
+            if self.input_len == 1:
+                raise ValueError("input_len is 1, but a pair has a query and a document")
+        elif self.documents is not None:
+            raise ValueError(f"{self.api} has no documents; only rerank has")
+        if self.api != "completions":
+            if self.output_len is not None:
+                raise ValueError(f"{self.api} has no output_len: no tokens are generated")
+            if self.slo is not None and (self.slo.ttft, self.slo.tpot) != (None, None):
+                raise ValueError(f"{self.api} is not streamed: its slo can only name e2el")
+        if self.input_len is not None and self.prefix_len >= self.input_len:
+            raise ValueError(f"prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
+        if owned := sorted(self.extra_body.keys() & CLIENT_KEYS[self.api]):
+            raise ValueError(f"extra_body has {', '.join(owned)}, which the client sets itself")
+        return self
 
 
 class Scenario(StrictModel):
     name: Name
     why: str | None = None
     """Why the scenario is in the suite."""
+    sees: list[IssueId] = Field(default_factory=list)
+    """Ids of the known issues whose effect this scenario would show."""
     server: ServerConfig
     workload: Workload
 
@@ -59,6 +115,12 @@ class ConditionLimits(StrictModel):
 
     max_outside_cpu_cores: Real | None = Field(default=None, ge=0)
     """CPU cores kept busy, on average over the run, by processes other than server and client."""
+    max_steal_cpu_cores: Real | None = Field(default=None, ge=0)
+    """CPU cores' worth of time that the host took away; None: 5 % of the machine's cores."""
+    max_gpu_throttled: Real | None = Field(default=0.05, ge=0, le=1)
+    """Share of the run in which a GPU was slowed by heat, power brake or hardware protection; None: no limit."""
+    max_gpu_other_processes: Whole | None = Field(default=0, ge=0)
+    """Processes on the GPUs that are not the server's; None: no limit."""
 
 
 class Suite(StrictModel):
@@ -70,6 +132,10 @@ class Suite(StrictModel):
     accelerator: str | None = None
     """The accelerator that the suite is made for; known issues are matched against it where the user is silent."""
     scenarios: list[Scenario] = Field(min_length=1)
+    trials: Whole = Field(default=1, ge=1, le=100)
+    """Passes of each scenario in a run."""
+    request_timeout: Real = Field(default=300.0, gt=0)
+    """Seconds after which a request that is not answered has failed. A trial without any answer means a hang."""
     conditions: ConditionLimits = ConditionLimits()
     gate: PolicyOverrides = PolicyOverrides()
     """What this suite changes in the default policy; the user's own policy goes over it."""

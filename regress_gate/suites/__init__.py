@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from regress_gate.errors import InputError
-from regress_gate.model.documents import parse_yaml, validate
+from regress_gate.model.documents import Document, parse_yaml, validate
 from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
@@ -35,19 +35,29 @@ def is_path(name: str) -> bool:
     return name.endswith((".yaml", ".yml"))
 
 
+def read_document(file: Path) -> Document:
+    """The file's data with the lines on which they stand, not yet held against the schema. Raises InputError."""
+    try:
+        return parse_yaml(file.read_text(encoding="utf-8"), file)
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text", where=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=file) from None
+
+
+def template(name: str) -> str:
+    """A suite to begin with: complete, commented, and of that name."""
+    text = (resources.files(__name__) / "template.txt").read_text(encoding="utf-8")
+    return text.replace("NAME", name, 1)
+
+
 def load_suite(name: str) -> Suite:
     """The suite in a YAML file, or the shipped one of that name (`NAME` or `NAME@VERSION`).
 
     Raises InputError with file and line, or with the nearest known name.
     """
     if is_path(name):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise InputError("is not UTF-8 text", where=name) from None
-        except OSError as error:
-            raise InputError(f"cannot be read ({error.strerror})", where=name) from None
-        return validate(Suite, parse_yaml(text, name))
+        return validate(Suite, read_document(Path(name)))
     suites = shipped_suites()
     wanted, _, version = name.partition("@")
     if wanted not in suites:

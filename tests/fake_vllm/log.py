@@ -32,8 +32,12 @@ def starting(options: Options) -> None:
 
 def started(options: Options, port: int) -> None:
     engine = "EngineCore"
-    info("kv_cache_utils.py:1319", "GPU KV cache size: 174,720 tokens", engine)
-    info("kv_cache_utils.py:1324", "Maximum concurrency for 1,024 tokens per request: 170.62x", engine)
+    info("kv_cache_utils.py:1319", f"GPU KV cache size: {options.kv_cache_tokens:,} tokens", engine)
+    info(
+        "kv_cache_utils.py:1324",
+        f"Maximum concurrency for 1,024 tokens per request: {options.kv_cache_tokens / 1024:.2f}x",
+        engine,
+    )
     took = f"{options.startup_delay:.2f} seconds"
     info("core.py:283", f"init engine (profile, create kv cache, warmup model) took {took}", engine)
     info("api_server.py:596", f"Starting vLLM server on http://{options.host}:{port}")
@@ -42,7 +46,40 @@ def started(options: Options, port: int) -> None:
     say("INFO:     Application startup complete.")
 
 
-def died() -> None:
+def out_of_device_memory() -> None:
     say("Traceback (most recent call last):", "EngineCore")
     say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "EngineCore")
     say("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}")
+
+
+def import_failed() -> None:
+    sys.stderr.write(
+        "Traceback (most recent call last):\n"
+        '  File "/venv/bin/vllm", line 3, in <module>\n'
+        "    from vllm.entrypoints.cli.main import main\n"
+        "ImportError: libcudart.so.13: cannot open shared object file: No such file or directory\n"
+    )
+    sys.stderr.flush()
+
+
+def unrecognized(words: list[str]) -> None:
+    sys.stderr.write("usage: vllm [-h] [-v]\n            {chat,complete,serve,launch,bench,collect-env}\n")
+    sys.stderr.write(f"            ...\nvllm: error: unrecognized arguments: {' '.join(words)}\n")
+    sys.stderr.flush()
+
+
+def engine_failed() -> None:
+    """The engine met an error under load and ended."""
+    say("ERROR 11-21 06:56:03 [core.py:1091] EngineCore encountered a fatal error.", "EngineCore")
+    say("ERROR 11-21 06:56:03 [core.py:1091] Traceback (most recent call last):", "EngineCore")
+    error = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    say(f"ERROR 11-21 06:56:03 [core.py:1091] {error}", "EngineCore")
+    engine_gone()
+
+
+def engine_gone() -> None:
+    """What the API server says of an engine that is gone; all there is when something has killed it."""
+    say("ERROR 11-21 06:56:03 [async_llm.py:906] AsyncLLM output_handler failed.")
+    say("ERROR 11-21 06:56:03 [async_llm.py:906] Traceback (most recent call last):")
+    error = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)"
+    say(f"ERROR 11-21 06:56:03 [async_llm.py:906] {error} for the root cause.")

@@ -1,9 +1,17 @@
-"""The command line of the fake server. FAKE_VLLM_ARGS in the environment adds to it, for when others start it."""
+"""The command line of the fake server. For when others start it, more flags come from the environment:
+
+FAKE_VLLM_ARGS holds flags; FAKE_VLLM_BEHAVIOUR names a JSON file of flags by version, `{"0.19.1": ["--tpot=0.01"]}`, of
+which those of `--vllm-version` are taken, so that one launch line serves versions that differ. Whatever comes later
+wins: a file may even have a version tell another version.
+"""
 
 import argparse
+import fcntl
+import json
 import os
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -25,8 +33,22 @@ class Options:
     batch_slowdown: float
     max_num_seqs: int
     tokens_per_chunk: int
-    die_at_start: bool
+    whole_at_once: bool
+    kv_cache_tokens: int
+    memory_mb: float
+    output_noise: float
+    logprob_drift: float
+    starts: Path | None
+    faulty_start: list[int]
+    die_at_start: str | None
+    never_ready: bool
+    reject_arg: list[str]
+    deaf: bool
+    child: str | None
     die_after: int | None
+    lose_engine_after: int | None
+    stay: bool
+    unhealthy_after: int | None
     hang_after: int | None
     error_burst: tuple[int, int] | None
     garbage_every: int | None
@@ -51,7 +73,8 @@ def parser() -> argparse.ArgumentParser:
         "GET /fake/requests tells what arrived and when it was answered (monotonic clock).",
         epilog="Times are in seconds, requests are counted from 1, EVERY N means requests N, 2N, … "
         "Beginning with `serve MODEL`, flags of real vLLM are accepted and ignored. "
-        "More flags are read from the environment variable FAKE_VLLM_ARGS.",
+        "More flags are read from the environment variable FAKE_VLLM_ARGS, and by version from the JSON file that "
+        "FAKE_VLLM_BEHAVIOUR names.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -60,6 +83,11 @@ def parser() -> argparse.ArgumentParser:
     add("--served-model-name", help="default: the model's name")
     add("--vllm-version", default="0.19.1", help="what /version says")
     add("--seed", type=int, default=0, help="of jitter and run spread")
+    add("--starts", type=Path, metavar="FILE", help="count starts in it; the count is added to --seed")
+    add("--kv-cache-tokens", type=int, default=174720, help="what log and /metrics say")
+    add("--memory-mb", type=float, default=0.0, metavar="MB", help="memory held from the start on")
+    add("--output-noise", type=float, default=0.0, metavar="X", help="share of prompts whose tokens change")
+    add("--logprob-drift", type=float, default=0.0, metavar="X", help="how much lower logprobs are on average")
     add("--startup-delay", type=float, default=0.0, help="until it listens; before that, connections are refused")
     timing = parser.add_argument_group("latency model")
     timing.add_argument("--ttft", type=float, default=0.02, help="time to first token")
@@ -69,9 +97,38 @@ def parser() -> argparse.ArgumentParser:
     timing.add_argument("--batch-slowdown", type=float, default=0.0, help="X: each other running request adds X delays")
     timing.add_argument("--max-num-seqs", type=int, default=256, help="requests that run at once; others wait")
     timing.add_argument("--tokens-per-chunk", type=int, default=1, help="as speculative decoding sends them")
+    timing.add_argument("--whole-at-once", action="store_true", help="take no time for answers that are not streamed")
     fault = parser.add_argument_group("faults")
-    fault.add_argument("--die-at-start", action="store_true", help="exit 1 with a traceback after --startup-delay")
-    fault.add_argument("--die-after", type=int, metavar="N", help="exit when request N+1 arrives")
+    fault.add_argument(
+        "--faulty-start",
+        type=int,
+        action="append",
+        default=[],
+        metavar="N",
+        help="have faults only in the Nth start that --starts has counted; may be repeated",
+    )
+    fault.add_argument(
+        "--die-at-start",
+        nargs="?",
+        const="memory",
+        choices=("memory", "import", "killed", "illegal", "silent"),
+        help="die after --startup-delay: with a traceback, by a signal, or without a word",
+    )
+    fault.add_argument("--never-ready", action="store_true", help="live and never listen")
+    fault.add_argument(
+        "--reject-arg", action="append", default=[], metavar="NAME", help="do not know this engine argument; repeatable"
+    )
+    fault.add_argument("--deaf", action="store_true", help="ignore being asked to end")
+    fault.add_argument("--child", choices=("deaf", "runaway"), help="start a process that is hard to end")
+    fault.add_argument("--die-after", type=int, metavar="N", help="engine error and exit when request N+1 arrives")
+    fault.add_argument(
+        "--lose-engine-after",
+        type=int,
+        metavar="N",
+        help="from request N+1 on as if the engine had been killed: unhealthy, errors, and the end after a second",
+    )
+    fault.add_argument("--stay", action="store_true", help="do not end after --lose-engine-after")
+    fault.add_argument("--unhealthy-after", type=int, metavar="N", help="/health says 503 from request N+1 on")
     fault.add_argument("--hang-after", type=int, metavar="N", help="never answer requests after N")
     fault.add_argument("--error-burst", type=_burst, metavar="N:COUNT", help="HTTP 503 for COUNT requests from N on")
     fault.add_argument("--garbage-every", type=int, metavar="N", help="send an event that is no JSON")
@@ -86,13 +143,41 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: list[str]) -> Options:
     arguments = [*argv, *shlex.split(os.environ.get("FAKE_VLLM_ARGS", ""))]
     model = "tiny"
-    known = parser()
-    engine_args: list[str] = []
-    if arguments[:1] == ["serve"]:
+    serves = arguments[:1] == ["serve"]
+    if serves:
         model, arguments = arguments[1], arguments[2:]
+    known = parser()
+    version = known.parse_known_args(arguments)[0].vllm_version
+    arguments += _behaviour(version)
+    engine_args: list[str] = []
+    if serves:
         found, engine_args = known.parse_known_args(arguments)
     else:
         found = known.parse_args(arguments)
     values: dict[str, Any] = vars(found)
     values["served_model_name"] = values["served_model_name"] or model
+    values["reject_arg"] = [name.lstrip("-").replace("-", "_") for name in values["reject_arg"]]
+    if values["starts"]:
+        start = _count(values["starts"])
+        values["seed"] += start
+        if values["faulty_start"] and start not in values["faulty_start"]:
+            values |= {name: known.get_default(name) for name in _faults(known)}
     return Options(model=model, engine_args=tuple(engine_args), **values)
+
+
+def _behaviour(version: str) -> list[str]:
+    path = os.environ.get("FAKE_VLLM_BEHAVIOUR")
+    return [] if not path else list(json.loads(Path(path).read_text(encoding="utf-8")).get(version, []))
+
+
+def _count(path: Path) -> int:
+    """1 for the first start, also where servers start at once."""
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(".")
+        file.flush()
+        return file.tell()
+
+
+def _faults(known: argparse.ArgumentParser) -> list[str]:
+    return [action.dest for group in known._action_groups if group.title == "faults" for action in group._group_actions]

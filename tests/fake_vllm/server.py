@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from tests.fake_vllm import completion, log
 from tests.fake_vllm.engine import Engine
 from tests.fake_vllm.options import Options
+from tests.fake_vllm.pooling import pooled, prompt_of
 
+_PROMPTS = ("prompt", "input", "query", "documents")
 MAX_BODY = 64 * 2**20
 STARTED = time.time()
 """When this process began, as the Prometheus client of a real server tells it."""
@@ -26,8 +29,10 @@ class Request:
 
 
 class Server:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, stop: asyncio.Event) -> None:
         self._options = options
+        self._stop = stop
+        self._healthy = True
         self._engine = Engine(options)
         self._numbers = count(1)
         self._records: list[dict[str, Any]] = []
@@ -47,8 +52,10 @@ class Server:
         match request.method, request.path:
             case "POST", "/v1/completions":
                 await self._complete(json.loads(request.body), writer)
+            case "POST", "/v1/embeddings" | "/rerank":
+                await self._pool(json.loads(request.body), writer)
             case "GET", "/health":
-                _send(writer, 200, b"")
+                _send(writer, 200 if self._healthy else 503, b"")
             case "GET", "/version":
                 _send_json(writer, 200, {"version": self._options.vllm_version})
             case "GET", "/v1/models":
@@ -69,7 +76,15 @@ class Server:
         self._records.append(record)
         self._leaked.append(bytearray(b"x") * int(options.leak_mb * 2**20))  # written, so that it is resident
         if options.die_after is not None and number > options.die_after:
+            log.engine_failed()
             os._exit(1)
+        if options.lose_engine_after is not None and number > options.lose_engine_after:
+            self._lose_engine()
+            error = {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}
+            _send_json(writer, 500, {"error": error})
+            return
+        if options.unhealthy_after is not None and number > options.unhealthy_after:
+            self._healthy = False
         if options.hang_after is not None and number > options.hang_after:
             await asyncio.Event().wait()
         if options.error_burst and options.error_burst[0] <= number < sum(options.error_burst):
@@ -79,8 +94,42 @@ class Server:
             message = f"The model `{body.get('model')}` does not exist."
             _send_json(writer, 404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
             return
+        if not body.get("stream"):
+            await self._complete_whole(number, body, writer)
+            return
         async with self._engine.seat():
             await self._stream(number, body, record, writer)
+
+    async def _complete_whole(self, number: int, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if (refusal := completion.check(body)) is not None:
+            _send_json(writer, 400, {"error": {"message": refusal, "type": "BadRequestError", "code": 400}})
+            return
+        asked = body.get("max_tokens", 16)
+        asked = asked // 2 if _hits(self._options.short_every, number) else asked
+        async with self._engine.seat():
+            if not self._options.whole_at_once:
+                async for _ in self._engine.token_times(number, max(1, asked)):
+                    pass
+            told = completion.answer(self._options, number, body, asked)
+            if _hits(self._options.no_usage_every, number):
+                told["usage"] = None
+            if _hits(self._options.cut_every, number):
+                writer.transport.abort()
+            elif _hits(self._options.garbage_every, number):
+                _send(writer, 200, b'{"choices": [{"text": \xff\xfe')
+            else:
+                _send_json(writer, 200, told)
+        self._engine.prompt_tokens += told["usage"]["prompt_tokens"] if told["usage"] else 0
+        self._engine.generated_tokens += asked
+        self._engine.finished += 1
+
+    def _lose_engine(self) -> None:
+        """The API server outlives its engine for a moment and then ends well."""
+        if self._healthy:
+            self._healthy = False
+            log.engine_gone()
+            if not self._options.stay:
+                asyncio.get_running_loop().call_later(1.0, self._stop.set)
 
     async def _stream(
         self, number: int, body: dict[str, Any], record: dict[str, Any], writer: asyncio.StreamWriter
@@ -111,10 +160,32 @@ class Server:
         self._engine.prompt_tokens += record["prompt_tokens"]
         self._engine.finished += 1
 
+    async def _pool(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """Embeddings and rerankings take as long as a first token."""
+        number = next(self._numbers)
+        record = _record(number, body)
+        self._records.append(record)
+        if self._options.hang_after is not None and number > self._options.hang_after:
+            await asyncio.Event().wait()
+        if self._options.error_burst and self._options.error_burst[0] <= number < sum(self._options.error_burst):
+            _send_json(writer, 503, {"error": {"message": "EngineCore encountered an issue.", "code": 503}})
+            return
+        async with self._engine.seat():
+            async for _ in self._engine.token_times(number, 1):
+                record["sent"].append(time.monotonic())
+        answer = pooled(body, number, record["prompt_tokens"], short=_hits(self._options.short_every, number))
+        if _hits(self._options.no_usage_every, number):
+            del answer["usage"]
+        if _hits(self._options.garbage_every, number):
+            _send(writer, 200, b'{"data": [')
+        else:
+            _send_json(writer, 200, answer)
+
     def _metrics(self) -> str:
         engine, name = self._engine, self._options.served_model_name
         labels = f'{{engine="0",model_name="{name}"}}'
         stopped = f'{{engine="0",finished_reason="length",model_name="{name}"}}'
+        blocks = self._options.kv_cache_tokens // 16
         families = [
             ("gauge", "vllm:num_requests_running", labels, engine.running),
             ("gauge", "vllm:num_requests_waiting", labels, engine.waiting),
@@ -122,6 +193,7 @@ class Server:
             ("counter", "vllm:generation_tokens_total", labels, engine.generated_tokens),
             ("counter", "vllm:request_success_total", stopped, engine.finished),
             ("gauge", "process_start_time_seconds", "", STARTED),
+            ("gauge", "vllm:cache_config_info", f'{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}}', 1),
         ]
         return "".join(f"# TYPE {name} {kind}\n{name}{label} {value:.2f}\n" for kind, name, label, value in families)
 
@@ -152,14 +224,14 @@ class Events:
 
 
 def _record(number: int, body: dict[str, Any]) -> dict[str, Any]:
-    prompt = body["prompt"]
+    prompt = prompt_of(body)
     return {
         "number": number,
         "received": time.monotonic(),
         "sent": [],
         "prompt_tokens": len(prompt) if isinstance(prompt, list) else len(prompt.split()),
         "prompt_sha256": hashlib.sha256(json.dumps(prompt).encode()).hexdigest(),
-        "parameters": {key: value for key, value in body.items() if key != "prompt"},
+        "parameters": {key: value for key, value in body.items() if key not in _PROMPTS},
     }
 
 

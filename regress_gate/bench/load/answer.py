@@ -17,13 +17,15 @@ MAX_TEXT = 160
 class Answer:
     """Give `receive` to a transport and ask `failure` when the answer is complete."""
 
-    def __init__(self, asked: int) -> None:
+    def __init__(self, asked: int, *, exact: bool = True) -> None:
+        """`asked` tokens, or at most so many where the end is the model's to choose (`exact` false)."""
         self.chunks: list[float] = []
         """When each chunk with tokens arrived."""
         self.input_tokens: int | None = None
         """As the server counts them; None while it has not said."""
         self.output_tokens: int | None = None
         self._asked = asked
+        self._exact = exact
         self._events = SseParser()
         self._error_body = b""
         self._finished = False
@@ -43,7 +45,7 @@ class Answer:
     def failure(self, status: int) -> Failure | None:
         """What is wrong with a complete answer; None for a good one, with or without token counts."""
         if status != 200:
-            return Failure(FailureKind.STATUS, f"HTTP {status}" + _message(_parsed(self._error_body)))
+            return Failure(FailureKind.STATUS, f"HTTP {status}" + message_of(_parsed(self._error_body)))
         if self._failure is not None:
             return self._failure
         if not self._done:
@@ -52,9 +54,16 @@ class Answer:
             )
         if not self.chunks:
             return Failure(FailureKind.WRONG_LENGTH, "the answer has no token")
-        if self.output_tokens is not None and self.output_tokens != self._asked:
+        if self.output_tokens is not None and not self._fits(self.output_tokens):
             return Failure(FailureKind.WRONG_LENGTH, f"{self.output_tokens} tokens where {self._asked} were asked for")
         return None
+
+    def came(self) -> str:
+        """What had come, for an answer that was given up."""
+        return f"{plural(len(self.chunks), 'chunk')} of {plural(self._asked, 'token')}"
+
+    def _fits(self, tokens: int) -> bool:
+        return tokens == self._asked if self._exact else 0 < tokens <= self._asked
 
     def _read(self, event: bytes, arrived: float) -> Failure | None:
         if self._done:
@@ -66,7 +75,7 @@ class Answer:
         if not isinstance(data, dict):
             return Failure(FailureKind.GARBAGE, "an event of the stream is no JSON object")
         if "error" in data:
-            return Failure(FailureKind.SERVER_ERROR, "error in the stream" + _message(data))
+            return Failure(FailureKind.SERVER_ERROR, "error in the stream" + message_of(data))
         choices = data.get("choices")
         if choices:
             if not isinstance(choices, list) or not isinstance(choices[0], dict):
@@ -93,7 +102,7 @@ def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def _message(data: object) -> str:
+def message_of(data: object) -> str:
     """The message of an error object, in any of the places where releases of vLLM put it."""
     found: object = data
     if isinstance(found, dict):

@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
-import orjson
-
+from regress_gate.bench.load.answer import Answer
+from regress_gate.bench.load.bodies import measured_bodies, warmup_bodies
 from regress_gate.bench.load.errors import FailureKind, LoadError
 from regress_gate.bench.load.guards import ClientWatch
 from regress_gate.bench.load.result import LoadResult, Pass, make_result
 from regress_gate.bench.load.sending import Record, Sender, closed_loop, open_loop
 from regress_gate.bench.load.target import Target, resolve
 from regress_gate.bench.load.transport import HttpTransport
-from regress_gate.bench.load.workload import LoadWorkload, arrival_times, prompts, warmup_prompts
+from regress_gate.bench.load.whole_answer import WholeAnswer
+from regress_gate.bench.load.workload import Api, LoadWorkload, arrival_times
 from regress_gate.ingest.text import plural
 
 Progress = Callable[[int, int], None]
@@ -73,17 +75,19 @@ async def measure(
     progress: Progress | None = None,
 ) -> LoadResult:
     """`measure_load` on the running loop. What else runs there disturbs the measurement, and the guards will say so."""
-    transport = HttpTransport(resolve(target, allow_remote=allow_remote), target.api_key)
-    warmup = encoded(warmup_prompts(workload, scenario, ordinal), target.model, workload.output_len)
-    bodies = encoded(prompts(workload, scenario, ordinal), target.model, workload.output_len)
+    endpoint = resolve(target, allow_remote=allow_remote)
+    transport = HttpTransport(endpoint, target.api_key, path=workload.api.path)
+    warmup = warmup_bodies(workload, scenario, ordinal, target.model)
+    bodies = measured_bodies(workload, scenario, ordinal, target.model)
+    expected = _expected(workload)
     deadline = time.monotonic() + limits.trial
     try:
         warmed = await closed_loop(
-            Sender(transport, workload.output_len, limits.request, deadline, _ignore), warmup, workload.concurrency
+            Sender(transport, expected, limits.request, deadline, _ignore), warmup, workload.concurrency
         )
         _check_reached(warmed, target)
         finished = _counter(progress, len(bodies)) if progress is not None else _ignore
-        sender = Sender(transport, workload.output_len, limits.request, deadline, finished)
+        sender = Sender(transport, expected, limits.request, deadline, finished)
         started = datetime.now(UTC)
         with ClientWatch() as watch:
             if workload.request_rate is None:
@@ -111,17 +115,14 @@ async def measure(
     )
 
 
-def encoded(token_ids: Sequence[list[int]], model: str, output_len: int) -> list[bytes]:
-    """The request bodies, made before anything is measured, so that sending costs the client only the write."""
-    fixed = {
-        "model": model,
-        "max_tokens": output_len,
-        "temperature": 0,
-        "ignore_eos": True,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    return [orjson.dumps({**fixed, "prompt": prompt}) for prompt in token_ids]
+def _expected(workload: LoadWorkload) -> Callable[[], Answer | WholeAnswer]:
+    match workload.api:
+        case Api.COMPLETIONS:
+            return partial(Answer, workload.output_len, exact=workload.ignore_eos)
+        case Api.EMBEDDINGS:
+            return partial(WholeAnswer, "data", 1)
+        case Api.RERANK:
+            return partial(WholeAnswer, "results", workload.documents)
 
 
 def _check_reached(records: Sequence[Record], target: Target) -> None:

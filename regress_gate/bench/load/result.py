@@ -14,7 +14,7 @@ from regress_gate.bench.load import CLIENT_VERSION
 from regress_gate.bench.load.errors import Failure, FailureKind
 from regress_gate.bench.load.guards import ClientLoad, Guards, judge
 from regress_gate.bench.load.sending import Record
-from regress_gate.bench.load.workload import LoadWorkload, Slo
+from regress_gate.bench.load.workload import Api, LoadWorkload, Slo
 from regress_gate.ingest import plausibility
 from regress_gate.ingest.plausibility import Scalars
 from regress_gate.ingest.request_samples import Requests, read_requests
@@ -76,11 +76,12 @@ def make_result(measured: Pass) -> LoadResult:
     duration = max(record.ended for record in records) - measured.begun
     arrays = _arrays(records)
     requests = read_requests(arrays, len(good))
-    metrics, notes = _metrics(requests, good, duration, measured.workload.slo)
+    metrics, notes = _metrics(requests, good, duration, measured.workload)
     metrics["failed_requests"] = failed / len(records)
     notes += _notes(measured, good, counted)
     lateness = [record.sent - record.due for record in records] if measured.workload.request_rate else []
-    guards = judge(measured.load, lateness, metrics.get("ttft_median"), metrics.get("tpot_median"))
+    first = metrics.get("ttft_median" if measured.workload.api.streamed else "e2el_median")
+    guards = judge(measured.load, lateness, first, metrics.get("tpot_median"))
     described = _described(measured, good, counted)
     content = _content(measured, records, arrays, duration, described, guards)
     source = Source(
@@ -110,10 +111,11 @@ def make_result(measured: Pass) -> LoadResult:
 def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
     """Records whose successes all have token counts, and whether these had to be counted here.
 
-    A server that counts for nobody is taken by its chunks; one that leaves single answers without is at fault there.
+    A server that counts for nobody is taken by its chunks, where it streams; one that leaves single answers without
+    is at fault there.
     """
     good = [record for record in measured.records if record.failure is None]
-    counted = bool(good) and all(record.output_tokens is None for record in good)
+    counted = measured.workload.api.streamed and bool(good) and all(record.output_tokens is None for record in good)
     no_usage = Failure(FailureKind.NO_USAGE, "no token counts at the end of the answer")
 
     def complete(record: Record) -> Record:
@@ -129,7 +131,10 @@ def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
 
 
 def _arrays(records: Sequence[Record]) -> dict[str, list[Any]]:
-    """The per-request arrays in the words of vLLM's client; a failed request keeps its place and has no times."""
+    """The per-request arrays in the words of vLLM's client; a failed request keeps its place and has no times.
+
+    An answer in one piece has its whole latency for a TTFT and no gaps, and no metric is made of either.
+    """
     ok = [record.failure is None for record in records]
     return {
         "ttfts": [record.ttft if good else 0.0 for record, good in zip(records, ok, strict=True)],
@@ -145,12 +150,13 @@ def _arrays(records: Sequence[Record]) -> dict[str, list[Any]]:
 
 
 def _metrics(
-    requests: Requests, good: Sequence[Record], duration: float, slo: Slo | None
+    requests: Requests, good: Sequence[Record], duration: float, workload: LoadWorkload
 ) -> tuple[dict[str, float], list[str]]:
     if not good:
         return {}, []
     output_tokens = sum(record.output_tokens or 0 for record in good)
     input_tokens = sum(record.input_tokens or 0 for record in good)
+    slo = workload.slo
     scalars = Scalars(
         completed=len(good),
         num_prompts=None,
@@ -159,13 +165,13 @@ def _metrics(
         output_tokens=output_tokens,
         max_concurrency=None,  # latency counts from the schedule, so Little's law holds for no limit of the client
         request_throughput=len(good) / duration,
-        output_throughput=output_tokens / duration,
+        output_throughput=output_tokens / duration if workload.api.streamed else None,
         total_throughput=(input_tokens + output_tokens) / duration,
         goodput=None if slo is None else sum(_meets(record, slo) for record in good) / duration,
         rounding=0.0,
     )
     latencies: dict[str, dict[str, float]] = {}
-    for family in LATENCIES:
+    for family in LATENCIES if workload.api.streamed else ("e2el",):
         values = {name: requests.statistic(family, _percent(name)) for name in STATISTICS}
         if found := {name: value for name, value in values.items() if value is not None}:
             latencies[family] = found
@@ -192,7 +198,8 @@ def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
     if counted:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
     asked = measured.workload.input_len
-    if other := sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str):
+    other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
+    if other and measured.workload.api is not Api.RERANK:  # whose texts only the server can count
         notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
     if measured.warmup_failed:
         notes.append(
@@ -216,6 +223,16 @@ def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[st
         "seed": workload.seed,
         "warmup_requests": workload.warmup_requests,
     }
+    if not workload.api.streamed:
+        described["api"] = workload.api.value
+    if workload.documents:
+        described["documents"] = workload.documents
+    if not workload.ignore_eos:
+        described["ignore_eos"] = False
+    if workload.extra_body:
+        described["extra_body"] = dict(workload.extra_body)
+    if workload.lora_adapters:
+        described["lora_adapters"] = list(workload.lora_adapters)
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
     if workload.slo is not None:

@@ -14,7 +14,7 @@ from regress_gate.bench.load.alarm import Alarm
 from regress_gate.bench.load.answer import Answer
 from regress_gate.bench.load.errors import Failure, FailureKind, RequestError
 from regress_gate.bench.load.transport import Transport
-from regress_gate.ingest.text import plural
+from regress_gate.bench.load.whole_answer import WholeAnswer
 
 LEAD = 0.05
 """Seconds between the start of an open loop and its first request."""
@@ -31,7 +31,7 @@ class Record:
     sent: float
     ended: float
     chunks: Sequence[float]
-    """When each chunk with tokens arrived."""
+    """When each chunk with tokens arrived; of an answer in one piece, when that was complete."""
     input_tokens: int | None
     """As the server counts them; None where it does not say."""
     output_tokens: int | None
@@ -51,7 +51,8 @@ class Sender:
     """How one request of a trial is sent."""
 
     transport: Transport
-    output_len: int
+    expect: Callable[[], Answer | WholeAnswer]
+    """Makes what reads one answer."""
     timeout: float
     """Seconds from sending to the end of the answer."""
     deadline: float
@@ -63,7 +64,7 @@ class Sender:
         sent = time.monotonic()
         if sent >= self.deadline:
             return self.unsent(scheduled)
-        answer = Answer(self.output_len)
+        answer = self.expect()
         limit = min(sent + self.timeout, self.deadline)
         try:
             async with asyncio.timeout_at(limit):
@@ -71,8 +72,7 @@ class Sender:
         except RequestError as error:
             failure = error.failure
         except TimeoutError:
-            came = f"{plural(len(answer.chunks), 'chunk')} of {plural(self.output_len, 'token')}"
-            failure = Failure(FailureKind.TIMEOUT, f"no end within {limit - sent:.3g} s, {came} had come")
+            failure = Failure(FailureKind.TIMEOUT, f"no end within {limit - sent:.3g} s, {answer.came()} had come")
         ended = time.monotonic()
         self.finished()
         return Record(scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure)

@@ -23,7 +23,7 @@ Receive = Callable[[int, bytes, float], None]
 
 class Transport(Protocol):
     async def post(self, body: bytes, receive: Receive) -> int:
-        """Send one completion request; returns the status when the answer is complete. Raises RequestError."""
+        """Send one request; returns the status when the answer is complete. Raises RequestError."""
         ...
 
     async def close(self) -> None: ...
@@ -98,11 +98,11 @@ class _Connection(asyncio.Protocol):
 
 
 class HttpTransport:
-    """Posts to /v1/completions of one server. Opens as many connections as there are requests in flight."""
+    """Posts to one path of one server. Opens as many connections as there are requests in flight."""
 
-    def __init__(self, endpoint: Endpoint, api_key: str | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, api_key: str | None = None, *, path: str = "/v1/completions") -> None:
         self._endpoint = endpoint
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: {endpoint.host_header}\r\nContent-Type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: {endpoint.host_header}\r\nContent-Type: application/json\r\n"
         if api_key is not None:
             head += f"Authorization: Bearer {api_key}\r\n"
         self._head = head.encode("latin-1")

@@ -6,18 +6,41 @@ server answers them one after another, and with prefix caching a prompt seen bef
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import shake_256
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from regress_gate.bench.load.words import WORDS
 from regress_gate.errors import InputError
 
 FIRST_TOKEN, LAST_TOKEN = 1000, 9999
 """Token ids sent: within the vocabulary of every text model, and beyond the control tokens that some begin with."""
+
+
+MAX_QUERY = 16
+"""Words of a rerank query; of a shorter pair, half is query."""
+
+
+class Api(StrEnum):
+    """Which of vLLM's endpoints is measured."""
+
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RERANK = "rerank"
+
+    @property
+    def path(self) -> str:
+        return "/rerank" if self is Api.RERANK else f"/v1/{self.value}"
+
+    @property
+    def streamed(self) -> bool:
+        """Whether an answer has tokens that come one after another; the others come in one piece."""
+        return self is Api.COMPLETIONS
 
 
 class Arrival(StrEnum):
@@ -50,8 +73,9 @@ class LoadWorkload:
     """
 
     input_len: int
-    """Tokens of a whole prompt, the shared prefix included."""
+    """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document."""
     output_len: int
+    """Tokens asked for; 0 where the API generates none."""
     num_requests: int
     concurrency: int | None = None
     request_rate: float | None = None
@@ -63,12 +87,27 @@ class LoadWorkload:
     """Sent before and left out of the results, closed-loop at the same concurrency."""
     seed: int = 0
     slo: Slo | None = None
+    api: Api = Api.COMPLETIONS
+    documents: int = 0
+    """Of one rerank request; 0 for the other APIs."""
+    ignore_eos: bool = True
+    """Whether every answer has exactly `output_len` tokens; else that is the most that it may have."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """JSON that is merged into every request's body."""
+    lora_adapters: tuple[str, ...] = ()
+    """Served names that the requests take in turn; empty: the target's own."""
 
     def __post_init__(self) -> None:
-        for name in ("input_len", "output_len", "num_requests", "concurrency"):
+        for name, least in (
+            ("input_len", 2 if self.api is Api.RERANK else 1),
+            ("output_len", 1 if self.api.streamed else 0),
+            ("num_requests", 1),
+            ("concurrency", 1),
+            ("documents", 1 if self.api is Api.RERANK else 0),
+        ):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"workload: {name} is {value}, must be at least 1")
+            if value is not None and value < least:
+                raise InputError(f"workload: {name} is {value}, must be at least {least}")
         if self.request_rate is not None and not 0 < self.request_rate < math.inf:
             raise InputError(f"workload: request_rate is {self.request_rate}, must be a positive number")
         if not 0 <= self.prefix_len < self.input_len:
@@ -85,6 +124,16 @@ def prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[in
 def warmup_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
     """The same for the warm-up, whose prompts share nothing but the prefix with the measured ones."""
     return _prompts(workload, f"{scenario}/{ordinal}", "warm-up", workload.warmup_requests)
+
+
+def rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[tuple[str, list[str]]]:
+    """Query and documents of every measured rerank request of pass `ordinal`, in the order in which they are sent."""
+    return _rerank_texts(workload, f"{scenario}/{ordinal}", "request", workload.num_requests)
+
+
+def warmup_rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[tuple[str, list[str]]]:
+    """The same for the warm-up."""
+    return _rerank_texts(workload, f"{scenario}/{ordinal}", "warm-up", workload.warmup_requests)
 
 
 def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequence[float]:
@@ -104,6 +153,21 @@ def _prompts(workload: LoadWorkload, stream: str, use: str, count: int) -> list[
     prefix = _tokens(f"{workload.seed}/{stream}/prefix", workload.prefix_len)
     own = workload.input_len - workload.prefix_len
     return [prefix + _tokens(f"{workload.seed}/{stream}/{use}/{number}", own) for number in range(count)]
+
+
+def _rerank_texts(workload: LoadWorkload, stream: str, use: str, count: int) -> list[tuple[str, list[str]]]:
+    query_len = min(MAX_QUERY, workload.input_len // 2)
+
+    def request(key: str) -> tuple[str, list[str]]:
+        own = workload.input_len - query_len
+        documents = [_text(f"{key}/document/{number}", own) for number in range(workload.documents)]
+        return _text(f"{key}/query", query_len), documents
+
+    return [request(f"{workload.seed}/{stream}/{use}/{number}") for number in range(count)]
+
+
+def _text(key: str, words: int) -> str:
+    return " ".join(WORDS[index] for index in (_integers(key, words) % len(WORDS)).tolist())
 
 
 def _tokens(key: str, count: int) -> list[int]:

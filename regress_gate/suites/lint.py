@@ -1,0 +1,134 @@
+"""Everything that is wrong or doubtful in the file of one suite, in one pass: for its author, not for a run.
+
+Loading stops at the first error and asks only whether the suite can be used. What only a running server can tell (is
+there such a model? does this version know the engine argument?) is not checked here.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from regress_gate.errors import InputError
+from regress_gate.model.deployment import engine_arg_key
+from regress_gate.model.documents import Document, Location, ModelT, complaints
+from regress_gate.model.metric import METRICS
+from regress_gate.model.nearest import did_you_mean
+from regress_gate.model.policy import Policy, PolicyOverrides
+from regress_gate.model.suite import Scenario, Suite
+from regress_gate.suites import read_document
+
+Level = Literal["error", "warning"]
+Found = tuple[Location, str, Level]
+"""Where in a scenario, what is wrong, how bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    file: Path
+    line: int | None
+    what: str
+    severity: Level
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
+        return f"{place}: {self.severity}: {self.what}"
+
+
+def lint(file: Path, known_issues: Collection[str]) -> list[Complaint]:
+    """All complaints by line, of a file that need not be valid or even there. `known_issues` are ids and aliases."""
+    try:
+        document = read_document(file)
+        if not isinstance(document.data, dict):
+            what = "the file is empty" if document.data is None else "expected keys and values"
+            raise InputError(what, line=document.line(()))
+    except InputError as error:
+        return [Complaint(file, error.line, error.what, "error")]
+    found = list(_schema(document, file))
+    policy = Policy().over(_read(PolicyOverrides, document.data.get("gate")) or PolicyOverrides())
+    for index, data in enumerate(_items(document.data.get("scenarios"))):
+        if (scenario := _read(Scenario, data)) is None:
+            continue  # the schema has said why
+        for location, what, severity in _scenario(scenario, policy, known_issues):
+            line = document.line(("scenarios", index, *location))
+            found.append(Complaint(file, line, f"scenario {scenario.name}: {what}", severity))
+    return sorted(found, key=lambda complaint: (complaint.line or 0, complaint.what))
+
+
+def _schema(document: Document, file: Path) -> Iterator[Complaint]:
+    try:
+        Suite.model_validate(document.data)
+    except ValidationError as failure:
+        for _, line, what in complaints(Suite, document, failure):
+            yield Complaint(file, line or None, what, "error")
+
+
+def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str]) -> Iterator[Found]:
+    if not scenario.why:
+        yield (), "no why: nobody will know what it is for", "warning"
+    for index, issue in enumerate(scenario.sees):
+        if issue not in known_issues:
+            yield ("sees", index), f"{issue} is no known issue" + did_you_mean(issue, known_issues), "warning"
+    yield from _measurable(scenario)
+    yield from _limits(scenario)
+    yield from _percentiles(scenario, policy)
+
+
+def _measurable(scenario: Scenario) -> Iterator[Found]:
+    workload = scenario.workload
+    if workload.missing:
+        what = f"cannot be measured, only imported: the workload does not say {', '.join(workload.missing)}"
+        yield ("workload",), what, "warning"
+    if workload.dataset != "random":
+        what = f"cannot be measured, only imported: dataset {workload.dataset!r} is not random"
+        yield ("workload", "dataset"), what, "warning"
+    concurrency, requests = workload.concurrency, workload.num_requests
+    if concurrency is not None and requests is not None and requests < concurrency:
+        what = f"{requests} requests never reach a concurrency of {concurrency}"
+        yield ("workload", "num_requests"), what, "warning"
+
+
+def _limits(scenario: Scenario) -> Iterator[Found]:
+    """What the server's own limits say of the workload; engine arguments that are not given are not guessed."""
+    workload = scenario.workload
+    arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
+    longest, seats = arguments.get("max_model_len"), arguments.get("max_num_seqs")
+    length = (workload.input_len or 0) + (workload.output_len or 0)
+    if type(longest) is int and length > longest:
+        what = f"{length} tokens of prompt and answer are more than max_model_len ({longest})"
+        yield ("workload", "input_len"), what, "error"
+    if type(seats) is int and workload.concurrency is not None and workload.concurrency > seats:
+        what = f"concurrency {workload.concurrency} is above max_num_seqs ({seats}): the rest only waits"
+        yield ("workload", "concurrency"), what, "warning"
+
+
+def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[Found]:
+    workload = scenario.workload
+    if workload.num_requests is None:
+        return
+    measured = ("ttft", "tpot", "itl", "e2el") if workload.api == "completions" else ("e2el",)
+    short = [
+        metric
+        for metric in METRICS.values()
+        if metric.tail is not None
+        and metric.name.startswith(measured)
+        and metric.min_requests > workload.num_requests
+        and policy.gates(metric.name)
+    ]
+    if short:
+        names, needed = ", ".join(metric.name for metric in short), max(metric.min_requests for metric in short)
+        what = f"{names} cannot gate with {workload.num_requests} requests; send {needed}, or gate on medians"
+        yield ("workload", "num_requests"), what, "warning"
+
+
+def _read(model: type[ModelT], data: Any) -> ModelT | None:
+    try:
+        return model.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

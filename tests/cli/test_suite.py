@@ -1,0 +1,117 @@
+"""`suite`: what can be measured, as people read it, and help with writing one."""
+
+import pytest
+
+from regress_gate.suites import shipped_suites
+
+
+def written(gate, text):
+    (gate.directory / "mine.yaml").write_text(text, encoding="utf-8")
+    return "mine.yaml"
+
+
+class TestList:
+    def test_every_shipped_suite_is_there_with_what_it_is_for_in_80_columns(self, gate):
+        done = gate("suite", "list")
+        assert (done.code, done.err) == (0, "")
+        assert max(map(len, done.out.splitlines())) <= 80
+        for name, suite in shipped_suites().items():
+            assert name in done.out
+            assert suite.description in " ".join(done.out.split())
+
+    def test_scripts_get_json(self, gate):
+        found = {suite["name"]: suite for suite in gate("suite", "list", "--format", "json").json["suites"]}
+        assert found["cpu-tiny"]["scenarios"] == 7
+        assert found["h200-deepseek-r1-ep"]["accelerator"] == "H200"
+
+
+class TestShow:
+    @pytest.mark.parametrize("name", list(shipped_suites()))
+    def test_a_suite_is_shown_whole_in_80_columns(self, gate, name):
+        done = gate("suite", "show", name)
+        assert done.code == 0
+        text = " ".join(done.out.split())
+        for scenario in shipped_suites()[name].scenarios:
+            assert " ".join(f"{scenario.name}: {scenario.why}".split()) in text
+            assert all(issue in text for issue in scenario.sees)
+        assert scenario.server.model in text
+        assert max(map(len, done.out.splitlines())) <= 80
+
+    def test_what_a_table_has_no_column_for_stands_below(self, gate):
+        shown = gate("suite", "show", "l4-rerank").out + gate("suite", "show", "h100-lora").out
+        for text in (
+            "10 documents x 256 words",
+            "api rerank",
+            "objective e2el=0.5 s",
+            "LoRA adapters sql",
+            "10/s poisson",
+        ):
+            assert text in shown
+        assert "up to 128" in gate("suite", "show", "h100-structured-output").out
+        assert "shared prefix 576 tokens" in gate("suite", "show", "cpu-tiny").out
+
+    def test_scenarios_with_servers_of_their_own_show_them(self, gate):
+        text = "name: x\nversion: 1\ndescription: d\nscenarios:\n" + "".join(
+            f"  - {{name: {name}, server: {{model: {name}-model}}, workload: {{}}}}\n" for name in ("a", "b")
+        )
+        shown = gate("suite", "show", written(gate, text)).out
+        assert "  model        a-model\n" in shown
+        assert "  model        b-model" in shown
+
+    def test_a_file_cannot_steer_the_terminal(self, gate):
+        scenario = '{name: a, server: {model: "\\em"}, workload: {}}'
+        text = f'name: x\nversion: 1\ndescription: "a\\e[31mb"\nscenarios: [{scenario}]\n'
+        assert "\x1b" not in gate("suite", "show", written(gate, text)).out
+
+    def test_scripts_get_json(self, gate):
+        suite = gate("suite", "show", "cpu-tiny", "--format", "json").json["suite"]
+        assert suite["scenarios"][0]["workload"]["num_requests"] == 12
+
+    def test_an_unknown_name_is_answered_with_the_nearest(self, gate):
+        done = gate("suite", "show", "cpu-tinny")
+        assert (done.code, "did you mean 'cpu-tiny'?" in done.error) == (2, True)
+
+
+class TestNew:
+    def test_what_it_writes_lints_clean_and_is_named_by_its_file(self, gate):
+        done = gate("suite", "new", "our chat.yaml")
+        assert (done.code, done.err) == (0, "")
+        checked = gate("suite", "lint", "our chat.yaml")
+        assert (checked.code, checked.out, checked.err) == (0, "", "1 suite, 0 errors, 0 warnings\n")
+        assert gate("suite", "show", "our chat.yaml").out.startswith("our-chat@1\n")
+
+    def test_it_never_overwrites(self, gate):
+        name = written(gate, "mine")
+        done = gate("suite", "new", name)
+        assert (done.code, "left as it is" in done.error) == (2, True)
+        assert (gate.directory / name).read_text() == "mine"
+
+    @pytest.mark.parametrize(
+        ("file", "says"), [("chat", "a suite is a YAML file"), ("no/chat.yaml", "cannot be written")]
+    )
+    def test_a_file_that_cannot_be_a_suite_is_refused(self, gate, file, says):
+        done = gate("suite", "new", file)
+        assert (done.code, says in done.error) == (2, True)
+
+
+class TestLint:
+    def test_errors_and_warnings_are_told_by_line_and_errors_exit_2(self, gate):
+        gate("suite", "new", "chat.yaml")
+        text = (gate.directory / "chat.yaml").read_text()
+        text = text.replace("num_requests: 100", "num_requests: 9").replace("concurrency: 32", "concurency: 32")
+        done = gate("suite", "lint", written(gate, text))
+        first, second = done.out.splitlines()
+        assert first.startswith("mine.yaml:25: warning: scenario c1: ttft_p99, tpot_p99, itl_p99 cannot gate with 9")
+        assert "error: unknown key 'concurency' in scenarios.1.workload" in second
+        assert (done.code, done.err) == (2, "1 suite, 1 errors, 1 warnings\n")
+
+    def test_warnings_alone_do_not_fail(self, gate):
+        gate("suite", "new", "chat.yaml")
+        text = (gate.directory / "chat.yaml").read_text().replace("sees: []", "sees: [VLLM-1]", 1)
+        done = gate("suite", "lint", written(gate, text))
+        assert (done.code, "VLLM-1 is no known issue" in done.out) == (0, True)
+
+    def test_several_files_are_checked_and_one_that_is_not_there_is_an_error(self, gate):
+        gate("suite", "new", "chat.yaml")
+        done = gate("suite", "lint", "chat.yaml", "none.yaml")
+        assert (done.code, done.out) == (2, "none.yaml: error: cannot be read (No such file or directory)\n")

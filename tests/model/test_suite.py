@@ -1,0 +1,78 @@
+"""What a workload may say, for each API, and what is refused with its line."""
+
+import pytest
+
+from regress_gate.errors import InputError
+from regress_gate.model.documents import parse_yaml, validate
+from regress_gate.model.suite import Suite, Workload
+
+SUITE = """\
+name: mine
+version: 1
+description: test
+scenarios:
+  - name: a
+    why: because
+    sees: [VLLM-28882]
+    server: {model: m}
+    workload:
+      %s
+"""
+
+
+def workload(text: str) -> Workload:
+    return validate(Suite, parse_yaml(SUITE % text, "file")).scenarios[0].workload
+
+
+def refused(text: str) -> str:
+    with pytest.raises(InputError) as raised:
+        validate(Suite, parse_yaml(text, "file"))
+    return str(raised.value)
+
+
+def test_completions_of_exact_length_are_what_nothing_else_asks_for():
+    found = workload("input_len: 8")
+    assert (found.api, found.ignore_eos, found.extra_body, found.lora_adapters) == ("completions", True, {}, [])
+
+
+def test_structured_output_is_said_as_the_request_has_it():
+    found = workload("extra_body: {structured_outputs: {json: {type: object, required: [a]}}, temperature: 0.7}")
+    assert found.extra_body["structured_outputs"] == {"json": {"type": "object", "required": ["a"]}}
+    assert found.extra_body["temperature"] == 0.7
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("api: chat", "file:10: scenarios.0.workload.api"),
+        ("api: rerank", "file:9: scenarios.0.workload: rerank needs documents"),
+        ("{api: rerank, documents: 4, prefix_len: 2}", "rerank has no prefix_len"),
+        ("{api: rerank, documents: 4, input_len: 1}", "a pair has a query and a document"),
+        ("{api: rerank, documents: 0}", "file:10: scenarios.0.workload.documents"),
+        ("documents: 3", "completions has no documents"),
+        ("{api: embeddings, output_len: 3}", "embeddings has no output_len"),
+        ("{api: embeddings, slo: {ttft: 1}}", "its slo can only name e2el"),
+        ("{input_len: 8, prefix_len: 8}", "prefix_len is 8, must be below input_len (8)"),
+        ("extra_body: {model: x, temperature: 1}", "extra_body has model, which the client sets itself"),
+        ("extra_body: {stream: false, max_tokens: 3}", "extra_body has max_tokens, stream, which"),
+        ("{api: embeddings, extra_body: {input: x}}", "extra_body has input, which"),
+        ("{api: rerank, documents: 2, extra_body: {top_n: 1}}", "extra_body has top_n, which"),
+        ("extra_body: [1]", "file:10: scenarios.0.workload.extra_body"),
+        ("lora_adapters: ['']", "file:10: scenarios.0.workload.lora_adapters.0"),
+        ("ignore_eos: 'no'", "file:10: scenarios.0.workload.ignore_eos"),
+        ("ignore_oes: false", "unknown key 'ignore_oes' in scenarios.0.workload (did you mean 'ignore_eos'?)"),
+    ],
+)
+def test_a_workload_that_means_nothing_is_refused(text, what):
+    assert what in refused(SUITE % text)
+
+
+@pytest.mark.parametrize("issue", ["28882", "vllm-28882", "VLLM-", "VLLM-1; rm"])
+def test_what_a_scenario_sees_has_the_shape_of_an_id(issue):
+    text = (SUITE % "input_len: 8").replace("VLLM-28882", f"'{issue}'")
+    assert refused(text).startswith("file:7: scenarios.0.sees.0")
+
+
+def test_what_is_missing_for_measuring_depends_on_the_api():
+    assert workload("concurrency: 1").missing == ["input_len", "num_requests", "output_len"]
+    assert workload("{api: embeddings, input_len: 8, num_requests: 2}").missing == []

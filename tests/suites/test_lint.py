@@ -1,0 +1,142 @@
+"""`suites.lint`: all that is wrong with a suite at once, each with its line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.suites import load_suite, template
+from regress_gate.suites.lint import lint
+
+KNOWN = ["VLLM-28882", "VLLM-41306"]
+GOOD = """\
+name: mine
+version: 1
+description: test
+gate: {metrics: [ttft_median]}
+scenarios:
+  - name: a
+    why: because
+    server: {model: m, engine_args: {max-model-len: 512, max_num_seqs: 8}}
+    workload:
+      input_len: 128
+      output_len: 32
+      concurrency: 4
+      num_requests: 20
+"""
+
+
+@pytest.fixture
+def linted(tmp_path: Path):
+    def run(text: str | bytes) -> list[str]:
+        file = tmp_path / "suite.yaml"
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return [str(complaint).removeprefix(f"{file}") for complaint in lint(file, KNOWN)]
+
+    return run
+
+
+def test_a_good_suite_has_no_complaint(linted):
+    assert linted(GOOD) == []
+
+
+def test_the_template_has_none_either_and_loads(linted, tmp_path):
+    assert linted(template("chat")) == []
+    assert load_suite(str(tmp_path / "suite.yaml")).name == "chat"
+
+
+def test_every_error_is_told_at_once_with_its_line(linted):
+    bad = GOOD.replace("concurrency: 4", "concurency: 4").replace("output_len: 32", "output_len: '32'")
+    assert linted(bad.replace("version: 1", "version: 1.5")) == [
+        ":2: error: version: Input should be a valid string",
+        ":11: error: scenarios.0.workload.output_len: Input should be a valid integer",
+        ":12: error: unknown key 'concurency' in scenarios.0.workload (did you mean 'concurrency'?)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (
+            "input_len: 128",
+            "input_len: 500",
+            ":10: error: scenario a: 532 tokens of prompt and answer are more than max_model_len (512)",
+        ),
+        (
+            "concurrency: 4",
+            "concurrency: 16",
+            ":12: warning: scenario a: concurrency 16 is above max_num_seqs (8): the rest only waits",
+        ),
+        ("    why: because\n", "", ":6: warning: scenario a: no why: nobody will know what it is for"),
+        (
+            "why: because",
+            "sees: [VLLM-28882, VLLM-28883]\n    why: because",
+            ":7: warning: scenario a: VLLM-28883 is no known issue (did you mean 'VLLM-28882'?)",
+        ),
+        (
+            "[ttft_median]",
+            "[ttft_p99, itl_p90]",
+            ":13: warning: scenario a: ttft_p99 cannot gate with 20 requests; send 100, or gate on medians",
+        ),
+        (
+            "concurrency: 4\n      num_requests: 20",
+            "request_rate: 4",
+            ":9: warning: scenario a: cannot be measured, only imported: the workload does not say num_requests",
+        ),
+        (
+            "num_requests: 20",
+            "num_requests: 3",
+            ":13: warning: scenario a: 3 requests never reach a concurrency of 4",
+        ),
+        (
+            "input_len: 128",
+            "dataset: sharegpt",
+            ":10: warning: scenario a: cannot be measured, only imported: dataset 'sharegpt' is not random",
+        ),
+    ],
+)
+def test_what_is_doubtful_is_told_with_its_line(linted, old, new, complaint):
+    assert complaint in linted(GOOD.replace(old, new))
+
+
+def test_embeddings_are_judged_by_what_they_are_measured_by(linted):
+    text = GOOD.replace("output_len: 32", "api: embeddings").replace("[ttft_median]", "[ttft_p99, e2el_p99]")
+    assert linted(text) == [
+        ":13: warning: scenario a: e2el_p99 cannot gate with 20 requests; send 100, or gate on medians"
+    ]
+
+
+def test_a_scenario_is_judged_although_another_is_broken(linted):
+    text = GOOD + "  - name: b\n    server: {}\n    workload: {}\n"
+    found = linted(text.replace("input_len: 128", "input_len: 500"))
+    assert [line.split(": ")[1] for line in found] == ["error", "error"]
+    assert "max_model_len" in found[0]
+    assert "scenarios.1.server.model" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "the file is empty"),
+        ("- 1", "expected keys and values"),
+        ("a: [", "not valid YAML"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        ("scenarios: 3", "error"),
+    ],
+)
+def test_what_is_no_suite_is_a_complaint_and_not_a_crash(linted, text, complaint):
+    assert complaint in "\n".join(linted(text))
+
+
+def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
+    (complaint,) = lint(tmp_path / "none.yaml", KNOWN)
+    assert "cannot be read" in str(complaint)
+
+
+@given(st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: GOOD + raw.decode("latin-1")))
+def test_no_text_is_too_strange(tmp_path_factory, text):
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for complaint in lint(file, KNOWN):
+        assert complaint.what

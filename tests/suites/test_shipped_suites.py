@@ -1,0 +1,102 @@
+"""The suites that come with the program: each is whole, can be served and sent, and keeps what it promises."""
+
+import re
+
+import pytest
+
+from regress_gate.bench.provision.interface import ServeRequest
+from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.suite_run import load_workloads
+from regress_gate.known.match import in_region
+from regress_gate.known.records import load_records
+from regress_gate.model.documents import parse_yaml
+from regress_gate.model.suite import Scenario, Suite, Workload
+from regress_gate.suites import shipped_suites
+from regress_gate.suites.lint import lint
+from tests.cli.conftest import ROOT
+
+FOLDER = ROOT / "regress_gate" / "suites"
+SUITES = shipped_suites()
+RECORDS = {record.id: record for record in load_records()}
+OF_ISSUE_3 = [suite for name, suite in SUITES.items() if name != "cpu-demo"]
+
+every = pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+
+
+@every
+def test_it_stands_in_the_file_of_its_name_and_lints_without_a_complaint(suite: Suite):
+    assert [str(one) for one in lint(FOLDER / f"{suite.name}.yaml", RECORDS)] == []
+
+
+@every
+def test_the_load_client_can_send_it(suite: Suite):
+    assert [scenario.name for scenario, _ in load_workloads(suite)] == [scenario.name for scenario in suite.scenarios]
+
+
+@every
+def test_one_server_start_serves_all_of_it(suite: Suite):
+    requests = [
+        ServeRequest(server.model, "served", server.engine_args, server.env)
+        for server in (scenario.server for scenario in suite.scenarios)
+    ]
+    (line,) = {tuple(serve_arguments(request, 8000)) for request in requests}
+    assert line[0] == suite.scenarios[0].server.model
+    assert all(word.startswith("--") for word in line[1:])
+
+
+@pytest.mark.parametrize("suite", OF_ISSUE_3, ids=lambda suite: suite.name)
+def test_every_scenario_says_why_it_is_there_and_what_it_sees(suite: Suite):
+    assert suite.accelerator
+    for scenario in suite.scenarios:
+        assert scenario.why
+        assert "sees" in scenario.model_fields_set
+
+
+@pytest.mark.parametrize("suite", OF_ISSUE_3, ids=lambda suite: suite.name)
+def test_what_a_scenario_claims_to_see_bites_where_it_is(suite: Suite):
+    """The record's signature has a part whose region holds the scenario's workload, on the suite's accelerator."""
+    for scenario in suite.scenarios:
+        for issue in (RECORDS[name] for name in scenario.sees):
+            assert suite.accelerator in (issue.scope.accelerator or [suite.accelerator])
+            assert any(part.workload is None or in_region(part.workload, scenario.workload) for part in issue.signature)
+
+
+def test_the_tiny_suite_has_the_shapes_of_load_that_matter():
+    loads = {scenario.name: scenario.workload for scenario in SUITES["cpu-tiny"].scenarios}
+    assert len(loads) >= 6
+    assert {loads[name].concurrency for name in ("c1", "c4", "c16")} == {1, 4, 16}
+    assert loads["prefix"].prefix_len > 0.8 * loads["prefix"].input_len
+    assert loads["rate"].request_rate
+
+
+def test_suites_that_their_authors_could_not_run_say_so():
+    for file in FOLDER.glob("*.yaml"):
+        if not file.name.startswith("cpu-"):
+            assert "never measured" in file.read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_what_a_suite_says_of_requests_reaches_the_client():
+    sent = {
+        (suite, scenario.name): workload
+        for suite in ("h100-lora", "h100-structured-output", "l4-embed", "l4-rerank")
+        for scenario, workload in load_workloads(SUITES[suite])
+    }
+    assert sent["h100-lora", "lora-c1"].lora_adapters == ("sql",)
+    choice = sent["h100-structured-output", "choice"]
+    assert (choice.ignore_eos, choice.output_len) == (False, 16)
+    assert choice.extra_body == {"structured_outputs": {"choice": ["approve", "reject", "escalate"]}}
+    assert (sent["l4-embed", "query"].api, sent["l4-embed", "query"].output_len) == ("embeddings", 0)
+    assert (sent["l4-rerank", "rate"].api, sent["l4-rerank", "rate"].documents) == ("rerank", 10)
+
+
+def test_the_documentation_names_every_suite_and_every_key_of_a_workload():
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    for name in (*SUITES, *Workload.model_fields, *Scenario.model_fields, *Suite.model_fields):
+        assert f"`{name}" in text, name
+
+
+def test_the_example_of_the_documentation_is_accepted():
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    workload = Workload.model_validate(parse_yaml(example, "docs").data)
+    assert workload.ignore_eos is False
