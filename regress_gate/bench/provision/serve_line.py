@@ -6,11 +6,11 @@ from regress_gate.errors import InputError
 _OURS = ("model", "host", "port", "served_model_name")
 
 
-def serve_arguments(request: ServeRequest, port: int) -> list[str]:
+def serve_arguments(request: ServeRequest, port: int, *, host: str = "127.0.0.1") -> list[str]:
     """Everything after `vllm serve`. Raises InputError for an engine argument that the tool must set itself."""
     arguments = [
         request.model,
-        "--host=127.0.0.1",
+        f"--host={host}",
         f"--port={port}",
         f"--served-model-name={request.served_model_name}",
     ]

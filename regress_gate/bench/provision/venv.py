@@ -22,9 +22,10 @@ from regress_gate.bench.provision.interface import (
     ServeRequest,
 )
 from regress_gate.bench.provision.isolation import server_variables
-from regress_gate.bench.provision.recipe import WHEEL_INDEX, Recipe, cpu_requirements, make_recipe
+from regress_gate.bench.provision.recipe import Recipe, cpu_requirements, make_recipe
 from regress_gate.bench.provision.serve_line import serve_arguments
 from regress_gate.bench.provision.verify import Installed, libraries, verify
+from regress_gate.bench.provision.wheel_index import WHEEL_INDEX
 from regress_gate.model.version import Version
 
 LOCK_TIMEOUT = 3600.0
@@ -39,6 +40,7 @@ class VenvEnvironment(Environment):
         self.version: Version = Version.parse(marker.version)
         self.libraries = libraries(marker.packages)
         self._venv = path / "venv"
+        self._served = path / "served"
         self._hold = hold
         self._environ = environ
 
@@ -51,6 +53,12 @@ class VenvEnvironment(Environment):
             env | dict(request.env),
             self.path,
         )
+
+    def has_served(self) -> bool:
+        return self._served.exists()
+
+    def note_served(self) -> None:
+        self._served.touch()
 
     def close(self) -> None:
         self._hold.close()

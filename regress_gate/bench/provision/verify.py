@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
@@ -18,7 +19,7 @@ from regress_gate.model.version import Version
 IMPORT_TIMEOUT = 600.0
 """Seconds; importing vLLM takes 13 to 26 on a small machine, and the first time it also writes bytecode."""
 
-_PROBE = """
+PROBE = """
 import json, sys
 import vllm
 found = {"version": str(vllm.__version__)}
@@ -39,6 +40,7 @@ except ImportError:
     pass
 print("\\nregress-gate-probe:" + json.dumps(found))
 """
+"""What the Python of a build is asked; `read_answer` finds the answer among all else that it prints."""
 _ANSWER = re.compile(r"^regress-gate-probe:(.*)$", re.MULTILINE)
 _LIBRARIES = re.compile(
     r"torch|triton|pytorch-triton.*|flashinfer-python|flashinfer-cubin|flash-attn|transformers|tokenizers|numpy"
@@ -64,15 +66,20 @@ def installed_packages(site_packages: Path) -> dict[str, str]:
     for distribution in distributions(path=[str(site_packages)]):
         name = distribution.metadata["Name"]
         if name:
-            found[re.sub(r"[-_.]+", "-", str(name)).lower()] = str(distribution.version)
+            found[normalised(str(name))] = str(distribution.version)
     return found
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as the package index compares names."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def verify(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping[str, str]) -> Installed:
     """Raises ProvisionError for another build than the one wanted, and for one that cannot be imported."""
     try:
         probe = subprocess.run(  # noqa: S603 - the environment that was just made
-            [str(interpreter), "-I", "-c", _PROBE],
+            [str(interpreter), "-I", "-c", PROBE],
             env=dict(env),
             cwd=site_packages,
             stdin=subprocess.DEVNULL,
@@ -85,34 +92,50 @@ def verify(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping
         raise ProvisionError(f"importing {wanted} does not end within {IMPORT_TIMEOUT:.0f} s") from None
     except OSError as error:
         raise ProvisionError(f"the Python of {wanted} does not start: {error}") from None
-    answer = _ANSWER.search(probe.stdout)
-    if probe.returncode or not answer:
+    found = read_answer(probe.stdout)
+    if probe.returncode or found is None:
         lines = [line.strip() for line in probe.stderr.splitlines() if line.strip()]
         raise ProvisionError(f"{wanted} is installed but cannot be imported", lines=tuple(lines[-1:] + lines[-6:-1]))
-    found = json.loads(answer[1])
-    version = _identify(found, wanted)
+    # A wheel of a tagged commit does not tell its commit; it came from a place that is named by it.
+    version = identify(found, wanted, silent_commit=wanted.commit)
     if not version.matches(wanted):
         raise ProvisionError(f"{wanted} was asked for, but {version} was installed")
     return Installed(version, installed_packages(site_packages))
 
 
-def _identify(found: Mapping[str, str | None], wanted: Version) -> Version:
-    """The build by what it says of itself; a variant it does not name is taken from what it runs on."""
+def read_answer(output: str) -> dict[str, Any] | None:
+    """What the build says of itself; None where it did not come to that."""
+    answer = _ANSWER.search(output)
     try:
-        said = Version.parse(str(found["version"]))
+        found = json.loads(answer[1]) if answer else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def identify(found: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
+    """The build by what it says of itself; a variant it does not name is taken from what it runs on, a commit it does
+    not name is `silent_commit`.
+
+    Raises ProvisionError where it says no version, or not the commit that is all that is known of it.
+    """
+    try:
+        said = Version.parse(str(found.get("version")))
     except InputError:
-        raise ProvisionError(f"the installed build calls itself {found['version']!r}, which is no version") from None
-    inner = re.fullmatch(r"g?([0-9a-f]{7,40})", found.get("commit") or "")
-    commit = said.commit or (inner[1] if inner else None)
+        raise ProvisionError(f"the build calls itself {found.get('version')!r}, which is no version") from None
+    inner = re.fullmatch(r"g?([0-9a-f]{7,40})", str(found.get("commit") or ""))
+    commit = said.commit or (inner[1] if inner else silent_commit)
     if commit and wanted.commit and wanted.commit.startswith(commit):
         commit = wanted.commit  # the same commit, in all its digits
     if wanted.number is None:
+        if commit is None:
+            raise ProvisionError(f"{wanted} was asked for, but the build, {said}, does not tell its commit")
         # A build known by its commit keeps the name it was asked by, so that it is found again.
         return Version(None, commit, said.variant or _variant(found, wanted))
     return Version(said.number, commit if wanted.commit else said.commit, said.variant or _variant(found, wanted))
 
 
-def _variant(found: Mapping[str, str | None], wanted: Version) -> str | None:
+def _variant(found: Mapping[str, Any], wanted: Version) -> str | None:
     if wanted.variant is None:
         return None
     if found.get("device") == "cpu":

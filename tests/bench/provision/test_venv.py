@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from regress_gate.bench.provision.cache import State
 from regress_gate.bench.provision.interface import ProvisionError, ServeRequest
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.version import Version
@@ -276,3 +277,26 @@ def test_an_engine_argument_that_the_tool_sets_is_refused(world: World) -> None:
         pytest.raises(InputError, match="'port' is set by the tool"),
     ):
         environment.launch(ServeRequest("m", "m", {"port": 1}), 2)
+
+
+def test_the_state_of_an_environment_is_told(world: World) -> None:
+    cache = world.provisioner().cache
+    with world.provisioner().provision(VERSION) as environment:
+        (entry,) = cache.entries()
+        assert cache.state(entry) is State.IN_USE
+    (entry,) = cache.entries()
+    assert cache.state(entry) is State.WHOLE
+    next(environment.path.glob("venv/lib/*/site-packages/vllm/__init__.py")).unlink()
+    assert cache.state(entry) is State.DAMAGED
+    (environment.path / "complete.json").unlink()
+    (entry,) = cache.entries()
+    assert cache.state(entry) is State.HALF_MADE
+    assert [each.key for each in cache.prune(dry_run=True)] == [entry.key]
+    assert cache.prune(keys=["another"]) == []
+    assert environment.path.exists()
+
+
+def test_a_wheel_that_does_not_tell_its_commit_is_the_one_of_the_place_it_came_from(world: World) -> None:
+    index = publish(world, f"{COMMIT}/cpu", make_wheel(world.wheels / "away", "vllm", "9.5.1", vllm_files("9.5.1")))
+    with world.provisioner(wheel_index=index).provision(Version.parse(f"commit:{COMMIT}")) as environment:
+        assert environment.version == Version(None, COMMIT, "cpu")

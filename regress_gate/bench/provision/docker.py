@@ -1,0 +1,190 @@
+"""Provisioning by container image, with docker or podman: vLLM's published ones, or the user's own.
+
+The image is pulled when it is not there, run by its digest, and held against the version that was asked for. Not for
+building images, and not for talking to the engine (`engine`) or the arguments of a container (`container_run`).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from regress_gate.bench.provision.container_run import (
+    INNER_HF_HOME,
+    SHM_SIZE,
+    device_arguments,
+    identity_arguments,
+    memory_arguments,
+    mount_arguments,
+    network_arguments,
+    variable_arguments,
+)
+from regress_gate.bench.provision.containers import Container
+from regress_gate.bench.provision.engine import Engine, find_engine
+from regress_gate.bench.provision.engine_failures import ImageNotThereError
+from regress_gate.bench.provision.image_facts import ImageFacts, image_facts, shares_our_network
+from regress_gate.bench.provision.images import named_image, published_images, repository
+from regress_gate.bench.provision.interface import (
+    Environment,
+    Launch,
+    Progress,
+    Provisioner,
+    ProvisionError,
+    ServeRequest,
+)
+from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.provision.verify import identify, libraries
+from regress_gate.bench.server.processes import TOKEN_VARIABLE
+from regress_gate.model.version import Version
+
+GRACE = 10.0
+"""Seconds between asking a container that outlived its command to end and killing it."""
+_HANDED_ON = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
+"""Of the caller's variables: how models are got. No VLLM_* one, which would change what is measured."""
+
+
+def default_directory() -> Path:
+    """Where it is kept what images hold; the images themselves are in the engine's hands."""
+    return platformdirs.user_cache_path("regress-gate", appauthor=False) / "images"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How containers are run, whatever the version."""
+
+    devices: tuple[str, ...]
+    shm_size: str
+    mounts: tuple[Path, ...]
+    host_network: bool
+
+
+class DockerEnvironment(Environment):
+    """A verified image. Each launch is a container of its own."""
+
+    def __init__(self, engine: Engine, image: str, facts: ImageFacts, version: Version, settings: Settings) -> None:
+        self.image = image
+        """With the digest, where it came from a registry; else the image's id."""
+        self.version: Version = version
+        self.libraries = libraries(facts.packages)
+        self._engine = engine
+        self._settings = settings
+
+    def launch(self, request: ServeRequest, port: int) -> Launch:
+        environ = self._engine.environ
+        container = Container.new(self._engine.program, environ)
+        hf_home = Path(environ.get("HF_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache/huggingface")
+        inner = {name: environ[name] for name in _HANDED_ON if environ.get(name)}
+        inner |= {"VLLM_NO_USAGE_STATS": "1"}
+        if Path(request.model).is_dir():
+            inner.setdefault("HF_HUB_OFFLINE", "1")
+            request = ServeRequest(
+                str(Path(request.model).absolute()), request.served_model_name, request.engine_args, request.env
+            )
+        else:
+            inner["HF_HOME"] = INNER_HF_HOME
+        handed, added = variable_arguments(inner | dict(request.env))
+        settings = self._settings
+        return Launch(
+            (
+                *(self._engine.program, "run", *identity_arguments(container)),
+                *(*settings.devices, *memory_arguments(settings.shm_size)),
+                *network_arguments(port, host_network=settings.host_network),
+                *mount_arguments(request.model, settings.mounts, hf_home.absolute()),
+                # The server's mark, by which its processes are told from others' where they can be seen.
+                *(*handed, f"--env={TOKEN_VARIABLE}"),
+                # Images have had different entry points; the program has always been there.
+                *("--entrypoint=vllm", self.image, "serve"),
+                *serve_arguments(request, port, host="127.0.0.1" if settings.host_network else "0.0.0.0"),  # noqa: S104 - inside the container; published on 127.0.0.1
+            ),
+            dict(environ) | added,
+            None,
+            in_process_group=False,
+            container=container,
+            after_stop=lambda: _end(container),
+        )
+
+
+class DockerProvisioner(Provisioner):
+    """`variant` holds where a version does not name its own; None is vLLM's default image, for NVIDIA's GPUs.
+
+    `image` names the user's own: `registry/vllm:v{version}`, with {version}, {commit} and {variant} put in.
+    """
+
+    def __init__(
+        self,
+        *,
+        variant: str | None = None,
+        image: str | None = None,
+        gpus: str | None = None,
+        shm_size: str = SHM_SIZE,
+        mounts: Sequence[Path] = (),
+        program: str | None = None,
+        directory: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._variant = variant
+        self._image = image
+        self._environ = dict(os.environ if environ is None else environ)
+        # As for a server that is started without a container.
+        self._gpus = gpus or self._environ.get("CUDA_VISIBLE_DEVICES") or "all"
+        self._shm_size = shm_size
+        self._mounts = tuple(path.absolute() for path in mounts)
+        self._program = program
+        self._directory = directory or default_directory()
+
+    def provision(self, version: Version, *, progress: Progress | None = None) -> DockerEnvironment:
+        variant = version.variant or self._variant
+        wanted = Version(version.number, version.commit, variant)
+        if self._image is None:
+            names = published_images(version, variant)
+        else:
+            names = (named_image(self._image, version, variant),)
+        engine = find_engine(self._environ, self._program)
+        devices = device_arguments(self._gpus, variant, podman=engine.is_podman)
+        name, image, content = _get(engine, names, progress)
+        host_network = shares_our_network(engine, image, devices)
+        if progress and not host_network:
+            progress("containers have another network than this process; their port is published on 127.0.0.1")
+        if progress:
+            progress(f"verifying {name}")
+        facts = image_facts(engine, image, content, devices, self._directory)
+        found = identify(facts.said, wanted)
+        if not found.matches(wanted):
+            raise ProvisionError(f"{wanted} was asked for, but {name} holds {found}")
+        settings = Settings(tuple(devices), self._shm_size, self._mounts, host_network)
+        return DockerEnvironment(engine, image, facts, found, settings)
+
+
+def _end(container: Container) -> None:
+    if not container.remove(GRACE):
+        raise ProvisionError(
+            f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
+        )
+
+
+def _get(engine: Engine, names: Sequence[str], progress: Progress | None) -> tuple[str, str, str]:
+    """The first of the names that is there or can be pulled, as what it is run, and the id of its content."""
+    missing: ImageNotThereError | None = None
+    for name in names:
+        try:
+            described = engine.inspect(name)
+            if described is None:
+                engine.pull(name, progress)
+                described = engine.inspect(name)
+        except ImageNotThereError as error:
+            missing = missing or error
+            continue
+        if described is None or not isinstance(content := described.get("Id"), str) or not content:
+            raise ProvisionError(f"{name} was pulled, but {engine} does not tell its id")
+        return name, _by_digest(name, content, described.get("RepoDigests")), content
+    raise missing or ProvisionError("there is no image to look for")
+
+
+def _by_digest(name: str, content: str, digests: object) -> str:
+    """A name that will mean the same tomorrow, on other machines too where there is one."""
+    for each in digests if isinstance(digests, list) else []:
+        if isinstance(each, str) and "@" in each and repository(each) == repository(name):
+            return each
+    return content

@@ -1,0 +1,185 @@
+"""`regress-gate env`: the virtual environments that versions were provisioned into: list, prune, add.
+
+Container images are in the engine's hands, and are listed and deleted there.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.cli.provisioning import (
+    environments_directory,
+    make_provisioner,
+    provision_options,
+    provisioning_from,
+    resolve_build,
+)
+from regress_gate.errors import InputError
+
+if TYPE_CHECKING:
+    from regress_gate.bench.provision.cache import Cache, Cached
+    from regress_gate.cli.settings import Settings
+
+MAX_SHOWN = 37
+"""Characters of a version in the table, so that it fits 80 columns."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.group(context_settings=CONTEXT, epilog="Example: regress-gate env prune --unused-for 30d")
+def env() -> None:
+    """Environments that versions were installed into: list, prune, add."""
+
+
+@env.command("list", context_settings=CONTEXT, epilog="Example: regress-gate env list --format json")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@store_options
+def list_(format_: str, **options: Any) -> None:
+    """List environments, the longest unused first."""
+    cache = _cache(settings_from(options))
+    from regress_gate.cli.text import columns, json_text, plain
+
+    entries = cache.entries()
+    if format_ == "json":
+        click.echo(json_text([_entry_json(cache, entry) for entry in entries]))
+    elif not entries:
+        click.echo(f"no environments in {plain(cache.directory)}")
+    else:
+        head = ("ID", "VERSION", "SIZE", "LAST USED", "STATE")
+        click.echo(columns(head, [_entry_row(cache, entry) for entry in entries]))
+
+
+@env.command(context_settings=CONTEXT, epilog="Example: regress-gate env prune --unused-for 30d --dry-run")
+@click.argument("which", metavar="[ID|VERSION]...", nargs=-1)
+@click.option("--unused-for", metavar="TIME", help="Only those unused for so long: 30d, 12h.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@store_options
+def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **options: Any) -> None:
+    """Delete environments: those that are named, or all --unused-for some time (0d: all).
+
+    One that is in use or being made stays. What is deleted is installed again when it is wanted.
+    """
+    cache = _cache(settings_from(options))
+    from regress_gate.cli.text import plain
+
+    if not which and unused_for is None:
+        raise InputError("nothing says what to prune", todo="name environments, or how long they were --unused-for")
+    age = 0.0 if unused_for is None else _seconds(unused_for)
+    entries = cache.entries()
+    keys = {entry.key for name in which for entry in _named(name, entries)} if which else None
+    gone = cache.prune(unused_for=age, keys=keys, dry_run=dry_run)
+    for entry in gone:
+        click.echo(f"{'would delete' if dry_run else 'deleted'} {plain(entry.key)} ({_size(entry)})")
+    for entry in entries:
+        if keys is not None and entry.key in keys and entry.key not in {each.key for each in gone}:
+            why = "is in use" if entry.in_use else "was used lately"
+            click.echo(f"kept {plain(entry.key)}, which {why}", err=True)
+    if not gone:
+        click.echo("nothing was deleted")
+
+
+@env.command(context_settings=CONTEXT, epilog="Example: regress-gate env add v0.19.1 --variant cpu")
+@click.argument("version")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
+@click.option("--accelerator", metavar="NAME", help="H200, MI300X, cpu…; default: what is found.")
+@provision_options
+@store_options
+def add(
+    version: str,
+    quiet: bool,
+    verbose: int,  # noqa: ARG001 - main looks for -vv itself
+    accelerator: str | None,
+    **options: Any,
+) -> None:
+    """Provision VERSION now and verify it: installs an environment, or pulls an image. Exits 4 when that fails."""
+    from regress_gate.model.provisioning import Way
+
+    settings = settings_from(options)
+    config = provisioning_from(options, settings)
+    if config.way is Way.COMMAND:
+        raise InputError("a launch line of your own needs no provisioning", todo="choose --provision venv or docker")
+    from regress_gate.cli.text import plain
+
+    accelerator = accelerator or settings.deployment.accelerator
+    wanted = resolve_build(version, config, accelerator=accelerator)
+    provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
+    progress = None if quiet else lambda line: click.echo(plain(line), err=True)
+    begun = time.monotonic()
+    with provisioner.provision(wanted, progress=progress) as environment:
+        place = getattr(environment, "path", None) or getattr(environment, "image", "")
+        click.echo(f"{environment.version} is ready in {time.monotonic() - begun:.0f} s: {plain(place)}")
+        for name, number in environment.libraries.items() if not quiet and sys.stderr.isatty() else ():
+            click.echo(f"  {plain(name)} {plain(number)}", err=True)
+
+
+def _seconds(text: str) -> float:
+    """Of `30d` or `12h`."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", text.strip().lower())
+    if found is None:
+        raise InputError(f"{text!r} is no length of time", where="--unused-for", todo="write 30d, 12h or 2w")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _cache(settings: "Settings") -> "Cache":
+    from regress_gate.bench.provision.cache import Cache
+
+    return Cache(environments_directory(settings.environment))
+
+
+def _named(name: str, entries: "Sequence[Cached]") -> "list[Cached]":
+    """Those that an id, a key or a version means. Raises InputError when there is none."""
+    from regress_gate.model.nearest import did_you_mean
+    from regress_gate.model.version import Version
+
+    found = [entry for entry in entries if name in (entry.id, entry.key)]
+    if found:
+        return found
+    try:
+        wanted = Version.parse(name)
+    except InputError:
+        wanted = None
+    if wanted is not None:
+        found = [entry for entry in entries if entry.marker and Version.parse(entry.marker.version).matches(wanted)]
+    if not found:
+        known = [*(entry.id for entry in entries), *(entry.marker.version for entry in entries if entry.marker)]
+        raise InputError(f"no environment is {name!r}{did_you_mean(name, known)}", todo="see `env list`")
+    return found
+
+
+def _entry_row(cache: "Cache", entry: "Cached") -> tuple[str, ...]:
+    version = entry.marker.version if entry.marker else entry.key
+    shown = re.sub(r"[0-9a-f]{40}", lambda commit: commit[0][:12], version)
+    shown = shown if len(shown) <= MAX_SHOWN else f"{shown[: MAX_SHOWN - 1]}…"
+    used = datetime.fromtimestamp(entry.last_used, UTC).date().isoformat()
+    return entry.id, shown, _size(entry), used, cache.state(entry).value
+
+
+def _size(entry: "Cached") -> str:
+    return f"{entry.marker.size_bytes / 1e9:.1f} GB" if entry.marker else "?"
+
+
+def _entry_json(cache: "Cache", entry: "Cached") -> dict[str, Any]:
+    marker = entry.marker
+    return {
+        "id": entry.id,
+        "key": entry.key,
+        "path": str(entry.path),
+        "version": marker.version if marker else None,
+        "requirement": marker.requirement if marker else None,
+        "python": marker.python if marker else None,
+        "installer": marker.installer if marker else None,
+        "size_bytes": marker.size_bytes if marker else None,
+        "created": _moment(marker.created) if marker else None,
+        "last_used": _moment(entry.last_used),
+        "state": cache.state(entry).value,
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
