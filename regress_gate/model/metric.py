@@ -34,6 +34,8 @@ class Metric:
     """For a percentile beyond the median: the share of requests beyond it (0.01 for p99)."""
     per_run: bool = False
     """Measured once per server start, not per trial."""
+    describes: bool = False
+    """Says that something changed, not that it got worse: gates only where a policy names it in full."""
 
     @property
     def min_requests(self) -> int:
@@ -60,6 +62,11 @@ def _catalogue() -> dict[str, Metric]:
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
         Metric("peak_memory", "bytes", Direction.LOWER, per_run=True),
         Metric("kv_cache_tokens", "tokens", Direction.HIGHER, per_run=True),
+        # Answers to fixed prompts, from 0 to 1: what each says is in docs/accuracy.md.
+        Metric("accuracy_agreement", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True),
+        Metric("accuracy_logprob", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True),
+        Metric("accuracy_prompt_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, describes=True),
+        Metric("accuracy_token_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, describes=True),
     ]
     return {metric.name: metric for metric in metrics}
 
@@ -68,7 +75,10 @@ METRICS: dict[str, Metric] = _catalogue()
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name; `accuracy_*` names are made on demand. Raises InputError for unknown names."""
+    """The metric of that name; other `accuracy_*` names (a task's score) are made on demand.
+
+    Raises InputError for unknown names.
+    """
     if name in METRICS:
         return METRICS[name]
     if name.startswith("accuracy_") and len(name) > len("accuracy_"):

@@ -67,6 +67,9 @@ class Policy(StrictModel):
     """What exit code an inconclusive decision gives while a team rolls the gate out; None: its own."""
 
     def gates(self, name: str) -> bool:
+        """Whether a metric decides. A glob does not reach one that only describes: that has to be named in full."""
+        if name in METRICS and METRICS[name].describes:
+            return name in self.metrics
         return any(fnmatchcase(name, pattern) for pattern in self.metrics)
 
     def margin(self, name: str) -> float:
@@ -101,6 +104,8 @@ DEFAULT_MARGINS: dict[str, float] = {
     "*_p95": 0.10,
     "*_p90": 0.10,
     "failed_requests": 0.01,
+    "accuracy_agreement": 0.05,
+    "accuracy_logprob": 0.05,
     "accuracy_*": 0.01,
     "startup_time": 0.20,
     "*": 0.05,

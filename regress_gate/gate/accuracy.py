@@ -1,0 +1,179 @@
+"""How far the candidate's answers to the fixed prompts are from the baseline's, run by run. Not for judging it.
+
+Each run is held against every baseline run but itself, prompt by prompt, and its value is the mean: a candidate run is
+one more run of the same thing unless the version changed it. So the baseline's own values are its noise floor (below 1
+where it does not repeat itself), and no run is singled out as the truth.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean as mean
+
+from regress_gate.gate.accuracy_notes import Answers, common_tokens, differences, lowest, unanswered
+from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.run import Run
+
+OUTPUTS = "outputs"
+"""Scenario name under which the answers are reported; where a suite has several servers, with the scenario's."""
+_SERVER = "server"
+"""What the names of all servers of a suite begin with, and the whole name where it has one."""
+MAX_DRIFT = 10.0
+"""Nats of log-probability beyond which a token can drift no further; also for one that is no number on one side."""
+
+Score = Callable[[Answer, Answer], float | None]
+"""How well an answer agrees with a reference, from 0 to 1; None where they cannot be held against each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    baseline: dict[str, list[float]] = field(default_factory=dict)
+    """By metric the run-level values."""
+    candidate: dict[str, list[float]] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """By metric: where and by how much the sides differ."""
+    incomparable: str | None = None
+    """Why the answers of the sides are not compared, though both have some."""
+    only: str | None = None
+    """Which side alone has answers."""
+
+
+def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[str, OutputComparison]:
+    """By scenario name the run-level values of both sides; empty where no run has answers.
+
+    Answers of differently configured servers are never held against each other.
+    """
+    ours, theirs = _by_server(baseline), _by_server(candidate)
+    return {
+        OUTPUTS + server.removeprefix(_SERVER): _compare(ours.get(server, []), theirs.get(server, []))
+        for server in sorted(ours | theirs)
+    }
+
+
+def _by_server(runs: Sequence[Run]) -> dict[str, list[Outputs]]:
+    found: dict[str, list[Outputs]] = defaultdict(list)
+    for run in runs:
+        if run.outputs is not None:
+            found[_SERVER if run.place is None else run.place.group].append(run.outputs)
+    return found
+
+
+def _compare(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputComparison:
+    if not ours or not theirs:
+        return OutputComparison(only="baseline" if ours else "candidate")
+    prompt_set = _common_set(ours, theirs)
+    if prompt_set is None:
+        sets = [", ".join(sorted({outputs.prompt_set for outputs in side})) for side in (ours, theirs)]
+        return OutputComparison(incomparable=f"the prompt sets differ: {sets[0]} → {sets[1]}")
+    left, right = (
+        [{answer.prompt: answer for answer in each.answers} for each in side if each.prompt_set == prompt_set]
+        for side in (ours, theirs)
+    )
+    if not any(answer.tokens for run in left for answer in run.values()):
+        return OutputComparison(incomparable="no prompt was answered on the baseline")
+    dropped = len(ours) + len(theirs) - len(left) - len(right)
+    remarks = [f"{dropped} runs with another prompt set than {prompt_set} are left out"] if dropped else []
+    if all(_is_mute(run) for run in left):
+        remarks.append("the baseline has no log-probabilities: drift and breakage cannot be told apart, so none gates")
+    found = OutputComparison({}, {}, {})
+    for name, score in SCORES.items():
+        # A single baseline run agrees with itself: one value, from which nothing can be shown.
+        own = [_scores(run, [*left[:at], *left[at + 1 :]] or left, score) for at, run in enumerate(left)]
+        other = [_scores(run, left, score) for run in right]
+        for values, scores in ((found.baseline, own), (found.candidate, other)):
+            if means := [mean(each.values()) for each in scores if each]:
+                values[name] = means
+        notes = [*remarks, *unanswered(left, right)]
+        notes += lowest(own, other) if name in GRADUAL else differences(left, right)
+        found.notes[name] = notes
+    return found
+
+
+def prompt_match(reference: Answer, answer: Answer) -> float:
+    return float(answer.tokens == reference.tokens)
+
+
+def token_match(reference: Answer, answer: Answer) -> float:
+    return common_tokens(reference, answer) / max(len(reference.tokens), len(answer.tokens))
+
+
+def agreement(reference: Answer, answer: Answer) -> float | None:
+    """How good the reference finds the first token in which the answer differs, relative to its own; 1 without one.
+
+    Up to there both have read the same text. Two versions may break a near tie each in its own way, and then write
+    on differently; a token that the reference did not even think of is another matter.
+    """
+    if not reference.alternatives:  # then no difference could be excused, and an equal answer alone says too little
+        return None
+    at = common_tokens(reference, answer)
+    if at == max(len(reference.tokens), len(answer.tokens)):
+        return 1.0
+    if at >= min(len(reference.tokens), len(answer.tokens), len(reference.alternatives)):
+        return 0.0
+    found, own = (reference.alternatives[at].get(each.tokens[at]) for each in (answer, reference))
+    if found is None or own is None:
+        return 0.0
+    return math.exp(min(0.0, found - own))
+
+
+def logprob(reference: Answer, answer: Answer) -> float | None:
+    """exp(−drift), drift being the mean |Δ log-probability| over the prompt and what both answers have in common."""
+    if _has_numbers(reference) and not _has_numbers(answer):
+        return 0.0
+    if reference.prompt_logprobs and answer.prompt_logprobs and reference.prompt_tokens != answer.prompt_tokens:
+        return 0.0  # the model was not even given the same
+    pairs = list(zip(reference.prompt_logprobs, answer.prompt_logprobs, strict=False))
+    common = common_tokens(reference, answer)
+    pairs += zip(reference.logprobs[:common], answer.logprobs[:common], strict=False)
+    drifts = [_drift(left, right) for left, right in pairs if (left, right) != (None, None)]
+    return math.exp(-sum(drifts) / len(drifts)) if drifts else None
+
+
+SCORES: dict[str, Score] = {
+    "accuracy_prompt_match": prompt_match,
+    "accuracy_token_match": token_match,
+    "accuracy_agreement": agreement,
+    "accuracy_logprob": logprob,
+}
+GRADUAL = ("accuracy_agreement", "accuracy_logprob")
+"""Those that say how far apart two answers are, beyond whether they differ."""
+
+
+def _common_set(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> str | None:
+    """The prompt set of most runs, among those that both sides have; of several the last by name."""
+    left, right = (Counter(outputs.prompt_set for outputs in side) for side in (ours, theirs))
+    return max(set(left) & set(right), key=lambda name: (left[name] + right[name], name), default=None)
+
+
+def _scores(run: Answers, references: Sequence[Answers], score: Score) -> dict[str, float]:
+    """By prompt the mean over the references; a prompt that a reference does not answer is no question.
+
+    An answer that is missing where a reference has one agrees in nothing.
+    """
+    if score is logprob and _is_mute(run):
+        return {}
+    found: dict[str, list[float]] = defaultdict(list)
+    for reference in references:
+        for prompt, expected in reference.items():
+            if expected.tokens and (value := _score(expected, run.get(prompt), score)) is not None:
+                found[prompt].append(value)
+    return {prompt: mean(values) for prompt, values in found.items()}
+
+
+def _score(expected: Answer, answer: Answer | None, score: Score) -> float | None:
+    return score(expected, answer) if answer is not None and answer.tokens else 0.0
+
+
+def _has_numbers(answer: Answer) -> bool:
+    return bool(answer.logprobs or answer.prompt_logprobs)
+
+
+def _is_mute(run: Answers) -> bool:
+    """Whether the server answers, and gives log-probabilities with no answer: then they are missing, not wrong."""
+    answered = [answer for answer in run.values() if answer.tokens]
+    return bool(answered) and not any(_has_numbers(answer) for answer in answered)
+
+
+def _drift(left: float | None, right: float | None) -> float:
+    return MAX_DRIFT if left is None or right is None else min(MAX_DRIFT, abs(left - right))
