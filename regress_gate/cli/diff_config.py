@@ -1,0 +1,102 @@
+"""`regress-gate diff-config`: what changed besides speed between two versions, and whether a launch line works."""
+
+import sys
+from typing import Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, deployment_options, settings_from, store_options
+from regress_gate.errors import ExitCode
+
+
+@click.command(
+    "diff-config",
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate diff-config v0.19.1 v0.32.0 --serve-command 'vllm serve M --max-num-seqs 64'",
+)
+@click.argument("base")
+@click.argument("cand")
+@click.option("--serve-command", metavar="LINE", help="Your `vllm serve` line.")
+@deployment_options
+@click.option("--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator.")
+@click.option(
+    "--format", "format_", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
+)
+@click.option("--all", "everything", is_flag=True, help="List also what is only counted otherwise.")
+@click.option("--offline", is_flag=True, help="Install nothing; exit 5 for a version that is not known here.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-v", "--verbose", count=True, help="Like --all; -vv adds tracebacks.")
+@store_options
+def diff_config(
+    base: str,
+    cand: str,
+    serve_command: str | None,
+    variant: str | None,
+    format_: str,
+    everything: bool,
+    offline: bool,
+    quiet: bool,
+    verbose: int,
+    **options: Any,
+) -> int:
+    """Compare the arguments, variables and dependencies of two versions, and try your launch line on CAND.
+
+    Exits 1 when CAND would not start with your launch line, else 0. Flags, --serve-command and the file's
+    [deployment] together are the launch line. A version that is not known here is installed and asked; no model is
+    loaded.
+    """
+    from regress_gate.cli.build_configs import get_build_config
+    from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.text import plain
+    from regress_gate.gate.config_changes import compare_configs
+    from regress_gate.gate.launch_line import launch_problems
+    from regress_gate.model.serve_command import parse_serve_command
+
+    settings = settings_from(options)
+    if serve_command is not None:
+        parse_serve_command(serve_command)  # what is no launch line is said before anything is installed
+    with live_on_stderr(quiet=quiet) as live:
+        before, after = (
+            get_build_config(text, settings, variant=variant, offline=offline, say=live.say) for text in (base, cand)
+        )
+    if before.version.variant != after.version.variant:
+        note = f"{before.version} and {after.version} are builds of two variants, which differ for that reason too"
+        click.echo(f"regress-gate: warning: {plain(note)}", err=True)
+    deployment = settings.deployment
+    if serve_command is not None:
+        line = parse_serve_command(serve_command, [before, after])
+        deployment = settings.deployment_flags.over(line).over(settings.config.deployment)
+    changes = compare_configs(before, after, deployment=deployment)
+    problems = launch_problems(after, deployment.engine_args, deployment.env)
+    if format_ == "json":
+        from regress_gate.cli.text import json_text
+
+        document = {
+            "schema_version": "1",
+            "baseline": {"version": str(before.version)},
+            "candidate": {"version": str(after.version)},
+            "deployment": deployment.model_dump(mode="json"),
+            "starts": not problems,
+            "problems": problems,
+            "config_changes": [change.as_document() for change in changes],
+        }
+        click.echo(json_text(document))
+    else:
+        from regress_gate.report.config_changes import config_markdown, config_table
+        from regress_gate.report.terminal import options_for
+
+        render = config_table if format_ == "table" else config_markdown
+        text = render(
+            changes,
+            options_for(sys.stdout, verbose=everything or verbose > 0),
+            head=f"vLLM {before.version} → {after.version}",
+            verdict=_verdict(problems, str(after.version), asked=bool(deployment.engine_args or deployment.env)),
+        )
+        click.echo(text, nl=False)
+    return ExitCode.FAIL if problems else ExitCode.PASS
+
+
+def _verdict(problems: list[str], candidate: str, *, asked: bool) -> str | None:
+    if problems:
+        return f"your launch line would not start on {candidate}"
+    return f"the arguments of your launch line are all taken by {candidate}" if asked else None

@@ -1,0 +1,172 @@
+"""`regress-gate diff-config`: two builds compared and a launch line tried, from what is known or asked."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regress_gate.cli.main import COMMANDS
+from regress_gate.model.build_config import Argument, BuildConfig
+from regress_gate.model.version import Version
+from regress_gate.store.repository import open_store
+from tests.cli.conftest import Gate
+
+LINE = "vllm serve m --max-num-seqs 16 --gpu-memory-utilization 0.9 --enforce-eager"
+
+
+@pytest.fixture(autouse=True)
+def _command(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ("regress_gate.cli.diff_config:diff_config", "What changed besides speed.")
+    monkeypatch.setitem(COMMANDS, "diff-config", entry)
+
+
+def a_build(version: str, **arguments: int) -> BuildConfig:
+    return BuildConfig(
+        version=Version.parse(version),
+        arguments={
+            name: Argument(flags=("--" + name.replace("_", "-"),), default=default)
+            for name, default in arguments.items()
+        },
+        env={},
+        packages={},
+    )
+
+
+def keep(gate: Gate, *builds: BuildConfig) -> None:
+    with open_store(f"sqlite:///{gate.store}", create=True) as store:
+        for build in builds:
+            store.add_build_config(build)
+
+
+def test_two_shipped_builds_need_nothing_installed(gate: Gate) -> None:
+    done = gate("diff-config", "v0.19.1", "v0.32.0", "--offline", "--serve-command", LINE)
+    assert (done.code, done.err) == (0, "")
+    head, verdict, *rest = done.out.splitlines()
+    assert head == "vLLM 0.19.1+cpu → 0.32.0+cpu"
+    assert verdict == "the arguments of your launch line are all taken by 0.32.0+cpu"
+    assert "  --gpu-memory-utilization  0.9 → 0.92" in rest
+    assert "Dependencies (32)" in rest
+    assert max(map(len, rest)) <= 80
+    assert not gate.store.exists(), "nothing is made for what only reads"
+
+
+def test_a_launch_line_that_would_not_start_exits_1(gate: Gate) -> None:
+    line = LINE + " --max-num-partial-prefills 2"
+    done = gate("diff-config", "v0.19.1", "v0.32.0", "--serve-command", line)
+    assert done.code == 1
+    assert done.out.splitlines()[1:5] == [
+        "your launch line would not start on 0.32.0+cpu",
+        "",
+        "Keeps your launch line from starting (1)",
+        "  --max-num-partial-prefills  there is no such argument any more",
+    ]
+    assert gate("diff-config", "v0.32.0", "v0.19.1", "--serve-command", line).code == 0
+
+
+def test_flags_line_and_file_together_are_the_launch_line(gate: Gate) -> None:
+    (gate.directory / "regress-gate.toml").write_text(
+        "[deployment.engine_args]\nseed = 3\nmax_num_seqs = 1\ngone = 1\n[deployment.env]\nVLLM_X = '1'\n"
+    )
+    keep(gate, a_build("1.0.0", seed=0, max_num_seqs=8), a_build("1.1.0", seed=1, max_num_seqs=9))
+    done = gate(
+        "diff-config", "1.0.0", "1.1.0", "--format", "json", "--engine-arg", "max-num-seqs=4",
+        "--serve-command", "VLLM_Y=2 vllm serve m --max-num-seqs 2 --new 1",
+    )  # fmt: skip
+    assert done.code == 1
+    assert done.json["deployment"]["model"] == "m"
+    assert done.json["deployment"]["engine_args"] == {"seed": 3, "max_num_seqs": 4, "gone": 1, "new": 1}
+    assert done.json["deployment"]["env"] == {"VLLM_X": "1", "VLLM_Y": "2"}
+    assert done.json["starts"] is False
+    assert done.json["problems"] == ["1.1.0 has no --gone", "1.1.0 has no --new"]
+
+
+def test_the_json_lists_every_change(gate: Gate) -> None:
+    keep(gate, a_build("1.0.0", seed=0, old=1), a_build("1.1.0", seed=1, new=1))
+    done = gate("diff-config", "1.0.0", "1.1.0", "--format", "json")
+    assert done.code == 0
+    assert done.json["starts"] is True
+    assert done.json["config_changes"] == [
+        {"kind": kind, "name": name, "before": before, "after": after, "matters": matters, "why": None}
+        for kind, name, before, after, matters in [
+            ("default_changed", "--seed", 0, 1, "affects"),
+            ("flag_removed", "--old", 1, None, "informs"),
+            ("flag_added", "--new", None, 1, "informs"),
+        ]
+    ]
+
+
+def test_markdown_and_everything(gate: Gate) -> None:
+    keep(gate, a_build("1.0.0", seed=0), a_build("1.1.0", seed=0, new=1))
+    assert "1 change; --all lists it" in gate("diff-config", "1.0.0", "1.1.0", "--format", "markdown").out
+    for flag in ("--all", "-v"):
+        assert "-new | 1 |" in gate("diff-config", "1.0.0", "1.1.0", "--format", "markdown", flag).out
+
+
+def test_two_variants_are_pointed_out(gate: Gate) -> None:
+    keep(gate, a_build("1.0.0+cpu", seed=0), a_build("1.1.0+cu129", seed=0))
+    done = gate("diff-config", "1.0.0", "1.1.0")
+    assert done.code == 0
+    assert done.err == (
+        "regress-gate: warning: 1.0.0+cpu and 1.1.0+cu129 are builds of two variants, "
+        "which differ for that reason too\n"
+    )
+
+
+def test_an_unknown_version_offline_is_no_data(gate: Gate) -> None:
+    done = gate("diff-config", "v0.19.1", "9.9.9", "--offline")
+    assert done.code == 5
+    assert "the arguments of 9.9.9" in done.err.splitlines()[-1]
+    assert "are not known here" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [("sglang serve m", "does not start vLLM's server"), ("vllm serve 'm", "cannot be read")],
+)
+def test_what_is_no_launch_line_is_refused_before_anything_is_installed(gate: Gate, line: str, complaint: str) -> None:
+    done = gate("diff-config", "9.9.8", "9.9.9", "--serve-command", line)
+    assert done.code == 2
+    assert complaint in done.error
+
+
+def test_what_a_stored_build_says_is_never_obeyed(gate: Gate) -> None:
+    evil = Argument(flags=("--seed",), default="\x1b]0;owned\x07\x1b[2J")
+    old = a_build("1.0.0", seed=0)
+    keep(gate, old, old.model_copy(update={"version": Version.parse("1.1.0"), "arguments": {"seed": evil}}))
+    for format_ in ("table", "markdown", "json"):
+        assert "\x1b" not in gate("diff-config", "1.0.0", "1.1.0", "--format", format_).out
+
+
+def test_a_build_that_is_not_known_is_asked_once_and_kept(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that is already in the cache, whose Python answers as a build would."""
+    from regress_gate.bench.provision import venv
+
+    asked = gate.directory / "asked"
+    answer: dict[str, Any] = a_build("1.1.0", seed=1).as_document() | {"missing": {}}
+    python = gate.directory / "entry" / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"#!{sys.executable}\nimport sys\nopen({str(asked)!r}, 'a').write('x')\n"
+        f"sys.stdout.write({json.dumps(answer)!r})\n"
+    )
+    python.chmod(0o755)
+
+    class Ready(venv.VenvEnvironment):
+        def __init__(self, version: Version, path: Path) -> None:
+            self.version, self.path = version, path
+
+        def close(self) -> None:
+            """Nothing is held."""
+
+    def provision(self: object, version: Version, *, progress: object = None) -> Ready:  # noqa: ARG001
+        return Ready(version, gate.directory / "entry")
+
+    monkeypatch.setattr(venv.VenvProvisioner, "provision", provision)
+    keep(gate, a_build("1.0.0", seed=0))
+    for _ in range(2):
+        done = gate("diff-config", "1.0.0", "1.1.0+cpu")
+        assert done.code == 0
+        assert "  --seed  0 → 1" in done.out.splitlines()
+    assert asked.read_text() == "x"

@@ -1,0 +1,102 @@
+"""`vllm serve` lines as people have them in scripts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.errors import InputError
+from regress_gate.model.build_config import Argument, BuildConfig
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.serve_command import parse_serve_command
+from regress_gate.model.version import Version
+
+BUILD = BuildConfig(
+    version=Version.parse("0.19.1"),
+    arguments={
+        "enforce_eager": Argument(flags=("--enforce-eager", "--no-enforce-eager"), values="none"),
+        "tensor_parallel_size": Argument(flags=("--tensor-parallel-size", "-tp")),
+        "served_model_name": Argument(flags=("--served-model-name",), values="many"),
+        "middleware": Argument(flags=("--middleware",), values="many"),
+        "compilation_config": Argument(flags=("--compilation-config", "-cc")),
+    },
+    env={},
+    packages={},
+)
+
+
+def read(line: str) -> Deployment:
+    return parse_serve_command(line, [BUILD])
+
+
+def test_a_line_from_a_script() -> None:
+    found = read(
+        "HF_HUB_OFFLINE=1 VLLM_USE_V1='1' vllm serve meta-llama/Llama-3.1-8B \\\n  --max_model_len=8192 "
+        "--gpu-memory-utilization 0.9 --quantization fp8 -tp 2 --enforce-eager --trust-remote-code"
+    )
+    assert found.model == "meta-llama/Llama-3.1-8B"
+    assert found.quantization == "fp8"
+    assert found.env == {"HF_HUB_OFFLINE": "1", "VLLM_USE_V1": "1"}
+    assert found.engine_args == {
+        "max_model_len": 8192,
+        "gpu_memory_utilization": 0.9,
+        "quantization": "fp8",
+        "tensor_parallel_size": 2,
+        "enforce_eager": True,
+        "trust_remote_code": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "engine_args"),
+    [
+        ("--no-enforce-eager", {"enforce_eager": False}),
+        ("--no-enable-chunked-prefill", {"enable_chunked_prefill": False}),
+        ("""--compilation-config '{"mode": 3}'""", {"compilation_config": '{"mode": 3}'}),
+        ("-cc.mode=3", {"compilation_config.mode": 3}),
+        ("--compilation-config.mode 3", {"compilation_config.mode": 3}),
+        ("-O3", {"optimization_level": 3}),
+        ("-O 2", {"optimization_level": 2}),
+        ("--served-model-name a b --seed 1", {"served_model_name": '["a", "b"]', "seed": 1}),
+        ("--middleware a --middleware b", {"middleware": '["a", "b"]'}),
+        ("--served-model-name a", {"served_model_name": "a"}),
+        ("--seed 1 --seed 2", {"seed": 2}),
+        ("--some-bias -1.5", {"some_bias": -1.5}),
+        ("--chat-template=", {"chat_template": ""}),
+    ],
+)
+def test_every_way_to_write_an_argument(arguments: str, engine_args: dict[str, object]) -> None:
+    assert read(f"vllm serve m {arguments}").engine_args == engine_args
+
+
+def test_a_switch_takes_no_model_away() -> None:
+    found = read("/opt/venv/bin/vllm serve --enforce-eager m")
+    assert (found.model, found.engine_args) == ("m", {"enforce_eager": True})
+
+
+def test_the_module_of_old_lines_and_the_model_as_a_flag() -> None:
+    found = read("python3 -m vllm.entrypoints.openai.api_server --model m --seed 1")
+    assert (found.model, found.engine_args) == ("m", {"seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("vllm bench serve --model m", "does not start vLLM's server; write the line from `vllm serve` on"),
+        ("", "does not start vLLM's server"),
+        ("vllm serve 'm", "cannot be read: no closing quotation"),
+        ("vllm serve m n", "'n' belongs to no argument"),
+    ],
+)
+def test_what_is_no_launch_line_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(InputError, match=r"^--serve-command: ") as error:
+        read(line)
+    assert complaint in str(error.value)
+
+
+@given(st.text(max_size=60))
+def test_no_line_breaks_the_reader(line: str) -> None:
+    try:
+        found = read(f"vllm serve {line}")
+    except InputError:
+        return
+    assert isinstance(found, Deployment)
