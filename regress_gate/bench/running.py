@@ -4,11 +4,14 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 
 from regress_gate.bench.load.errors import LoadError
 from regress_gate.bench.load.target import Target, resolve
+from regress_gate.bench.server.processes import listens_on
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
@@ -80,3 +83,18 @@ def _get(client: httpx.Client, path: str, *, required: bool) -> httpx.Response |
     if not required:
         return None
     raise LoadError(f"{client.base_url}{path.lstrip('/')} answers {answer.status_code}: is this a vLLM server?")
+
+
+def processes_of(url: str) -> list[psutil.Process]:
+    """The process that listens on a port of this machine, and its descendants; empty where they are not ours to see."""
+    parts = urlsplit(url)
+    if parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        return []
+    try:
+        for each in psutil.net_connections(kind="tcp"):
+            if listens_on(each, parts.port) and each.pid is not None:
+                listener = psutil.Process(each.pid)
+                return [listener, *listener.children(recursive=True)]
+    except psutil.Error:
+        return []
+    return []

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regress_gate.cli.measuring import Amount, measure_options
 from regress_gate.cli.options import (
     CONTEXT,
     deployment_options,
@@ -12,20 +13,31 @@ from regress_gate.cli.options import (
     settings_from,
     store_options,
 )
+from regress_gate.cli.provisioning import provision_options, provisioning_from
+from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
+    from regress_gate.cli.settings import Settings
+    from regress_gate.gate.config_changes import ConfigChange
     from regress_gate.gate.sides import Side
     from regress_gate.model.run import Run
-    from regress_gate.model.suite import ConditionLimits
+    from regress_gate.model.suite import ConditionLimits, Suite
     from regress_gate.model.version import Ref
     from regress_gate.store.holdings import Holding
     from regress_gate.store.library import Library
 
 
-@click.command(context_settings=CONTEXT, epilog="Example: regress-gate compare v0.19.0 v0.19.1")
+@click.command(
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate compare v0.19.0 v0.19.1 --measure --suite cpu-tiny --budget 45m",
+)
 @click.argument("baseline", metavar="BASE")
 @click.argument("candidate", metavar="CAND")
 @click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report.")
+@click.option("--measure", is_flag=True, help="Measure what is missing on this machine first, in blocks.")
+@click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it can show.")
+@measure_options
+@provision_options
 @deployment_options
 @place_options
 @store_options
@@ -34,16 +46,18 @@ def compare(
     baseline: str,
     candidate: str,
     allow_incomparable: bool,
+    measure: bool,
+    plan_only: bool,
     format_: str,
     outputs: tuple[str, ...],
     on_inconclusive: Any,
     report_only: bool,
     verbose: int,
     quiet: bool,
-    offline: bool,  # noqa: ARG001 - see the option's help
+    offline: bool,
     **options: Any,
 ) -> int:
-    """Decide from stored runs whether to move from BASE to CAND.
+    """Decide whether to move from BASE to CAND, from stored runs or, with --measure, from new ones too.
 
     BASE and CAND are versions (v0.19.1, 0.20.0rc1, commit:SHA), pinned, latest, nightly or run:N. Exits 0 for pass, 1
     for fail, 3 for inconclusive.
@@ -54,9 +68,24 @@ def compare(
     from regress_gate.model.policy import PolicyOverrides
     from regress_gate.model.version import Ref
 
+    amount = Amount.taken_from(options)
+    given = {key: options.pop(key) for key in ("provision", "serve_command", "variant", "image", "gpus")}
     settings = settings_from(options)
     files = parse_outputs(outputs)
     refs = Ref.parse(baseline), Ref.parse(candidate)
+    place = settings.suite.value, settings.testbed.value
+    if measure or plan_only:
+        if measure and offline:
+            raise InputError("--measure gets versions from the network", todo="leave --offline or --measure out")
+        from regress_gate.cli.compare_measure import measure_both
+
+        provisioning = provisioning_from(given, settings)
+        measured = measure_both(
+            settings, baseline, candidate, amount, provisioning, plan_only=plan_only, format_=format_, quiet=quiet
+        )
+        if measured is None:
+            return ExitCode.PASS
+        refs, place = measured.refs, (measured.suite, measured.testbed)
 
     from regress_gate.cli.known import find_known_issues
     from regress_gate.gate.decide import decide_compare
@@ -65,7 +94,7 @@ def compare(
     from regress_gate.store.library import open_library
     from regress_gate.suites import find_suite, is_path, load_suite
 
-    asked = settings.suite.value
+    asked, testbed = place
     own = load_suite(asked) if asked is not None and is_path(asked) else None
     with open_library(str(settings.store_url.value)) as library:
         choice = select(
@@ -74,7 +103,7 @@ def compare(
             library.pinned(),
             single_runs=_single_runs(library, refs),
             suite=asked if own is None else f"{own.name}@{own.version}",
-            testbed=settings.testbed.value,
+            testbed=testbed,
         )
         suite = own or find_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
@@ -90,12 +119,24 @@ def compare(
         policy=settings.policy(suite.gate if suite else None, flags),
         waivers=settings.waivers,
         findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
+        config_changes=_config_changes(settings, sides, suite),
         now=datetime.now(UTC),
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
     deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
     return result.exit_code
+
+
+def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | None") -> "list[ConfigChange]":
+    """What changed besides speed, as far as it is known of both builds without installing them."""
+    from regress_gate.cli.build_configs import held_build_config
+    from regress_gate.gate.config_changes import compare_configs
+
+    configs = [held_build_config(side.version, settings) for side in sides]
+    servers = [[run.server for run in side.counted if run.server] for side in sides]
+    deployment = settings.deployment if suite is None else settings.deployment.over(suite.deployment())
+    return compare_configs(configs[0], configs[1], servers[0], servers[1], deployment)
 
 
 def _single_runs(library: "Library", refs: "tuple[Ref, Ref]") -> "dict[int | None, Holding]":

@@ -19,7 +19,11 @@ from regress_gate.errors import ExitCode, RegressGateError
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
     "check": ("regress_gate.cli.check:check", "List the known issues of a move; measures nothing."),
-    "run": ("regress_gate.cli.run:run", "Measure a suite on a running server and store it."),
+    "run": ("regress_gate.cli.run:run", "Measure a suite on one version and store it."),
+    "calibrate": ("regress_gate.cli.calibrate:calibrate", "Measure a version against itself: the noise floor."),
+    "diff-config": ("regress_gate.cli.diff_config:diff_config", "What changed between two versions besides speed."),
+    "suite": ("regress_gate.cli.suite:suite", "Suites: list, show, lint, new."),
+    "env": ("regress_gate.cli.env:env", "Environments of provisioned versions: list, prune, add."),
     "import": ("regress_gate.cli.importing:import_", "Store benchmark results made by other tools."),
     "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
     "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint."),

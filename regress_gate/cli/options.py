@@ -71,7 +71,7 @@ def report_options(command: F) -> F:
             show_default=True,
             help="Format on standard output.",
         ),
-        click.option("--offline", is_flag=True, help="Use no network. This command never does; accepted for scripts."),
+        click.option("--offline", is_flag=True, help="Use no network; only --measure ever does."),
     ):
         command = option(command)
     return command

@@ -4,120 +4,99 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regress_gate.cli.measuring import DEFAULT_SUITE, Amount, measure_options
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.bench.running import RunningServer
-    from regress_gate.model.version import Version
+    from regress_gate.bench.experiment.runner import Outcome
+    from regress_gate.cli.settings import Settings
+    from regress_gate.model.provisioning import ProvisionConfig
 
 
 @click.command(
     context_settings=CONTEXT,
-    epilog="Example: regress-gate run v0.19.1 --url http://127.0.0.1:8000 --suite chat.yaml --testbed h200-node-3",
+    epilog="Example: regress-gate run v0.19.1 --suite cpu-tiny --runs 2",
 )
 @click.argument("version")
-@click.option("--url", required=True, help="Server that is running: http://127.0.0.1:8000.")
-@click.option("--suite", metavar="FILE|NAME", help="Suite: a YAML file, or the name of a shipped one.")
-@click.option("--testbed", metavar="NAME", help="Machine that the server runs on.")
-@click.option("--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="accelerator=H200… (repeatable).")
-@click.option("--trials", type=click.IntRange(1, 100), default=1, show_default=True, help="Passes of each scenario.")
-@click.option("--run", "label", metavar="LABEL", help="Name of this server start; default: the moment of its start.")
-@click.option("--allow-remote", is_flag=True, help="Measure a server on another machine.")
+@click.option(
+    "--suite", metavar="FILE|NAME", help=f"Suite: a YAML file, or the name of a shipped one ({DEFAULT_SUITE})."
+)
+@click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host name.")
+@measure_options
+@provision_options
+@click.option("--url", help="Measure a server that is running: http://127.0.0.1:8000.")
+@click.option("--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="With --url: accelerator=H200…")
+@click.option("--run", "label", metavar="LABEL", help="With --url: name of the server start; default: its moment.")
+@click.option("--allow-remote", is_flag=True, help="With --url: measure a server on another machine.")
+@click.option("--driver", metavar="NAME", help="With --url: measure with vllm-bench, guidellm or aiperf.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 @store_options
 def run(
     version: str,
-    url: str,
-    suite: str | None,
-    testbed: str | None,
+    url: str | None,
     facts: tuple[str, ...],
-    trials: int,
     label: str | None,
     allow_remote: bool,
+    driver: str | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
 ) -> int:
-    """Measure the server at --url, which must be VERSION, and store the run.
+    """Measure VERSION on this machine and store the runs: one fresh server each.
 
-    One server start is one run: measuring the same server again adds trials to its run, and only a restarted server
-    gives a new one. Exits 4 when the server could not be measured.
+    The version is got and served by the tool (see --provision), or is a server that runs already (--url): measuring
+    that one again adds trials to its run, and only a restarted server gives a new one. Exits 4 when it could not be
+    measured; what was measured before that stays stored.
     """
-    settings = settings_from({**options, "suite": suite, "testbed": testbed})
-    from regress_gate.bench.running import ask
-    from regress_gate.bench.suite_run import load_workloads, measure_suite
-    from regress_gate.cli.importing import testbed_facts
-    from regress_gate.cli.progress import progress_on_stderr
-    from regress_gate.cli.text import plain
-    from regress_gate.model.run import SuiteRef
-    from regress_gate.model.testbed import Testbed
-    from regress_gate.model.version import Version
+    amount = Amount.taken_from(options)
+    settings = settings_from(options)
+    provisioning = provisioning_from(options, settings)
+    if url is not None:
+        from regress_gate.model.version import Version
+
+        wanted = Version.parse(version)
+        from regress_gate.cli.run_url import measure_url
+
+        return measure_url(settings, wanted, url, facts, label, allow_remote, driver, amount, quiet=quiet)
+    for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):
+        if given:
+            raise InputError(f"{flag} is for servers that run already", todo="give --url too")
+    return _measure(settings, version, amount, provisioning, quiet=quiet)
+
+
+def _measure(
+    settings: "Settings", version: str, amount: Amount, provisioning: "ProvisionConfig", *, quiet: bool
+) -> int:
+    from regress_gate.bench.experiment.plan import SINGLE
+    from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.measuring import carry_out, find_plan, interruptible, subject
     from regress_gate.store.repository import open_store
-    from regress_gate.suites import load_suite
 
-    wanted = Version.parse(version)
-    if settings.suite.value is None or settings.testbed.value is None:
-        raise InputError("the suite and the testbed are not known", todo="give --suite FILE and --testbed NAME")
-    chosen = load_suite(str(settings.suite.value))
-    load_workloads(chosen)
-    server = ask(url, allow_remote=allow_remote)
-    _check_version(server, wanted)
-    name = label or _label(server)
-    ref = SuiteRef(chosen.name, chosen.version)
-    machine = Testbed(str(settings.testbed.value), **(testbed_facts(facts) or {}))
+    what = subject(settings, {SINGLE: version}, provisioning)
+    provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
     with open_store(str(settings.store_url.value), create=True) as store:
-        known = store.runs(version=server.version, testbed=machine.name, suite=ref)
-        done = _trials_done(known, name)
-        with progress_on_stderr("measuring", quiet=quiet) as advance:
-            measured = measure_suite(
-                server,
-                chosen,
-                machine,
-                name,
-                trials=trials,
-                done=done,
-                allow_remote=allow_remote,
-                progress=None if advance is None else lambda _, sent, total: advance(sent, total),
-            )
-        for text in measured.void:
-            click.echo(f"void: {plain(text)}", err=True)
-        for text in () if quiet else measured.notes:
-            click.echo(f"note: {plain(text)}", err=True)
-        if measured.run is None:
-            click.echo("nothing was stored: in every trial the client was the bottleneck", err=True)
-            return ExitCode.COULD_NOT_MEASURE
-        added = store.add_runs([measured.run])
-    number = (*added.new, *added.extended)[0]
-    click.echo(
-        f"stored {len(measured.run.trials)} trials of {server.version} on {plain(machine.name)}, {ref}, "
-        f"as {'more of ' if added.extended else ''}run:{number} ({plain(name)})"
-    )
-    return ExitCode.COULD_NOT_MEASURE if measured.void else ExitCode.PASS
+        plan, is_resumed = find_plan(store, what, amount)
+        with interruptible(store, plan), live_on_stderr(quiet=quiet) as live:
+            outcome = carry_out(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
+    counted = sum(entry.void is None and entry.made.run.failure is None for entry in outcome.stored)
+    click.echo(f"stored {counted} runs of {what.versions[SINGLE]} on {plan.testbed}, {plan.suite} ({plan.experiment})")
+    return _explained(outcome)
 
 
-def _check_version(server: "RunningServer", wanted: "Version") -> None:
-    from regress_gate.bench.load.errors import LoadError
+def _explained(outcome: "Outcome") -> int:
+    from regress_gate.bench.experiment.runner import Ending
 
-    if not server.version.matches(wanted):
-        raise LoadError(f"the server at {server.url} is vLLM {server.version}, not {wanted}; nothing was measured")
-
-
-def _label(server: "RunningServer") -> str:
-    """The moment of the server's start, which is the same however often that server is measured."""
-    if server.started is None:
-        raise InputError(
-            f"{server.url}/metrics does not say when the server started",
-            todo="name this server start with --run LABEL, another one for each start",
-        )
-    return server.started.strftime("started-%Y%m%dT%H%M%S.%f")[:-3] + "Z"
-
-
-def _trials_done(runs: "list[Any]", label: str) -> dict[str, int]:
-    done: dict[str, int] = {}
-    for run_ in runs:
-        if run_.label == label:
-            for trial in run_.trials:
-                done[trial.scenario] = max(done.get(trial.scenario, 0), trial.ordinal)
-    return done
+    failed = [entry for entry in outcome.stored if entry.made.run.failure is not None]
+    void = [entry for entry in outcome.stored if entry.void is not None]
+    if failed:
+        click.echo(f"{len(failed)} server starts failed; they are stored as evidence", err=True)
+    if void:
+        click.echo(f"{len(void)} runs are void: kept, shown, never averaged in", err=True)
+    if outcome.ending is Ending.BUDGET:
+        click.echo(f"the budget is used up; {outcome.missing} runs are missing, go on with --resume", err=True)
+    if outcome.ending is Ending.DISTURBED:
+        click.echo(f"{outcome.missing} runs were disturbed at every try; quieten the machine and --resume", err=True)
+    return ExitCode.PASS if outcome.ending is Ending.COMPLETE and not failed else ExitCode.COULD_NOT_MEASURE

@@ -18,6 +18,10 @@ def advise_compare(
 ) -> str:
     heaviest = reasons[0]
     if decision is Decision.FAIL:
+        if heaviest.code is ReasonCode.SERVER_FAILED:
+            return f"Stay on {baseline}: {candidate} does not serve this reliably; read its log lines above."
+        if heaviest.code is ReasonCode.FLAG_REMOVED:
+            return f"Stay on {baseline} until the launch line is changed: {heaviest.text}."
         named = [reason for reason in reasons if reason.code in (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)]
         return f"Stay on {baseline}: {_named(named)}{_way_out(issues)}."
     if decision is Decision.PASS:

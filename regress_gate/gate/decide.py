@@ -5,6 +5,8 @@ from datetime import datetime
 
 from regress_gate import __version__
 from regress_gate.gate.advice import advise_compare
+from regress_gate.gate.config_changes import ConfigChange, Matters
+from regress_gate.gate.failures import failed_runs, weigh_failures
 from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
 from regress_gate.gate.series import JudgedSeries, judge
 from regress_gate.gate.sides import Side, compare_sides, conditions_unrecorded
@@ -40,6 +42,7 @@ def decide_compare(
     waivers: Sequence[Waiver],
     findings: Sequence[IssueFinding],
     now: datetime,
+    config_changes: Sequence[ConfigChange] = (),
     allow_incomparable: bool = False,
     report_only: bool = False,
 ) -> Result:
@@ -56,10 +59,14 @@ def decide_compare(
     if conditions_unrecorded((baseline, candidate), limits):
         warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
     judged: JudgedSeries | None = None
+    reasons += _weigh_config(config_changes)
+    failing, remarks = weigh_failures(baseline, candidate)
+    reasons += failing
+    warnings += remarks
     reasons += [
         Reason(code=ReasonCode.INCOMPARABLE, text=_nothing_counts(side, name))
         for side, name in ((baseline, "baseline"), (candidate, "candidate"))
-        if not side.counted
+        if not side.counted and not (failing and side is candidate)
     ]
     if not comparability.comparable and not allow_incomparable:
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
@@ -102,10 +109,20 @@ def decide_compare(
             for side, name in ((baseline, "baseline"), (candidate, "candidate"))
             for void in side.void
         ],
+        failed_runs=failed_runs(baseline, candidate),
         known_issues=issues,
         waivers=book.outcome(),
+        config_changes=[change.as_document() for change in config_changes],
         warnings=warnings,
     )
+
+
+def _weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
+    return [
+        Reason(code=ReasonCode.FLAG_REMOVED, text=change.why or f"the candidate does not take {change.name}")
+        for change in changes
+        if change.matters is Matters.BLOCKS
+    ]
 
 
 def _issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
@@ -207,6 +224,8 @@ def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
 def _nothing_counts(side: Side, name: str) -> str:
     if not side.runs:
         return f"{side.version} ({name}) has no runs"
+    if not side.void:
+        return f"all {len(side.runs)} server starts of {side.version} ({name}) failed"
     runs = "the only run" if len(side.runs) == 1 else f"all {len(side.runs)} runs"
     return f"{runs} of {side.version} ({name}) {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
 

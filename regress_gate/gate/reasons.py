@@ -1,7 +1,7 @@
 """From reasons to a decision: the heaviest reason decides.
 
-fail: a gated series is shown to be worse, or a known issue blocks. inconclusive: anything that was to be shown could
-not be. pass: everything was shown. Absence of evidence never passes.
+fail: the candidate does not serve, a gated series is shown to be worse, or a known issue blocks. inconclusive:
+anything that was to be shown could not be. pass: everything was shown. Absence of evidence never passes.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, KnownIssueOut, Reason, ReasonCode, VersionSide
 from regress_gate.model.version import Version
 
-FAILING = (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
+FAILING = (ReasonCode.SERVER_FAILED, ReasonCode.FLAG_REMOVED, ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
 PASSING = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 
 

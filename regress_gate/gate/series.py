@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from regress_gate.gate.accuracy import SCORES, compare_outputs
 from regress_gate.gate.sides import Side, workload_difference
 from regress_gate.model.metric import METRICS, Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
@@ -62,8 +63,9 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
                 entry.requests += trial.requests
                 if entry.smallest_trial is None or trial.requests < entry.smallest_trial:
                     entry.smallest_trial = trial.requests
+        group = SERVER if run.place is None else run.place.group
         for name, value in run.metrics.items():
-            by_series[SERVER, name].append(value)
+            by_series[group, name].append(value)
         for key, found in by_series.items():
             values[key].per_run.append(sum(found) / len(found))
     return values
@@ -79,6 +81,10 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
         for scenario in sorted(set(trials[0]) & set(trials[1]))
         if (difference := workload_difference(trials[0][scenario], trials[1][scenario]))
     }
+    answers = compare_outputs(baseline.counted, candidate.counted)
+    for scenario, found in answers.items():
+        left.update({(scenario, name): Values(per_run) for name, per_run in found.baseline.items()})
+        right.update({(scenario, name): Values(per_run) for name, per_run in found.candidate.items()})
     failing = [_failing(values) for values in (left, right)]
     keys = sorted(set(left) | set(right), key=_series_order)
     inputs, notes = [], []
@@ -86,7 +92,8 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
     for key in keys:
         known = metric(key[1])
         ours, theirs = left.get(key, Values()), right.get(key, Values())
-        gated, remarks = policy.gates(known.name), list[str]()
+        gated = policy.gates(known.name)
+        remarks = list(answers[key[0]].notes.get(key[1], ())) if key[0] in answers else []
         unsupported = {
             name: values.smallest_trial
             for name, values in (("baseline", ours), ("candidate", theirs))
@@ -125,11 +132,22 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
             one_sided[result.name] = lacking[key]
         elif not len(data.candidate) and data.gated:
             one_sided[result.name] = "was measured on the baseline only"
-        elif not len(data.baseline) and data.gated and (key[0] in trials[0] or key[0] == SERVER):
+        elif not len(data.baseline) and data.gated and (key[0] in trials[0] or metric(key[1]).per_run):
             one_sided[result.name] = "was measured on the candidate only"
         elif not len(data.baseline):
             only_candidate.append(result.name)
     warnings = []
+    gated_scores = [name for name in SCORES if policy.gates(name)]
+    for scenario, found in answers.items():
+        if found.only and gated_scores:
+            why = f"was collected on the {found.only} only"
+            one_sided.update({f"{scenario}/{name}": why for name in gated_scores})
+        elif found.only:
+            warnings.append(f"{scenario}: answers were collected on the {found.only} only, so they are not compared")
+        elif found.incomparable and gated_scores:
+            incomparable[scenario] = found.incomparable
+        elif found.incomparable:
+            warnings.append(f"{scenario}: answers are not compared: {found.incomparable}")
     if only_candidate:
         warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
     return JudgedSeries(tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings))
@@ -200,7 +218,8 @@ def _failing(values: SideValues) -> dict[str, float]:
 
 def _series_order(key: tuple[str, str]) -> tuple[bool, str, int, str]:
     names = list(METRICS)
-    return key[0] == SERVER, key[0], names.index(key[1]) if key[1] in METRICS else len(names), key[1]
+    place = names.index(key[1]) if key[1] in METRICS else len(names)
+    return metric(key[1]).per_run, key[0], place, key[1]
 
 
 def _series_data(known: Metric, ours: Values, theirs: Values, margin: float, gated: bool) -> SeriesData:

@@ -37,6 +37,8 @@ class Verdict(StrEnum):
 class ReasonCode(StrEnum):
     """Why the decision is what it is. The order here is the order of weight in the report."""
 
+    SERVER_FAILED = "server_failed"
+    FLAG_REMOVED = "flag_removed"
     REGRESSION = "regression"
     KNOWN_ISSUE = "known_issue"
     INCOMPARABLE = "incomparable"
@@ -72,6 +74,17 @@ class VoidRun(ResultModel):
     side: Literal["baseline", "candidate"]
     run: str
     reason: str
+
+
+class FailedRun(ResultModel):
+    """A server that crashed, hung or never became ready."""
+
+    side: Literal["baseline", "candidate"]
+    run: str
+    kind: str
+    text: str
+    lines: list[str] = Field(default_factory=list)
+    """Why, in the server's own words; the first is the likeliest cause."""
 
 
 class DifferenceOut(ResultModel):
@@ -190,6 +203,7 @@ class Result(ResultModel):
     testbed: TestbedOut | None = None
     series: list[SeriesResult] = Field(default_factory=list)
     void_runs: list[VoidRun] = Field(default_factory=list)
+    failed_runs: list[FailedRun] = Field(default_factory=list)
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
     waivers: list[WaiverOut] = Field(default_factory=list)
     change_points: list[dict[str, Any]] = Field(default_factory=list)

@@ -15,6 +15,9 @@ from regress_gate.report import units, wording
 CROWDED = 40
 """Gated series above which those that are no worse are only counted: the ones that matter must not drown."""
 
+MOST_CHANGES = 8
+"""Changes besides speed that are told; `diff-config` tells all."""
+
 _VERDICT_ORDER = [Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.IMPROVEMENT]
 _APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
 _WAIVER_ORDER = ["exceeded", "expired", "used", "unused"]
@@ -107,9 +110,34 @@ def facts(result: Result) -> list[tuple[str, str]]:
         verdict = "not comparable" if difference.blocks else "noted"
         lines.append(("differs", f"{difference.what}: {difference.baseline} → {difference.candidate} ({verdict})"))
     lines += [("void", f"{void.side} run {void.run}: {void.reason}") for void in result.void_runs]
+    lines += [
+        (
+            "failed",
+            f"{failed.side} run {failed.run}: {failed.text}" + "".join(f" | {line}" for line in failed.lines[:3]),
+        )
+        for failed in result.failed_runs
+    ]
+    lines += [("changed", text) for text in _changes(result)]
     if result.suite is not None and result.suite.notice:
         lines.append(("notice", result.suite.notice))
     return lines
+
+
+def _changes(result: Result) -> list[str]:
+    """What changed besides speed and matters to this deployment, the first of it."""
+    mattering = [change for change in result.config_changes if change["matters"] != "informs"]
+    told = [
+        f"{change['name']}: "
+        + (change["why"] or f"{wording.setting(change['before'])} → {wording.setting(change['after'])}")
+        for change in mattering[:MOST_CHANGES]
+    ]
+    more = len(result.config_changes) - len(told)
+    if more and result.baseline is not None:
+        told.append(
+            f"{'and ' if told else ''}{more} {'more' if told else 'that should not matter here'}: "
+            f"regress-gate diff-config {result.baseline.version} {result.candidate.version}"
+        )
+    return told
 
 
 def _build(variant: str | None, commit: str | None, origin: str | None) -> str:

@@ -95,3 +95,12 @@ def _flag(name: str, value: object) -> str:
 def count(number: int, singular: str, plural: str | None = None) -> str:
     """`1 run`, `5 runs`."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def setting(value: Any) -> str:
+    """A default or an argument's value as people write it."""
+    if value is None:
+        return "none"
+    if value == "" or isinstance(value, (bool, list, dict)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)

@@ -18,6 +18,8 @@ class StopReport:
     """Whether something did not end when asked and was killed."""
     left: tuple[int, ...]
     """Processes that are still there; empty is what is meant to be."""
+    trouble: str | None = None
+    """What went wrong with ending what is out of our reach, in one line."""
 
 
 def end_processes(

@@ -1,11 +1,14 @@
 """What a ready server tells of itself, by its log, `/version` and `/metrics`. Not for what it was told to do."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from regress_gate.bench.server.bounded import plain
 from regress_gate.bench.server.http import get
-from regress_gate.bench.server.log_lines import read_log
+from regress_gate.bench.server.log_lines import read_start
+from regress_gate.bench.server.masking import mask_values
 from regress_gate.bench.server.metrics_text import kv_cache_tokens, parse_metrics
 from regress_gate.bench.server.start_log import StartLog, read_start_log
 from regress_gate.errors import InputError
@@ -23,9 +26,25 @@ class ServerFacts:
     log: StartLog
     """Empty for a server whose log is not ours to read."""
 
+    def as_document(self) -> dict[str, Any]:
+        """Plain JSON values of bounded size, to be kept with what was measured on the server."""
+        log = self.log
+        return {
+            "version": None if self.version is None else str(self.version),
+            "kv_cache_tokens": self.kv_cache_tokens,
+            "architecture": plain(log.architecture),
+            "backends": plain(log.backends),
+            "non_default_args": plain(log.non_default_args),
+            "config": plain(log.config),
+            "split": asdict(log.split),
+            "max_concurrency": log.max_concurrency,
+            "weights_bytes": log.weights_bytes,
+        }
 
-def read_facts(url: str, log: Path | None) -> ServerFacts:
-    start = read_start_log(read_log(log)) if log else StartLog()
+
+def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
+    """Ask a server that is ready. `secrets` are masked wherever its log has them; `as_document` masks by looks, too."""
+    start = read_start_log(mask_values(read_start(log), secrets)) if log else StartLog()
     tokens = start.kv_cache_tokens
     if tokens is None and (answer := get(url, "/metrics", TIMEOUT)) is not None and answer[0] == 200:
         tokens = kv_cache_tokens(parse_metrics(answer[1].decode("utf-8", "replace")))

@@ -2,14 +2,17 @@
 
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, Self
 
-from regress_gate.bench.server.log_lines import decisive_lines, read_log
+from regress_gate.bench.server.log_lines import decisive_lines, is_consequence, read_log
 from regress_gate.errors import ExitCode, RegressGateError
 
-_PORT_TAKEN = re.compile(r"address (is )?already in use|\[Errno (98|48)\]", re.IGNORECASE)
+_PORT_TAKEN = re.compile(r"address (is )?already in use|port is already allocated|\[Errno (98|48)\]", re.IGNORECASE)
+_OUT_OF_MEMORY = "as when the kernel kills it because memory ran out"
 
 
 class FailureKind(StrEnum):
@@ -47,6 +50,28 @@ class Failure:
         cause = f": {self.lines[0]}" if self.lines else ""
         return self.text + cause + (f" (log: {self.log})" if self.log else "")
 
+    def as_document(self) -> dict[str, Any]:
+        """Plain JSON values, to be kept. Without the log, which is not kept as long."""
+        return {
+            "kind": str(self.kind),
+            "text": self.text,
+            "lines": list(self.lines),
+            "seconds": self.seconds,
+            "exit_status": self.exit_status,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """What `as_document` made. Raises KeyError or ValueError for anything else."""
+        return cls(
+            FailureKind(document["kind"]),
+            str(document["text"]),
+            tuple(str(line) for line in document["lines"]),
+            float(document["seconds"]),
+            None,
+            None if document["exit_status"] is None else int(document["exit_status"]),
+        )
+
 
 class ServerError(RegressGateError):
     """A run could not be measured because its server failed; `failure` says how."""
@@ -58,21 +83,28 @@ class ServerError(RegressGateError):
         super().__init__(str(failure))
 
 
-def death(exit_status: int, seconds: float, log: Path, *, ready: bool) -> Failure:
-    """What is known of a server that has ended by itself."""
+def death(exit_status: int | None, seconds: float, log: Path, *, ready: bool, secrets: tuple[str, ...] = ()) -> Failure:
+    """What is known of a server that has ended by itself, or (without an exit status) whose engine has."""
     text = read_log(log)
+    lines = decisive_lines(text, secrets)
     kind = FailureKind.DIED_UNDER_LOAD if ready else FailureKind.DIED_AT_START
     if not ready and _PORT_TAKEN.search(text[-20_000:]):
         kind = FailureKind.PORT_TAKEN
-    what = f"the server ended {seconds:.1f} s after its start" + ("" if ready else ", before it was ready")
-    return Failure(kind, f"{what} ({describe_exit(exit_status)})", decisive_lines(text), seconds, log, exit_status)
+    who = "the server" if exit_status is not None else "the server's engine"
+    what = f"{who} ended {seconds:.1f} s after its start" + ("" if ready else ", before it was ready")
+    how = "its API server lives on" if exit_status is None else describe_exit(exit_status)
+    if exit_status == 0 and not ready:
+        how += "; the command must stay in the foreground"
+    if lines and is_consequence(lines[0]) and exit_status != -signal.SIGKILL:
+        how += f"; one of its processes ended without a word, {_OUT_OF_MEMORY}"
+    return Failure(kind, f"{what} ({how})", lines, seconds, log, exit_status)
 
 
 def describe_exit(status: int) -> str:
     if status >= 0:
-        return f"exit status {status}" + ("; the command must stay in the foreground" if status == 0 else "")
+        return f"exit status {status}"
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    return f"{name}; the kernel ends processes so when memory runs out" if name == "SIGKILL" else name
+    return f"{name}, {_OUT_OF_MEMORY}" if name == "SIGKILL" else name

@@ -8,8 +8,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from regress_gate.bench.server.masking import mask
+
 MAX_BYTES = 4 * 2**20
-"""Read from the end of a log; the cause of a death is not far from it."""
+"""Read from an end of a log: the cause of a death is not far from the last, what a start tells from the first."""
+MAX_SCANNED = 2**16
+"""Characters of a line that are looked at; no line of vLLM's is as long, its whole configuration is a tenth of it."""
+MAX_LINES_SCANNED = 50_000
+"""Looked at from an end of a log: many times what vLLM prints for a start or a death."""
 MAX_LINES = 6
 MAX_LENGTH = 400
 
@@ -19,7 +25,6 @@ _PREFIX = re.compile(
     r"^(?:\((?P<process>[^()]*?) pid=\d+\) ?)?"
     r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
 )
-_SECRET = re.compile(r"\b(hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{8,})|(?<=api_key=)'[^']*'|(?<=api-key=)\S+|://[^/@\s]+@")
 
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Fault|Expired|NotFound|Timeout)"
@@ -36,9 +41,13 @@ _CONSEQUENCE = re.compile(
     r"|ConnectionResetError|ConnectionRefusedError|EOFError|ZMQError|ChildProcessError|ProcessLookupError)\b.*"
     r"|.*Engine core initialization failed.*|.*WorkerProc initialization failed.*|.*Executor failed\..*"
     r"|.*Engine process failed to start.*|.*died unexpectedly.*|.*Server process died.*"
-    r"|.*Python is likely shutting down.*|(?:\w+)?Warning\b.*"
+    r"|.*Python is likely shutting down.*|(?:\w+)?Warning\b.*|.*exited unexpectedly.*"
 )
+_ENGINE_DIED = re.compile(r"\bEngineDeadError\b|[Ee]ngine core.* (?:died|exited) unexpectedly")
+_REQUEST_FAILED = "Exception in ASGI application"
+"""What the web server says before the traceback of one request that it answers with status 500."""
 _TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +68,90 @@ def read_log(path: Path) -> str:
         return ""
 
 
+def read_start(path: Path) -> str:
+    """Both ends of a log, which are all of it where it is short; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(MAX_BYTES).decode("utf-8", "replace")
+            size = file.seek(0, 2)
+            if size <= MAX_BYTES:
+                return first
+            file.seek(max(MAX_BYTES, size - MAX_BYTES))
+            return first + "\n" + file.read(MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def strip_prefix(line: str) -> str:
     """A log line without process, level, time and place."""
     return _split(line).text
 
 
-def decisive_lines(text: str) -> tuple[str, ...]:
-    """The likeliest cause first, then others, the last first; without any, the last complaints or words."""
-    lines = [_split(line) for line in text.split("\n")]
-    exceptions = _exceptions(lines)
-    causes = [line for line in exceptions if not _CONSEQUENCE.fullmatch(line)]
-    found = [*reversed(causes), *reversed([line for line in exceptions if line not in causes])]
+def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The likeliest cause first, then others, the last first; without any, the last complaints or words.
+
+    Secrets are masked: those that are given, and what looks like one.
+    """
+    lines = [_split(line) for line in text.split("\n")[-MAX_LINES_SCANNED:]]
+    exceptions, of_requests = _exceptions(lines)
+    causes = [line for line in exceptions if not is_consequence(line)]
+    found = [
+        *reversed(causes),
+        *reversed([line for line in exceptions if line not in causes]),
+        *reversed(of_requests),
+    ]
     if not found:
         complaints = [line.text for line in lines if line.level in ("ERROR", "CRITICAL") and line.text.strip()]
         found = (complaints or [line.text for line in lines if line.text.strip()])[-MAX_LINES:]
-    unique = dict.fromkeys(_shown(line) for line in found)
+    unique = dict.fromkeys(_cut(mask(line, secrets)) for line in found)
     return tuple(unique)[:MAX_LINES]
 
 
+def is_consequence(line: str) -> bool:
+    """Whether a decisive line only tells that something else failed before."""
+    return bool(_CONSEQUENCE.fullmatch(line))
+
+
+def engine_died(text: str) -> bool:
+    """Whether a log says that the engine's process is gone, which its API server may outlive for some seconds."""
+    return bool(_ENGINE_DIED.search(text))
+
+
 def _split(line: str) -> _Line:
-    clean = _CONTROL.sub("", _ANSI.sub("", line)).rstrip()
+    clean = _CONTROL.sub("", _ANSI.sub("", line[:MAX_SCANNED])).rstrip()
     found = _PREFIX.match(clean)
     rest = clean[found.end() :] if found else clean
     return _Line(rest.strip(), (found["level"] or "") if found else "", rest.startswith((" ", "\t")))
 
 
-def _exceptions(lines: list[_Line]) -> list[str]:
-    """Lines that name what went wrong, in their order; what an interpreter says while it shuts down is left out."""
-    found = []
-    ignored = False
+def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
+    """Lines that name what went wrong, in their order; then those that name what went wrong with single requests.
+
+    What an interpreter says while it shuts down is left out. A failed request is no death, but its traceback is in the
+    log of a server that dies of something else later.
+    """
+    found: list[str] = []
+    of_requests: list[str] = []
+    ignored = in_request = False
     for number, line in enumerate(lines):
         if line.text.startswith("Exception ignored in"):
             ignored = True
         elif not line.indented and line.text and line.text != _TRACEBACK and ignored:
             ignored = False
             continue  # the exception that was ignored
+        if line.level and _ENGINE_DIED.search(line.text):
+            found.append(line.text)
         if line.indented or line.level in ("INFO", "DEBUG", "WARNING"):
             continue
-        if _EXCEPTION.fullmatch(line.text):
-            found.append(_with_details(lines, number))
+        if _REQUEST_FAILED in line.text:
+            in_request = True
+        elif _EXCEPTION.fullmatch(line.text):
+            (of_requests if in_request and not line.level else found).append(_with_details(lines, number))
         elif _PLAIN.fullmatch(line.text):
             found.append(line.text)
-    return found
+        elif line.text and line.text != _TRACEBACK and not line.text.startswith(_CHAINED):
+            in_request = False
+    return found, of_requests
 
 
 def _with_details(lines: list[_Line], number: int) -> str:
@@ -111,6 +162,5 @@ def _with_details(lines: list[_Line], number: int) -> str:
     return text
 
 
-def _shown(line: str) -> str:
-    line = _SECRET.sub("***", line)
+def _cut(line: str) -> str:
     return line if len(line) <= MAX_LENGTH else line[:MAX_LENGTH] + "…"

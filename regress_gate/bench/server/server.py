@@ -8,8 +8,10 @@ import secrets
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +23,8 @@ from regress_gate.bench.server.ending import StopReport, end_processes
 from regress_gate.bench.server.facts import ServerFacts, read_facts
 from regress_gate.bench.server.failures import Failure, FailureKind, ServerError, death
 from regress_gate.bench.server.http import is_healthy
-from regress_gate.bench.server.log_lines import decisive_lines, read_log
+from regress_gate.bench.server.log_lines import decisive_lines, engine_died, read_log
+from regress_gate.bench.server.masking import secret_values
 from regress_gate.bench.server.processes import TOKEN_VARIABLE, Kin, listens_on, mark
 from regress_gate.bench.server.state import ServerState, default_directory, delete_state, write_state
 from regress_gate.bench.server.watching import INTERVAL, ServerWatch
@@ -33,6 +36,8 @@ GRACE = 15.0
 PORT_TRIES = 3
 _POLL = 0.1
 _HEALTH_TIMEOUT = 5.0
+_LAST_BREATH = 5.0
+"""Seconds that an API server is given to follow its engine, so that its exit status is known."""
 
 
 class Server:
@@ -48,13 +53,15 @@ class Server:
         self._port = port
         self._hidden = False
         self._launch = launch
+        self._secrets = secret_values(launch.env)
         self._states = state_directory
         self._stopped: StopReport | None = None
+        self._remembering = threading.Lock()
         token = secrets.token_hex(16)
         tool = mark(os.getpid())
         if tool is None:
             raise OSError("this process does not find itself in the process table")
-        self._state = ServerState(token, tool, None, (), what, self.url, str(log), time.time())
+        self._state = ServerState(token, tool, None, (), what, self.url, str(log), time.time(), launch.container)
         write_state(state_directory, self._state)
         self._begin = time.monotonic()
         try:
@@ -74,6 +81,7 @@ class Server:
         except BaseException:  # nobody else can stop it yet
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            _after_stop(launch)
             raise
 
     @property
@@ -93,11 +101,15 @@ class Server:
         """What is wrong with a server that was ready; None while nothing is. `health` asks it too."""
         status = self._process.poll()
         if status is not None:
-            return death(status, self._seconds(), self.log, ready=self.startup_time is not None)
+            return self._death(status, ready=self.startup_time is not None)
         if health and not is_healthy(self.url, _HEALTH_TIMEOUT):
             time.sleep(2 * _POLL)  # a death is told as one, and takes a moment after the last answer
-            if (status := self._process.poll()) is not None:
-                return death(status, self._seconds(), self.log, ready=True)
+            engine_is_gone = engine_died(read_log(self.log))
+            deadline = time.monotonic() + (_LAST_BREATH if engine_is_gone else 0.0)
+            while (status := self._process.poll()) is None and time.monotonic() < deadline:
+                time.sleep(_POLL)
+            if status is not None or engine_is_gone:
+                return self._death(status, ready=True)
             return self._living_failure(FailureKind.UNRESPONSIVE, "the server lives but is no longer healthy")
         return None
 
@@ -112,7 +124,8 @@ class Server:
                 _signal_group(self._process.pid, signal.SIGTERM)
             report = end_processes(self._find_all, grace, already_asked=grouped)
             self._process.poll()
-            if not report.left:
+            report = replace(report, trouble=_after_stop(self._launch))
+            if not report.left and report.trouble is None:  # else a later call looks for it again
                 delete_state(self._states, self._state.token)
             self._stopped = report
         return self._stopped
@@ -137,7 +150,8 @@ class Server:
                 listens = self._listens()
                 if listens or not self._launch.in_process_group:
                     self.startup_time, self._hidden = seconds, not listens
-                    self.facts = read_facts(self.url, self.log)
+                    self.facts = read_facts(self.url, self.log, self._secrets)
+                    self._remember()  # looking who listens may have found some that left the session
                     return
                 answered_by_other = True
             if time.monotonic() >= deadline:
@@ -148,8 +162,17 @@ class Server:
                 raise ServerError(self._living_failure(FailureKind.NEVER_READY, text))
             time.sleep(_POLL)
 
+    def _death(self, status: int | None, *, ready: bool) -> Failure:
+        failure = death(status, self._seconds(), self.log, ready=ready, secrets=self._secrets)
+        # By these the engine says that it could not start the container; the version has not been heard yet.
+        never_ran = self._launch.container is not None and not ready and status in (125, 126, 127)
+        if never_ran and failure.kind is not FailureKind.PORT_TAKEN:
+            return replace(failure, kind=FailureKind.NOT_STARTED, text="the container could not be started")
+        return failure
+
     def _living_failure(self, kind: FailureKind, text: str) -> Failure:
-        return Failure(kind, text, decisive_lines(read_log(self.log)), self._seconds(), self.log)
+        lines = decisive_lines(read_log(self.log), self._secrets)
+        return Failure(kind, text, lines, self._seconds(), self.log)
 
     def _listens(self) -> bool:
         """Whether the port is held by one of ours; taken as true where the system does not let us see it."""
@@ -169,17 +192,10 @@ class Server:
         return self._kin.find_all()
 
     def _remember(self) -> None:
-        self._state = ServerState(
-            self._state.token,
-            self._state.tool,
-            self._kin.leader,
-            tuple(sorted(self._kin.listed, key=lambda member: member.pid)),
-            self._state.what,
-            self.url,
-            str(self.log),
-            self._state.started,
-        )
-        write_state(self._states, self._state)
+        with self._remembering:
+            members = tuple(sorted(self._kin.listed, key=lambda member: member.pid))
+            self._state = replace(self._state, leader=self._kin.leader, members=members)
+            write_state(self._states, self._state)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._begin
@@ -240,6 +256,17 @@ def _spawn(launch: Launch, token: str, log: Path) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def _after_stop(launch: Launch) -> str | None:
+    """End what is out of our reach; what goes wrong must not hide why the server was stopped."""
+    if launch.after_stop is None:
+        return None
+    try:
+        launch.after_stop()
+    except Exception as error:
+        return f"what the server left outside of its processes could not be ended ({type(error).__name__}: {error})"
+    return None
 
 
 def _group_of(pid: int) -> int | None:

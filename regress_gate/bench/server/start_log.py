@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from regress_gate.bench.server.log_lines import strip_prefix
+from regress_gate.bench.server.log_lines import MAX_LINES_SCANNED, strip_prefix
 
 _VERSION = re.compile(
-    r"vLLM API server version (?P<a>\S+)|.*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
+    r"vLLM API server version (?P<a>\S+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
     r"|Initializing a V\d LLM engine \(v?(?P<d>[^)]+)\)"
 )
 _NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \([^)]*\) with config: (.*)")
-_KV_CACHE = re.compile(r"(?:GPU|CPU|\w+)? ?KV cache size: ([\d,]+) tokens")
+_KV_CACHE = re.compile(r"\bKV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
 _ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
 _WEIGHTS = re.compile(r"Loading (?:model )?weights took ([\d.]+) ?s")
@@ -92,7 +92,10 @@ def read_start_log(text: str) -> StartLog:
         if value is not None and (number := _number(value)) is not None:
             seconds[name] = max(number, seconds.get(name, 0.0))
 
-    for raw in text.split("\n"):
+    lines = text.split("\n")
+    if len(lines) > 2 * MAX_LINES_SCANNED:
+        lines = [*lines[:MAX_LINES_SCANNED], *lines[-MAX_LINES_SCANNED:]]
+    for raw in lines:
         line = strip_prefix(raw)
         if not line:
             continue

@@ -13,6 +13,7 @@ from typing import Any
 
 import platformdirs
 
+from regress_gate.bench.provision.containers import Container
 from regress_gate.bench.server.processes import ProcessMark
 
 
@@ -31,6 +32,8 @@ class ServerState:
     log: str
     started: float
     """Unix time."""
+    container: Container | None = None
+    """Where it runs, if in one: what ending its processes does not reach."""
 
 
 def default_directory() -> Path:
@@ -61,12 +64,17 @@ def read_states(directory: Path) -> Iterator[ServerState]:
 
 
 def _state(data: dict[str, Any]) -> ServerState:
-    leader = data["leader"]
+    leader, container = data["leader"], data.get("container")
     return ServerState(
         **{
             **data,
             "tool": ProcessMark(**data["tool"]),
             "leader": None if leader is None else ProcessMark(**leader),
             "members": tuple(ProcessMark(**member) for member in data["members"]),
+            "container": None if container is None else _container(container),
         }
     )
+
+
+def _container(data: dict[str, Any]) -> Container:
+    return Container(**{**data, "address": tuple((name, value) for name, value in data["address"])})

@@ -14,7 +14,7 @@ _DECISION_STYLE = {
     Decision.FAIL: "bold red",
     Decision.INCONCLUSIVE: "bold yellow",
 }
-_LOUD_FACTS = {"void": "yellow", "differs": "yellow", "notice": "yellow"}
+_LOUD_FACTS = {"void": "yellow", "failed": "red", "differs": "yellow", "notice": "yellow"}
 _WAIVER_STYLE = {"used": "", "unused": "dim", "expired": "yellow", "exceeded": "red"}
 _LONGEST_VERSIONS = 120
 """Two full commit ids and the arrow fit; a longer name of a version is not needed to tell it from another."""

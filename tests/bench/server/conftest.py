@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,27 @@ REQUEST = ServeRequest("tiny", "tiny")
 class ProgramEnvironment(Environment):
     """Serves `program.py` with some manners."""
 
-    def __init__(self, manners: str, *, command: tuple[str, ...] = (), in_process_group: bool = True) -> None:
+    def __init__(
+        self,
+        manners: str,
+        *,
+        command: tuple[str, ...] = (),
+        in_process_group: bool = True,
+        variables: Mapping[str, str] | None = None,
+        after_stop: Callable[[], None] | None = None,
+    ) -> None:
         self.version = None
         self.libraries = {}
         self._command = command or (sys.executable, str(PROGRAM), manners)
         self._in_process_group = in_process_group
+        self._environ = {**os.environ, **(variables or {})}
+        self._after_stop = after_stop
 
     def launch(self, request: ServeRequest, port: int) -> Launch:
         del request
-        return Launch((*self._command, str(port)), dict(os.environ), None, self._in_process_group)
+        return Launch(
+            (*self._command, str(port)), self._environ, None, self._in_process_group, after_stop=self._after_stop
+        )
 
 
 Start = Callable[..., Server]
@@ -43,8 +55,18 @@ def states(tmp_path: Path) -> Path:
 def start(tmp_path: Path, states: Path) -> Iterator[Start]:
     running: list[Server] = []
 
-    def begin(manners: str = "well", *, command: tuple[str, ...] = (), group: bool = True, **options: Any) -> Server:
-        environment = ProgramEnvironment(manners, command=command, in_process_group=group)
+    def begin(
+        manners: str = "well",
+        *,
+        command: tuple[str, ...] = (),
+        group: bool = True,
+        variables: Mapping[str, str] | None = None,
+        after_stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Server:
+        environment = ProgramEnvironment(
+            manners, command=command, in_process_group=group, variables=variables, after_stop=after_stop
+        )
         options = {"ready_within": 60.0, "log": tmp_path / "server.log", **options}
         server = start_server(environment, REQUEST, state_directory=states, **options)
         running.append(server)

@@ -3,7 +3,8 @@
 `python program.py MANNER,MANNER… PORT`. It answers /health, /version and /metrics, and ends when asked, unless:
 die, hang, deaf (ignores being asked), runaway (a child leaves the session and its parent dies), family (children in
 the session, one with a blank environment, one deaf), mute (unhealthy once /break was got), crash (dies at /break),
-elsewhere (serves on no port at all, but lives).
+elsewhere (serves on no port at all, but lives), daemon (what serves goes into the background), quiet (closes its
+outputs and dies), chatty (tells the secret in its environment, writes more than can be read, and dies).
 """
 
 import json
@@ -48,6 +49,10 @@ def say(text: str) -> None:
 def main() -> None:
     manners, port = frozenset(sys.argv[1].split(",")), int(sys.argv[2])
     Handler.manners = manners
+    if "quiet" in manners:
+        for number in (0, 1, 2):
+            os.close(number)
+        os._exit(3)
     say("(APIServer pid=1) INFO 11-21 02:16:28 [model.py:549] Resolved architecture: LlamaForCausalLM")
     if "deaf" in manners:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -62,6 +67,15 @@ def main() -> None:
     if "die" in manners:
         time.sleep(0.2)
         raise ValueError("There is no module or parameter named 'lm_head' in TinyForCausalLM")
+    if "daemon" in manners:
+        subprocess.Popen([sys.executable, __file__, "well", str(port)], start_new_session=True)
+        os._exit(0)
+    if "chatty" in manners:
+        say("non-default args: {'hf_token': '" + os.environ["HF_TOKEN"] + "'}")
+        os.ftruncate(1, 2**29)  # sparse: it takes no room on the disk
+        os.lseek(1, 0, os.SEEK_END)
+        say(f"\x1b]0;owned\x07\nValueError: cannot log in with {os.environ['HF_TOKEN']}\x1b[2J")
+        os._exit(1)
     if "hang" in manners or "elsewhere" in manners:
         time.sleep(600)
     server = HTTPServer(("127.0.0.1", port), Handler)

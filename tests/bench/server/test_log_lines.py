@@ -1,8 +1,21 @@
 """Of a dead server's log, the lines that say why."""
 
-import pytest
+from pathlib import Path
 
-from regress_gate.bench.server.log_lines import MAX_LENGTH, decisive_lines
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.bench.server.log_lines import (
+    MAX_BYTES,
+    MAX_LENGTH,
+    decisive_lines,
+    engine_died,
+    is_consequence,
+    read_log,
+    read_start,
+)
+from regress_gate.bench.server.start_log import read_start_log
 
 CORE = "(EngineCore pid=207) ERROR 11-21 02:16:39 [core.py:1091] "
 API = "(APIServer pid=101) "
@@ -89,9 +102,145 @@ def test_nothing_is_said_of_nothing() -> None:
 
 def test_secrets_and_control_characters_do_not_leave_the_log() -> None:
     (line,) = decisive_lines("ValueError: token hf_abcdefgh12345 at https://me:pw@host \x07failed, api_key='sk-12'")
-    assert line == "ValueError: token *** at https***host failed, api_key=***"
+    assert line == "ValueError: token *** at https://***@host failed, api_key=***"
 
 
 def test_a_line_without_end_is_cut() -> None:
     (line,) = decisive_lines("ValueError: " + "x" * 10**6)
     assert len(line) == MAX_LENGTH + 1
+
+
+# Of real servers whose engine was killed with SIGKILL, shortened.
+KILLED_0_19_1 = """\
+(APIServer pid=30758) ERROR:    Exception in ASGI application
+(APIServer pid=30758) Traceback (most recent call last):
+(APIServer pid=30758)   File "/venv/lib/python3.11/vllm/renderers/params.py", line 412, in _token_len_check
+(APIServer pid=30758)     raise VLLMValidationError(
+(APIServer pid=30758) vllm.exceptions.VLLMValidationError: This model's maximum context length is 1024 tokens.
+(APIServer pid=30758) INFO:     127.0.0.1:57744 - "POST /v1/completions HTTP/1.1" 404 Not Found
+(APIServer pid=30758) INFO:     127.0.0.1:57770 - "GET /health HTTP/1.1" 200 OK
+(APIServer pid=30758) ERROR 11-21 07:01:01 [core_client.py:667] Engine core proc EngineCore died unexpectedly, \
+shutting down client.
+(APIServer pid=30758) ERROR 11-21 07:01:01 [async_llm.py:707] AsyncLLM output_handler failed.
+(APIServer pid=30758) ERROR 11-21 07:01:01 [async_llm.py:707] Traceback (most recent call last):
+(APIServer pid=30758) ERROR 11-21 07:01:01 [async_llm.py:707]     raise self._format_exception(outputs) from None
+(APIServer pid=30758) ERROR 11-21 07:01:01 [async_llm.py:707] vllm.v1.engine.exceptions.EngineDeadError: \
+EngineCore encountered an issue. See stack trace (above) for the root cause.
+(APIServer pid=30758) INFO:     127.0.0.1:57782 - "GET /health HTTP/1.1" 503 Service Unavailable
+(APIServer pid=30758) INFO:     Shutting down
+(APIServer pid=30758) INFO:     Finished server process [30758]
+/usr/lib/python3.11/multiprocessing/resource_tracker.py:254: UserWarning: resource_tracker: There appear to be 1 \
+leaked semaphore objects to clean up at shutdown
+  warnings.warn('resource_tracker: There appear to be %d '
+"""
+KILLED_0_32_0 = """\
+INFO:     127.0.0.1:38472 - "GET /health HTTP/1.1" 200 OK
+(APIServer pid=27193) INFO 11-21 06:56:03 [utils.py:628] [shutdown] Process manager: send sigterm to process EngineCore
+(Worker pid=28239) INFO 11-21 06:56:03 [multiproc_executor.py:843] Parent process exited, terminating worker queues
+(APIServer pid=27193) WARNING 11-21 06:56:03 [core_client.py:817] [shutdown] MPClient: engine core exited \
+unexpectedly; starting cleanup
+(APIServer pid=27193) ERROR 11-21 06:56:03 [async_llm.py:906] AsyncLLM output_handler failed.
+(APIServer pid=27193) ERROR 11-21 06:56:03 [async_llm.py:906] Traceback (most recent call last):
+(APIServer pid=27193) ERROR 11-21 06:56:03 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: \
+EngineCore encountered an issue. See stack trace (above) for the root cause.
+INFO:     127.0.0.1:38476 - "GET /health HTTP/1.1" 503 Service Unavailable
+INFO:     Application shutdown complete.
+nanobind: leaked 4 instances!
+ - leaked instance 0x7f99db598c08 of type "triton._C.libtriton.ir.attribute"
+See https://nanobind.readthedocs.io/en/latest/refleaks.html/usr/lib/python3.11/multiprocessing/resource_tracker.py:254\
+: UserWarning: resource_tracker: There appear to be 1 leaked shared_memory objects to clean up at shutdown
+"""
+DEAD = (
+    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. "
+    "See stack trace (above) for the root cause."
+)
+
+
+def test_an_engine_that_was_killed_is_no_fault_of_a_request_that_failed_before() -> None:
+    lines = decisive_lines(KILLED_0_19_1)
+    assert lines == (
+        DEAD,
+        "Engine core proc EngineCore died unexpectedly, shutting down client.",
+        "vllm.exceptions.VLLMValidationError: This model's maximum context length is 1024 tokens.",
+    )
+    assert is_consequence(lines[0])
+    assert is_consequence(lines[1])
+    assert engine_died(KILLED_0_19_1)
+
+
+def test_an_engine_that_was_killed_in_newer_words() -> None:
+    lines = decisive_lines(KILLED_0_32_0)
+    assert lines == (DEAD, "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup")
+    assert engine_died(KILLED_0_32_0)
+    assert not engine_died(CHAIN)
+
+
+REFUSED = """\
+Triton is installed, but doesn't include CPU backend. Disabling Triton.
+usage: vllm [-h] [-v]
+            {chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}
+            ...
+vllm: error: unrecognized arguments: --no-such-flag=7
+"""
+CHOICE = """\
+usage: vllm serve [model_tag] [options]
+vllm serve: error: argument --dtype: invalid choice: 'float99' (choose from 'auto', 'bfloat16', 'float', 'half')
+"""
+TOO_LONG = """\
+(APIServer pid=6131) Traceback (most recent call last):
+(APIServer pid=6131)   File "/venv/lib/python3.11/site-packages/vllm/config/model.py", line 2146, in get_max_len
+(APIServer pid=6131) pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+(APIServer pid=6131)   Value error, User-specified max_model_len (999999) is greater than the derived max_model_len
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (REFUSED, "vllm: error: unrecognized arguments: --no-such-flag=7"),
+        (CHOICE, CHOICE.splitlines()[1]),
+        (
+            TOO_LONG,
+            (
+                "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig | Value error, "
+                "User-specified max_model_len (999999) is greater than the derived max_model_len"
+            ),
+        ),
+    ],
+)
+def test_arguments_that_real_servers_refused(text: str, first: str) -> None:
+    assert decisive_lines(text) == (first,)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "█", "A.", "(", "Exception: ", "://", "\x1b[", "a\n", "Using ", " pid=", "'", "\0", "Traceback\n"],
+)
+def test_megabytes_of_anything_are_read_in_time(unit: str) -> None:
+    text = unit * (2**20 // len(unit))
+    assert len(decisive_lines(text)) <= 6
+    read_start_log(text)
+
+
+@given(st.text(max_size=200), st.sampled_from([KILLED_0_19_1, CHAIN, ""]))
+def test_whatever_a_log_holds_a_decisive_line_is_one_short_line(noise: str, log: str) -> None:
+    for line in decisive_lines(log[:300] + noise + log + noise):
+        assert len(line) <= MAX_LENGTH + 1
+        assert not any(letter < " " and letter != "\t" for letter in line)
+
+
+def test_both_ends_of_a_log_that_is_too_long_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.write(b"first\n")
+        file.truncate(500 * 2**20)  # sparse: it takes no room on the disk
+        file.seek(0, 2)
+        file.write(b"\nlast")
+    text = read_start(path)
+    assert text.startswith("first\n")
+    assert text.endswith("\nlast")
+    assert len(text) == 2 * MAX_BYTES + 1
+    assert read_log(path).endswith("\nlast")
+    path.write_bytes(b"short")
+    assert read_start(path) == "short"
+    assert read_start(tmp_path / "none") == ""

@@ -7,29 +7,33 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.server.orphans import end_orphan, find_orphans
 from regress_gate.bench.server.processes import TOKEN_VARIABLE, ProcessMark, mark
-from regress_gate.bench.server.state import ServerState, write_state
-from tests.bench.server.conftest import alive, carriers
+from regress_gate.bench.server.server import Server, start_server
+from regress_gate.bench.server.state import ServerState, read_states, write_state
+from regress_gate.model.version import Version
+from tests.bench.provision.fake_docker import FakeDocker
+from tests.bench.server.conftest import REQUEST, alive, carriers
 
 ROOT = Path(__file__).parents[3]
 TOKENS: set[str] = set()
 """Of the servers that a test has had started."""
 TOOL = """
-import sys, time
+import json, sys, time
 from pathlib import Path
 from regress_gate.bench.server.server import start_server
 from tests.bench.server.conftest import REQUEST, ProgramEnvironment
 server = start_server(ProgramEnvironment(sys.argv[1]), REQUEST, log=Path(sys.argv[2], "log"),
                       state_directory=Path(sys.argv[2]))
-while len(server.processes()) < int(sys.argv[3]):
+state = next(Path(sys.argv[2]).glob("*.json"))
+while len(json.loads(state.read_text())["members"]) < int(sys.argv[3]):
     time.sleep(0.05)
-time.sleep(1.5)
 print("ready", flush=True)
 sys.stdin.read()
 server.stop()
@@ -104,6 +108,13 @@ def innocent() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+def wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def state_of(member: ProcessMark, token: str = "0" * 32) -> ServerState:
     gone = ProcessMark(member.pid, "another:1")
     return ServerState(token, gone, member, (member,), "tiny", "http://127.0.0.1:1", "log", 0.0)
@@ -130,9 +141,7 @@ def test_a_process_with_only_our_token_is_told_and_left_alone(states: Path) -> N
         env=os.environ | {TOKEN_VARIABLE: token},
         start_new_session=True,
     ) as process:
-        deadline = time.monotonic() + 20
-        while process.pid not in carriers(token) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: process.pid in carriers(token))
         write_state(states, dataclasses.replace(state_of(ProcessMark(2**22, "x:1"), token), members=()))
         (orphan,) = find_orphans(states)
         assert (orphan.ours, orphan.doubtful) == ((), (process.pid,))
@@ -142,9 +151,80 @@ def test_a_process_with_only_our_token_is_told_and_left_alone(states: Path) -> N
         process.kill()
 
 
+def test_a_server_whose_tool_was_killed_before_it_wrote_down_the_process_is_ended(states: Path) -> None:
+    token = "2" * 32
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        env=os.environ | {TOKEN_VARIABLE: token},
+        start_new_session=True,
+    ) as process:
+        TOKENS.add(token)
+        wait_for(lambda: process.pid in carriers(token))
+        unwritten = dataclasses.replace(state_of(ProcessMark(2**22, "x:1"), token), leader=None, members=())
+        write_state(states, unwritten)
+        (orphan,) = find_orphans(states)
+        assert ([each.pid for each in orphan.ours], orphan.doubtful) == ([process.pid], ())
+        assert end_orphan(orphan, states).left == ()
+    assert find_orphans(states) == []
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"token": 1}'])
 def test_a_spoilt_state_file_is_passed_over_and_kept(states: Path, text: str) -> None:
     states.mkdir()
     (states / "spoilt.json").write_text(text)
     assert find_orphans(states) == []
     assert (states / "spoilt.json").exists()
+
+
+class TestContainers:
+    """Ending its processes does not end a container: neither the engine's program nor its token reach into it."""
+
+    @pytest.fixture
+    def docker(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
+        docker = FakeDocker(tmp_path / "docker")
+        docker.publish("docker.io/vllm/vllm-openai:v0.19.1")
+        monkeypatch.setenv("FAKE_DOCKER", str(docker.folder))
+        yield docker
+        docker.end()
+
+    @pytest.fixture
+    def left(self, docker: FakeDocker, tmp_path: Path, states: Path) -> Iterator[Server]:
+        """A server in a container, whose tool and whose engine's program are gone."""
+        provisioner = DockerProvisioner(gpus="none", directory=tmp_path / "images", environ=docker.environ())
+        environment = provisioner.provision(Version.parse("0.19.1"))
+        with start_server(environment, REQUEST, log=tmp_path / "log", state_directory=states) as server:
+            os.kill(server.pid, signal.SIGKILL)
+            (state,) = read_states(states)
+            write_state(states, dataclasses.replace(state, tool=ProcessMark(state.tool.pid, "another:1")))
+            yield server
+
+    @pytest.mark.usefixtures("left")
+    def test_a_container_that_a_killed_tool_left_is_told_and_ended(self, docker: FakeDocker, states: Path) -> None:
+        (name,) = docker.memory["containers"]
+        assert len(docker.running()) == 1
+        (orphan,) = find_orphans(states)
+        assert f"container {name}" in str(orphan)
+        report = end_orphan(orphan, states, grace=1.0)
+        assert (report.left, report.trouble) == ((), None)
+        assert docker.running() == []
+        assert find_orphans(states) == []
+        assert list(states.glob("*.json")) == []
+
+    @pytest.mark.usefixtures("left")
+    def test_a_container_that_is_gone_by_itself_is_no_orphan(self, docker: FakeDocker, states: Path) -> None:
+        docker.end()
+        docker.remember(containers={})
+        assert find_orphans(states) == []
+        assert list(states.glob("*.json")) == []
+
+    @pytest.mark.usefixtures("left")
+    def test_as_long_as_the_engine_does_not_answer_the_container_is_not_forgotten(
+        self, docker: FakeDocker, states: Path
+    ) -> None:
+        docker.fail("ps", "Cannot connect to the Docker daemon")
+        (orphan,) = find_orphans(states)
+        assert "may still be there; end it with" in (end_orphan(orphan, states, grace=0.0).trouble or "")
+        docker.remember(failures={})
+        (orphan,) = find_orphans(states)
+        assert end_orphan(orphan, states, grace=0.0).trouble is None
+        assert docker.running() == []

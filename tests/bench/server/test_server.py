@@ -180,3 +180,45 @@ def test_the_state_file_names_everyone_and_is_private(start: Start, states: Path
     assert state["leader"]["pid"] == server.pid
     assert {member["pid"] for member in state["members"]} >= {process.pid for process in server.processes()}
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_server_that_goes_into_the_background_is_told_so_and_ended(start: Start) -> None:
+    port = free_port()
+    with pytest.raises(ServerError, match="must stay in the foreground") as failed:
+        start("daemon", pick_port=lambda: port)
+    assert failed.value.failure.kind is FailureKind.DIED_AT_START
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_server_that_says_nothing_is_told_by_its_exit_status(start: Start) -> None:
+    with pytest.raises(ServerError) as failed:
+        start("quiet")
+    assert failed.value.failure.lines == ()
+    assert "exit status 3" in str(failed.value)
+
+
+def test_no_secret_and_no_control_sequence_leaves_a_log_of_any_size(start: Start) -> None:
+    with pytest.raises(ServerError) as failed:
+        start("chatty", variables={"HF_TOKEN": "not-by-its-looks"})
+    assert failed.value.failure.lines[0] == "ValueError: cannot log in with ***"
+
+
+def test_what_ending_the_processes_does_not_reach_is_ended_after_them_and_once(start: Start) -> None:
+    called = []
+    server = start("well", after_stop=lambda: called.append(alive(server.pid)))
+    assert server.stop().trouble is None
+    server.stop()
+    assert called == [False]
+    with pytest.raises(ServerError):
+        start("die", after_stop=lambda: called.append(False))
+    assert called == [False, False]
+
+
+def test_trouble_with_ending_it_is_told_and_hides_no_failure(start: Start) -> None:
+    def refuse() -> None:
+        raise OSError("no such container")
+
+    assert "no such container" in (start("well", after_stop=refuse).stop().trouble or "")
+    with pytest.raises(ServerError, match="lm_head"):
+        start("die", after_stop=refuse)

@@ -1,0 +1,101 @@
+"""AIPerf 0.13 (`aiperf profile`). What it calls inter-token latency is a time per output token; what it calls
+inter-chunk latency is `itl`. The times of each request are taken, and the statistics made from them by the definitions
+of this project, with the server's token counts: its own come from encoding the answer again.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from regress_gate.bench.drivers.interface import Ask, Driver, Told
+from regress_gate.bench.drivers.program import written
+from regress_gate.bench.drivers.requests import Request, reading_of
+from regress_gate.ingest import fields
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.text import clean, shown
+
+SUMMARY, RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0, "s": 1.0}
+
+
+class AiPerf(Driver):
+    name = "aiperf"
+    tool = "aiperf"
+    result_format = "aiperf"
+    program = "aiperf"
+    install = "pip install aiperf"
+    notes = ("aiperf counts from the first chunk with text to the last",)
+
+    def arguments(self, ask: Ask, folder: Path) -> Sequence[str]:
+        workload = ask.workload
+        arguments: dict[str, object] = {
+            "model": ask.served_model,
+            "url": ask.url,
+            "endpoint-type": "completions",
+            "tokenizer": ask.tokenizer,
+            "request-count": workload.num_requests,
+            "synthetic-input-tokens-mean": workload.input_len,
+            "synthetic-input-tokens-stddev": 0,
+            "output-tokens-mean": workload.output_len,
+            "output-tokens-stddev": 0,
+            "random-seed": ask.seed,
+            "artifact-dir": folder,
+            "ui": "none",
+        }
+        if workload.request_rate is not None:
+            arguments |= {"request-rate": workload.request_rate, "arrival-pattern": workload.arrival.value}
+        if workload.concurrency is not None or workload.request_rate is None:
+            arguments["concurrency"] = workload.concurrency or workload.num_requests
+        line = ["profile", "--streaming"]
+        for extra in ("ignore_eos:true", f"min_tokens:{workload.output_len}"):
+            line += ["--extra-inputs", extra]
+        for key, value in arguments.items():
+            line += [f"--{key}", str(value)]
+        return line
+
+    def read(self, ask: Ask, folder: Path) -> Told:
+        content = written(folder, RECORDS, tool=self.tool)
+        try:
+            summary = orjson.loads(written(folder, SUMMARY, tool=self.tool))
+            records = [orjson.loads(line) for line in content.splitlines() if line.strip()]
+            version = clean(str(summary["aiperf_version"]), 60)
+            duration = _seconds(summary["benchmark_duration"], "avg")
+            if summary.get("was_cancelled"):
+                raise RefusalError("it was cancelled")
+            measured = [record for record in records if record["metadata"]["benchmark_phase"] == "profiling"]
+            good = [record for record in measured if not record.get("error")]
+            requests = [_request(record) for record in good]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RefusalError(f"not as aiperf 0.13 writes it ({error!r}): another version?") from None
+        limit = ask.workload.concurrency if ask.workload.request_rate is None else None
+        return Told(content, version, reading_of(requests, len(measured) - len(good), duration, limit))
+
+
+def _request(record: Mapping[str, Any]) -> Request:
+    metrics = record["metrics"]
+    return Request(
+        start=record["metadata"]["request_start_ns"] * 1e-9,
+        ttft=_seconds(metrics["time_to_first_token"], "value"),
+        e2el=_seconds(metrics["request_latency"], "value"),
+        gaps=_gaps(metrics.get("inter_chunk_latency")),
+        input_tokens=int(metrics["usage_prompt_tokens"]["value"]),
+        output_tokens=int(metrics["usage_completion_tokens"]["value"]),
+    )
+
+
+def _gaps(metric: Mapping[str, Any] | None) -> list[float]:
+    """In seconds; an answer of one chunk has none."""
+    return [] if metric is None else [gap * _factor(metric) for gap in metric["value"]]
+
+
+def _seconds(metric: Mapping[str, Any], key: str) -> float:
+    return fields.required(metric, key) * _factor(metric)
+
+
+def _factor(metric: Mapping[str, Any]) -> float:
+    unit = metric["unit"]
+    if unit not in _SECONDS:
+        raise RefusalError(f"{shown(unit)} is no unit of time that is known")
+    return _SECONDS[unit]

@@ -1,0 +1,90 @@
+"""GuideLLM 0.8 (`guidellm run`). Its own statistics are not taken: what it calls inter-token latency is a time per
+output token weighted by tokens, and its time per output token includes the first one. The times of each request are,
+and the statistics are made from them by the definitions of this project. It keeps no gaps between chunks: no `itl`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regress_gate.bench.drivers.interface import Ask, Driver, Told
+from regress_gate.bench.drivers.program import written
+from regress_gate.bench.drivers.requests import Request, reading_of
+from regress_gate.bench.load.workload import Arrival, LoadWorkload
+from regress_gate.ingest import fields
+from regress_gate.ingest.content import parse_content
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.text import clean
+
+RESULT = "benchmarks.json"
+
+
+class GuideLlm(Driver):
+    name = "guidellm"
+    tool = "guidellm"
+    result_format = "guidellm"
+    program = "guidellm"
+    install = "pip install guidellm"
+    notes = (
+        "guidellm keeps no gaps between chunks: itl is left out",
+        "guidellm counts from the first chunk with text to the last",
+    )
+
+    def arguments(self, ask: Ask, folder: Path) -> Sequence[str]:
+        workload = ask.workload
+        lengths = f"prompt_tokens={workload.input_len},output_tokens={workload.output_len}"
+        return [
+            "run",
+            "--disable-console-interactive",
+            f"--backend=kind=openai_http,target={ask.url},model={ask.served_model},request_format=/v1/completions",
+            f"--profile={_profile(workload)}",
+            f"--constraint=kind=max_requests,count={workload.num_requests}",
+            f"--tokenizer=kind=hf_auto,model={ask.tokenizer}",
+            f"--data=kind=synthetic_text,{lengths}",
+            f"--seed=kind=static,value={ask.seed}",
+            f"--output=kind=json,path={folder / RESULT}",
+        ]
+
+    def read(self, ask: Ask, folder: Path) -> Told:
+        content = written(folder, RESULT, tool=self.tool)
+        parsed = parse_content(RESULT, content)
+        if parsed.problem is not None:
+            raise RefusalError(parsed.problem)
+        try:
+            (document,) = parsed.documents
+            version = clean(str(document["metadata"]["guidellm_version"]), 60)
+            (benchmark,) = document["benchmarks"]
+            made = benchmark["scheduler_metrics"]["requests_made"]
+            failed = int(made["errored"]) + int(made["incomplete"])
+            duration = fields.required(benchmark, "duration")
+            requests = [_request(entry) for entry in benchmark["requests"]["successful"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RefusalError(f"not as guidellm 0.8 writes it ({error!r}): another version?") from None
+        if int(made["successful"]) != len(requests):
+            raise RefusalError(f"it holds {len(requests)} of {made['successful']} requests: a sample")
+        return Told(content, version, reading_of(requests, failed, duration, _limit(ask.workload)))
+
+
+def _profile(workload: LoadWorkload) -> str:
+    if workload.request_rate is None:
+        return "kind=throughput" if workload.concurrency is None else f"kind=concurrent,streams={workload.concurrency}"
+    kind = "poisson" if workload.arrival is Arrival.POISSON else "constant"
+    cap = "" if workload.concurrency is None else f",max_concurrency={workload.concurrency}"
+    return f"kind={kind},rate={workload.request_rate}{cap}"
+
+
+def _limit(workload: LoadWorkload) -> int | None:
+    return workload.concurrency if workload.request_rate is None else None
+
+
+def _request(entry: Mapping[str, Any]) -> Request:
+    times = entry["info"]["timings"]
+    start = fields.required(times, "request_start")
+    return Request(
+        start=start,
+        ttft=fields.required(times, "first_token_iteration") - start,
+        e2el=fields.required(times, "last_token_iteration") - start,
+        gaps=(),
+        input_tokens=int(entry["prompt_tokens"]),
+        output_tokens=int(entry["output_tokens"]),
+    )

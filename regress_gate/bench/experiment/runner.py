@@ -1,0 +1,163 @@
+"""Carries out a plan: unit after unit, each stored when it is whole, until nothing is missing or the time is up.
+
+What is stored is never a part of a run, so whatever ends this (Ctrl-C, a crash, a reboot), the plan can be carried on
+with what is missing. Not for making a plan, and not for judging what was measured.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from regress_gate.bench.experiment.making import Bench, Made, Side, make_runs
+from regress_gate.bench.experiment.plan import Plan, ServerGroup, missing_units, server_groups
+from regress_gate.bench.suite_run import load_workloads
+from regress_gate.model.run import Run
+from regress_gate.model.suite import Suite
+from regress_gate.store.repository import Repository
+
+ATTEMPTS = 3
+"""Times that a run is made whose conditions make it void."""
+FAILED_STARTS = 2
+"""Failed runs in a row of one side after which the plan ends: more would say the same."""
+
+
+class Ending(StrEnum):
+    COMPLETE = "complete"
+    BUDGET = "budget"
+    """The next unit would not have ended in time."""
+    DISTURBED = "disturbed"
+    """What is missing was tried as often as it may be, and was void each time."""
+    FAILING = "failing"
+    """One side fails again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One run that was made and stored."""
+
+    made: Made
+    id: int
+    void: str | None
+    """Why it does not count."""
+    seconds: float
+    """Of the unit that it was made in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    ending: Ending
+    stored: tuple[Stored, ...]
+    missing: int
+    """Units that the plan still lacks."""
+
+
+Key = tuple[int, str, str]
+"""Block, side and group of a slot."""
+
+Watcher = Callable[[Stored, int, int], None]
+"""Told each run that was stored, the units that are done in this call, and how many were to be."""
+
+
+def carry_out(
+    plan: Plan,
+    suite: Suite,
+    sides: Mapping[str, Side],
+    bench: Bench,
+    store: Repository,
+    *,
+    why_void: Callable[[Run], str | None],
+    until: float | None = None,
+    before_unit: Callable[[], None] | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Make what the plan lacks. `until` (time.monotonic) is when the last unit should have ended; the first one is
+    made in any case. `why_void` says why a run does not count; such a run is stored, and made again.
+
+    Raises what make_runs raises; what was stored before stays.
+    """
+    groups = {group.name: group for group in server_groups(suite)}
+
+    def why_not(run: Run) -> str | None:
+        return why_void(run) or _why_not_whole(run, plan, groups)
+
+    workloads = load_workloads(suite)
+    tries: Counter[Key] = Counter()
+    stored: list[Stored] = []
+    longest = 0.0
+    wanted: int | None = None
+    while units := missing_units(plan, groups, _counted(held := _held(plan, store), why_not), tries, ATTEMPTS):
+        wanted = wanted or len(units)
+        if until is not None and stored and time.monotonic() + longest > until:
+            return Outcome(Ending.BUDGET, tuple(stored), len(units))
+        if before_unit is not None:
+            before_unit()
+        slots = units[0]
+        keys = [(slot.block, slot.side, slot.group) for slot in slots]
+        begin = time.monotonic()
+        made = make_runs(
+            slots,
+            groups[slots[0].group],
+            workloads,
+            sides,
+            bench,
+            experiment=plan.experiment,
+            attempt=1 + max(sum(_key(run) == key for run in held) for key in keys),
+        )
+        seconds = time.monotonic() - begin
+        longest = max(longest, seconds)
+        tries.update(keys)
+        made = [_timed(each, seconds / len(made)) for each in made]
+        added = store.add_runs([each.run for each in made])
+        for each, id_ in zip(made, added.new, strict=True):
+            entry = Stored(each, id_, why_not(each.run), seconds)
+            stored.append(entry)
+            if watcher is not None:
+                watcher(entry, wanted - len(units) + 1, wanted)
+        if _is_failing(stored):
+            return Outcome(Ending.FAILING, tuple(stored), len(units) - 1)
+    lacking = missing_units(plan, groups, _counted(_held(plan, store), why_not), {}, ATTEMPTS)
+    if lacking:
+        return Outcome(Ending.DISTURBED, tuple(stored), len(lacking))
+    store.end_experiment(plan.experiment, datetime.now(UTC))
+    return Outcome(Ending.COMPLETE, tuple(stored), 0)
+
+
+def _timed(made: Made, seconds: float) -> Made:
+    place = made.run.place
+    return made if place is None else replace(made, run=replace(made.run, place=replace(place, seconds=seconds)))
+
+
+def _held(plan: Plan, store: Repository) -> list[Run]:
+    """All runs of the plan that are stored, also those that do not count."""
+    found = store.runs(testbed=plan.testbed, suite=plan.suite)
+    return [run for run in found if run.place is not None and run.place.experiment == plan.experiment]
+
+
+def _counted(held: Sequence[Run], why_void: Callable[[Run], str | None]) -> list[Run]:
+    return [run for run in held if why_void(run) is None]
+
+
+def _why_not_whole(run: Run, plan: Plan, groups: Mapping[str, ServerGroup]) -> str | None:
+    """A run whose trials were measured but could not all be used, because the client was the bottleneck."""
+    if run.failure is not None or run.place is None:
+        return None
+    usable = Counter(trial.scenario for trial in run.trials)
+    for scenario in groups[run.place.group].scenarios:
+        if usable[scenario.name] < plan.trials:
+            return f"{usable[scenario.name]} of {plan.trials} trials of {scenario.name} could be used"
+    return None
+
+
+def _key(run: Run) -> Key | None:
+    return None if run.place is None else (run.place.block, run.place.side, run.place.group)
+
+
+def _is_failing(stored: Sequence[Stored]) -> bool:
+    for side in {each.made.slot.side for each in stored}:
+        last = [each.made.run.failure for each in stored if each.made.slot.side == side][-FAILED_STARTS:]
+        if len(last) == FAILED_STARTS and all(last):
+            return True
+    return False

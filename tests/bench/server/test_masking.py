@@ -1,0 +1,113 @@
+"""What is taken from a server's log to be shown or kept holds no secret and is of bounded size."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.bench.server.bounded import MAX_ENTRIES, MAX_LENGTH, plain
+from regress_gate.bench.server.facts import ServerFacts
+from regress_gate.bench.server.masking import mask, names_secret, secret_values
+from regress_gate.bench.server.start_log import StartupSplit, read_start_log
+from regress_gate.model.version import Version
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "api_key", "hf-token", "DB_PASSWORD", "S3_SECRETS"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert names_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "max_num_batched_tokens", "PATH", "MONKEY", "KEYBOARD", "tokenizer", "HOME"]
+)
+def test_names_of_no_secrets(name: str) -> None:
+    assert not names_secret(name)
+
+
+def test_values_are_masked_the_longest_first_and_short_ones_not() -> None:
+    environ = {
+        "HF_TOKEN": "abcdef",
+        "A_SECRET": "abcdefghi",
+        "B_KEY": "true",
+        "C_KEY": "-----BEGIN-----\nMIIEpAIBAAK\n",
+        "HOME": "/home/me",
+    }
+    secrets = secret_values(environ)
+    assert secrets == ("-----BEGIN-----", "MIIEpAIBAAK", "abcdefghi", "abcdef")
+    assert mask("abcdefghi abcdef true /home/me MIIEpAIBAAK", secrets) == "*** *** true /home/me ***"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Bearer eyJhbGciOi.x-y", "Bearer ***"),
+        ("--api-key=abc --hf-token=def x", "--api-key=*** --hf-token=*** x"),
+        ("{'api_key': ['one', 'two'], 'port': 1}", "{'api_key': ***, 'port': 1}"),
+        ("https://me:pw@host/x and https://host/me@x", "https://***@host/x and https://host/me@x"),
+        ("ghp_abcdefghijklmnop AKIAABCDEFGHIJKLMNOP", "*** ***"),
+        ("desk-top skill hf_x", "desk-top skill hf_x"),
+    ],
+)
+def test_looks_of_secrets(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+def test_facts_become_a_document() -> None:
+    log = (
+        "INFO 11-21 02:40:46 [x.py:1] non-default args: {'api_key': ['topsecret'], 'port': 1, 'x': Config(a=1)}\n"
+        "(EngineCore pid=1) INFO 11-21 02:40:46 [core.py:1] init engine (profile) took 2.5 seconds\n"
+        "(EngineCore pid=1) INFO 11-21 02:40:46 [core.py:1] Initializing a V1 LLM engine (v0.19.1) with config: "
+        "model='m', hf_token='top', long=" + "y" * 1000
+    )
+    document = ServerFacts(Version.parse("0.19.1"), 1600, read_start_log(log)).as_document()
+    assert json.loads(json.dumps(document)) == document
+    assert document["version"] == "0.19.1"
+    assert document["non_default_args"] == {"api_key": "***", "port": 1, "x": "Config(a=1)"}
+    assert document["split"]["init_engine"] == 2.5
+    assert document["config"] == {"model": "'m'", "hf_token": "***", "long": "y" * (MAX_LENGTH - 1) + "…"}
+    assert list(document) == [
+        "version",
+        "kv_cache_tokens",
+        "architecture",
+        "backends",
+        "non_default_args",
+        "config",
+        "split",
+        "max_concurrency",
+        "weights_bytes",
+    ]
+
+
+def test_facts_that_nobody_told_are_null() -> None:
+    document = ServerFacts(None, None, read_start_log("")).as_document()
+    assert document.pop("split") == dict.fromkeys(StartupSplit.__slots__)
+    assert not any(document.values())
+
+
+anything: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
+    max_leaves=30,
+)
+
+
+@given(anything)
+def test_whatever_was_printed_can_be_kept_as_json(value: Any) -> None:
+    kept = plain(value)
+    assert json.loads(json.dumps(kept, allow_nan=False)) == kept
+
+
+def test_what_is_kept_is_bounded() -> None:
+    nested: list[Any] = []
+    for _ in range(1000):
+        nested = [nested]
+    kept = plain({"0": ["x" * 10**4] * 500} | {str(number): number for number in range(1, 300)})
+    assert len(kept) == MAX_ENTRIES
+    assert len(kept["0"]) == MAX_LENGTH
+    assert len(plain([1] * 500)) == MAX_ENTRIES
+    assert plain({"a": {"b": [1, "x" * 600]}})["a"]["b"][1] == "x" * (MAX_LENGTH - 1) + "…"
+    assert len(json.dumps(plain(nested))) < 2 * MAX_LENGTH
