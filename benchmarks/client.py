@@ -9,31 +9,27 @@ the client stamped it (median, p99; same machine, same clock). The capacity is t
 
 import argparse
 import asyncio
-import hashlib
-import json
-import os
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import aiohttp
 import httpx
 import numpy as np
+from client_servers import FakeServer
+from client_truth import delays
 
+from regress_gate.bench.load.answer import Answer
+from regress_gate.bench.load.bodies import measured_bodies
 from regress_gate.bench.load.errors import FailureKind, RequestError
 from regress_gate.bench.load.guards import ClientWatch
 from regress_gate.bench.load.http_response import ResponseParser
-from regress_gate.bench.load.measure import encoded
-from regress_gate.bench.load.sending import Record, Sender, closed_loop
+from regress_gate.bench.load.sending import Sender, closed_loop
 from regress_gate.bench.load.target import Target, resolve
 from regress_gate.bench.load.transport import HttpTransport, Receive, Transport
-from regress_gate.bench.load.workload import LoadWorkload, prompts
+from regress_gate.bench.load.workload import LoadWorkload
 
-ROOT = Path(__file__).parent.parent
 MAX_LAG = 0.001
 
 
@@ -132,33 +128,21 @@ HEAD = "transport  conc  chunks/s    req/s  µs/chunk  lag p99 ms  delay median 
 
 
 def measure(name: str, concurrency: int, tokens: int, tpot: float, rounds: int) -> Line:
-    flags = ["--port", "0", "--ttft", str(tpot), "--tpot", str(tpot), "--jitter", "0.2", "--max-num-seqs", "4096"]
-    command = [sys.executable, "-m", "tests.fake_vllm", *flags]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline().partition("=")[2])
-            _wait_until_healthy(port)
-            workload = LoadWorkload(32, tokens, concurrency * rounds, concurrency=concurrency)
-            return asyncio.run(_measure(name, port, workload))
-        finally:
-            server.terminate()
+    workload = LoadWorkload(32, tokens, concurrency * rounds, concurrency=concurrency)
+    with FakeServer(ttft=tpot, tpot=tpot, jitter=0.2) as server:
+        return asyncio.run(_measure(name, server, workload))
 
 
-async def _measure(name: str, port: int, workload: LoadWorkload) -> Line:
-    token_ids = prompts(workload, "capacity", 1)
-    bodies = encoded(token_ids, "tiny", workload.output_len)
-    transport = TRANSPORTS[name](port)
-    sender = Sender(transport, workload.output_len, 120.0, time.monotonic() + 120, lambda: None)
+async def _measure(name: str, server: FakeServer, workload: LoadWorkload) -> Line:
+    bodies = measured_bodies(workload, "capacity", 1, "tiny")
+    transport = TRANSPORTS[name](int(server.url.rpartition(":")[2]))
+    sender = Sender(transport, partial(Answer, workload.output_len), 120.0, time.monotonic() + 120, lambda: None)
     with ClientWatch() as watch:
         records = await closed_loop(sender, bodies, workload.concurrency)
         load = watch.load()
     await transport.close()
     chunks = sum(len(record.chunks) for record in records)
-    delays = _delays(port, token_ids, records)
+    _, late = delays(server.pass_record(), [record.chunks for record in records if record.failure is None])
     return Line(
         name,
         workload.concurrency or 0,
@@ -166,32 +150,10 @@ async def _measure(name: str, port: int, workload: LoadWorkload) -> Line:
         len(records) / load.wall_seconds,
         load.cpu_seconds / max(chunks, 1),
         float(np.percentile(load.lags, 99)),
-        float(np.median(delays)),
-        float(np.percentile(delays, 99)),
+        float(np.median(late)),
+        float(np.percentile(late, 99)),
         sum(record.failure is not None for record in records),
     )
-
-
-def _delays(port: int, token_ids: list[list[int]], records: list[Record]) -> list[float]:
-    """Seconds between the server's sending and the client's stamp, for every chunk."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/fake/requests") as answer:
-        told = {request["prompt_sha256"]: request["sent"] for request in json.load(answer)["requests"]}
-    delays: list[float] = []
-    for prompt, record in zip(token_ids, records, strict=True):
-        sent = told[hashlib.sha256(json.dumps(prompt).encode()).hexdigest()]
-        if len(sent) == len(record.chunks):
-            delays += [arrived - at for arrived, at in zip(record.chunks, sent, strict=True)]
-    return delays
-
-
-def _wait_until_healthy(port: int) -> None:
-    for _ in range(500):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
-                return
-        except OSError:
-            time.sleep(0.02)
-    raise SystemExit("the fake server does not start")
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regress_gate.bench.experiment.making import Side
     from regress_gate.bench.experiment.plan import Plan
     from regress_gate.bench.experiment.runner import Outcome, Stored
+    from regress_gate.bench.experiment.trials import Meter
     from regress_gate.bench.provision.interface import Provisioner
     from regress_gate.cli.live import Live
     from regress_gate.cli.settings import Settings
@@ -46,6 +47,9 @@ the others did decides whether the run counts."""
 def measure_options(command: F) -> F:
     """How much is measured, and how."""
     for option in (
+        click.option(
+            "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
+        ),
         click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m)."),
         click.option(
             "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
@@ -79,6 +83,7 @@ class Amount:
     resident: bool | None
     ready_within: float
     wait_for_machine: float | None
+    driver: str | None
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "Amount":
@@ -158,6 +163,7 @@ def carry_out(
     from regress_gate.bench.machine.lock import machine_lock
     from regress_gate.bench.machine.nvml import visible_gpus
 
+    meter = meter_of(amount.driver, wanted.suite)
     until = None if amount.budget is None else time.monotonic() + amount.budget
     store.check_testbed(wanted.testbed)
     gpus = visible_gpus() if wanted.suite.accelerator != "cpu" else ()
@@ -170,7 +176,7 @@ def carry_out(
             suite=plan.suite,
             testbed=wanted.testbed,
             trials=plan.trials,
-            meter=own_client(wanted.suite.request_timeout),
+            meter=meter,
             gpus=gpus,
             ready_within=amount.ready_within,
             logs=_logs(plan),
@@ -236,25 +242,24 @@ def _provision(
     return {side: Side(side, version, environments[version]) for side, version in versions.items()}
 
 
-def own_client(request_timeout: float, *, allow_remote: bool = False) -> Any:
-    """The load client as a meter."""
-    from regress_gate.bench.load.measure import Limits, measure_load
-    from regress_gate.bench.load.target import Target
+def meter_of(driver: str | None, suite: "Suite", *, allow_remote: bool = False) -> "Meter":
+    """Our own client, or another's. Raises InputError for a workload that the other cannot send, LoadError where it is
+    not installed: before any server is started."""
+    if driver is None:
+        from regress_gate.bench.load.measure import Limits
+        from regress_gate.bench.load.meter import OwnClient
 
-    limits = Limits(request=request_timeout)
+        return OwnClient(Limits(request=suite.request_timeout), allow_remote=allow_remote)
+    from regress_gate.bench.drivers.meter import DriverMeter
+    from regress_gate.bench.drivers.registry import find_driver
+    from regress_gate.bench.suite_run import load_workloads
+    from regress_gate.bench.tiny_model import model_path
 
-    def meter(url: str, model: str, workload: Any, *, scenario: str, ordinal: int, progress: Any) -> Any:
-        return measure_load(
-            Target(url, model),
-            workload,
-            scenario=scenario,
-            ordinal=ordinal,
-            limits=limits,
-            allow_remote=allow_remote,
-            progress=progress,
-        )
-
-    return meter
+    other = find_driver(driver)
+    for _, workload in load_workloads(suite):
+        other.check(workload)
+    tokenizers = {scenario.name: model_path(scenario.server.model) for scenario in suite.scenarios}
+    return DriverMeter(other, tokenizers, allow_remote)
 
 
 def _why_void(suite: "Suite") -> "Callable[[Run], str | None]":
@@ -320,7 +325,8 @@ def interruptible(store: "Repository", plan: "Plan") -> Iterator[None]:
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):  # asyncio puts in its own, which ends what it runs in good order
             handler(signal.SIGINT, frame)
-        raise KeyboardInterrupt
+        else:
+            raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number, handler in before.items():

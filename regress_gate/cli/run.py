@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 @click.option("--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="With --url: accelerator=H200…")
 @click.option("--run", "label", metavar="LABEL", help="With --url: name of the server start; default: its moment.")
 @click.option("--allow-remote", is_flag=True, help="With --url: measure a server on another machine.")
-@click.option("--driver", metavar="NAME", help="With --url: measure with vllm-bench, guidellm or aiperf.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 @store_options
@@ -40,7 +39,6 @@ def run(
     facts: tuple[str, ...],
     label: str | None,
     allow_remote: bool,
-    driver: str | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
@@ -60,7 +58,7 @@ def run(
         wanted = Version.parse(version)
         from regress_gate.cli.run_url import measure_url
 
-        return measure_url(settings, wanted, url, facts, label, allow_remote, driver, amount, quiet=quiet)
+        return measure_url(settings, wanted, url, facts, label, allow_remote, amount, quiet=quiet)
     for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):
         if given:
             raise InputError(f"{flag} is for servers that run already", todo="give --url too")

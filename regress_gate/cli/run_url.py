@@ -1,9 +1,10 @@
 """`regress-gate run --url`: measure a server that is running. One server start is one run."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from regress_gate.cli.measuring import meter_of
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ def measure_url(
     facts: tuple[str, ...],
     label: str | None,
     allow_remote: bool,
-    driver: str | None,
     amount: "Amount",
     *,
     quiet: bool,
@@ -61,7 +61,7 @@ def measure_url(
                 [name],
                 trials=amount.trials or chosen.trials,
                 done=[_trials_done(known, name)],
-                meter=_meter(driver, chosen.request_timeout, allow_remote),
+                meter=meter_of(amount.driver, chosen, allow_remote=allow_remote),
                 processes=lambda: processes_of(url),
                 progress=live.requests,
             )
@@ -79,23 +79,6 @@ def measure_url(
         f"as {'more of ' if added.extended else ''}run:{number} ({plain(name)})"
     )
     return ExitCode.COULD_NOT_MEASURE if measured.void else ExitCode.PASS
-
-
-def _meter(driver: str | None, request_timeout: float, allow_remote: bool) -> Any:
-    """Our own client, or another's."""
-    if driver is not None:
-        from regress_gate.bench.drivers.registry import find_driver
-
-        other = find_driver(driver)
-
-        def drive(url: str, model: str, workload: Any, *, scenario: str, ordinal: int, progress: Any) -> Any:
-            del progress  # these tools tell nothing on the way
-            return other.measure(url, model, workload, scenario=scenario, ordinal=ordinal, allow_remote=allow_remote)
-
-        return drive
-    from regress_gate.cli.measuring import own_client
-
-    return own_client(request_timeout, allow_remote=allow_remote)
 
 
 def _check_version(server: "RunningServer", wanted: "Version") -> None:

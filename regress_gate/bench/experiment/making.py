@@ -18,15 +18,12 @@ from regress_gate.bench.outputs.asking import collect_outputs
 from regress_gate.bench.provision.interface import Environment, ProvisionError, ServeRequest
 from regress_gate.bench.server.failures import Failure, ServerError
 from regress_gate.bench.server.server import Server, start_server
-from regress_gate.bench.tiny_model import make_tiny_model
+from regress_gate.bench.tiny_model import model_path
 from regress_gate.model.outputs import Outputs
 from regress_gate.model.run import Conditions, Place, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Scenario
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-
-TINY_MODEL = "tiny"
-"""The model name of a suite that means the one which this program makes itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +155,7 @@ def _start(
 
 def _request(group: ServerGroup) -> ServeRequest:
     server = group.server
-    model = str(make_tiny_model().path) if server.model == TINY_MODEL else server.model
-    return ServeRequest(model, server.model, server.engine_args, server.env)
+    return ServeRequest(model_path(server.model), server.model, server.engine_args, server.env)
 
 
 def _check_version(server: Server, side: Side) -> None:

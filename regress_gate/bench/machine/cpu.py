@@ -23,13 +23,13 @@ class CpuReading:
     busy: float
     """Of the cores that we may run on, by anybody."""
     ours: float
-    """By the servers and this process."""
+    """By the servers, this process and its descendants."""
     steal: float | None
     """Taken by the host while we wanted it; None where the system does not say."""
 
 
 class CpuMeter:
-    """Reads the counters. This process, which counts as client, is ours too."""
+    """Reads the counters. This process, which counts as client, is ours too, and so is what it started."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
@@ -48,7 +48,8 @@ class CpuMeter:
         self.saw_server = self.saw_server or bool(servers)
         self.pids.update(process.pid for process in servers)
         client = self._this.cpu_times()
-        ours = self._family.used(servers) + client.user + client.system
+        family = {process.pid: process for process in (*servers, *self._this.children(recursive=True))}
+        ours = self._family.used(list(family.values())) + client.user + client.system
         times = [each for index, each in enumerate(psutil.cpu_times(percpu=True)) if index in self._cores]
         busy = sum(getattr(each, name, 0.0) for each in times for name in _BUSY)
         steal = sum(each.steal for each in times) if times and hasattr(times[0], "steal") else None

@@ -67,8 +67,6 @@ class Environment(ABC):
     """The build as verified; None while only the running server can tell."""
     libraries: Mapping[str, str]
     """Versions of what came with the build, where they can be read: torch, triton, transformers…"""
-    url: str | None = None
-    """Of a server that runs already and is not ours to stop; None where `launch` applies."""
 
     @abstractmethod
     def launch(self, request: ServeRequest, port: int) -> Launch:

@@ -1,6 +1,6 @@
 """One server of ours: started on a free port, waited for, watched, stopped with all its processes.
 
-Not for servers that ran before us (`attached`), and not for what is sent to it.
+Not for servers that ran before us, and not for what is sent to it.
 """
 
 import os
@@ -116,18 +116,11 @@ class Server:
     def stop(self, grace: float = GRACE) -> StopReport:
         """End all of its processes; what could not be ended is in the report. Again, it gives the same report."""
         if self._stopped is None:
-            self._watch.stop()
-            members = [process.pid for process in self._find_all()]
-            # Asked as a group first: a member that is just being forked gets the signal too.
-            grouped = [pid for pid in members if _group_of(pid) == self._process.pid]
-            if grouped:
-                _signal_group(self._process.pid, signal.SIGTERM)
-            report = end_processes(self._find_all, grace, already_asked=grouped)
-            self._process.poll()
-            report = replace(report, trouble=_after_stop(self._launch))
-            if not report.left and report.trouble is None:  # else a later call looks for it again
-                delete_state(self._states, self._state.token)
-            self._stopped = report
+            try:
+                self._stopped = self._end(grace)
+            except KeyboardInterrupt:  # who cannot wait for a good end gets a quick one, and keeps no server
+                self._stopped = self._end(0.0)
+                raise
         return self._stopped
 
     def __enter__(self) -> Self:
@@ -161,6 +154,20 @@ class Server:
                 text = f"the server was not healthy within {within:.0f} s"
                 raise ServerError(self._living_failure(FailureKind.NEVER_READY, text))
             time.sleep(_POLL)
+
+    def _end(self, grace: float) -> StopReport:
+        self._watch.stop()
+        members = [process.pid for process in self._find_all()]
+        # Asked as a group first: a member that is just being forked gets the signal too.
+        grouped = [pid for pid in members if _group_of(pid) == self._process.pid]
+        if grouped:
+            _signal_group(self._process.pid, signal.SIGTERM)
+        report = end_processes(self._find_all, grace, already_asked=grouped)
+        self._process.poll()
+        report = replace(report, trouble=_after_stop(self._launch))
+        if not report.left and report.trouble is None:  # else a later call looks for it again
+            delete_state(self._states, self._state.token)
+        return report
 
     def _death(self, status: int | None, *, ready: bool) -> Failure:
         failure = death(status, self._seconds(), self.log, ready=ready, secrets=self._secrets)

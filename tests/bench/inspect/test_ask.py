@@ -12,9 +12,9 @@ import pytest
 from regress_gate.bench.inspect import __main__ as program
 from regress_gate.bench.inspect.ask import inspect_environment, inspect_python
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.url import UrlEnvironment
 from regress_gate.model.build_config import COMPUTED, Argument, BuildConfig
 from regress_gate.model.version import Version
+from tests.fake_vllm.environment import FakeEnvironment
 
 from .conftest import MakePython, write_python
 
@@ -159,7 +159,7 @@ def _runs(pid: int) -> bool:
 
 def test_only_an_environment_of_ours_can_be_asked() -> None:
     with pytest.raises(ProvisionError, match=r"0\.19\.1\+cpu is not in an environment of ours"):
-        inspect_environment(UrlEnvironment("http://127.0.0.1:1", VERSION))
+        inspect_environment(FakeEnvironment(VERSION, {}))
 
 
 def test_the_program_writes_a_file_that_can_be_shipped(

@@ -1,0 +1,34 @@
+"""Running another tool: to its end, or not at all."""
+
+import sys
+
+import psutil
+import pytest
+
+from regress_gate.bench.drivers.program import run_program
+from regress_gate.bench.load.errors import LoadError
+
+WITH_CHILD = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_tool_that_does_not_end_is_killed_with_its_workers(tmp_path):
+    with pytest.raises(LoadError, match=r"did not end within 5 s: \d+"):
+        run_program([sys.executable, "-c", WITH_CHILD], tmp_path, tool="slow", limit=5.0)
+    child = int((tmp_path / "output.txt").read_text())
+    try:
+        psutil.Process(child).wait(30)
+    except psutil.NoSuchProcess:
+        return
+
+
+def test_a_file_that_cannot_be_run_is_said(tmp_path):
+    program = tmp_path / "tool"
+    program.write_text("no script")
+    program.chmod(0o755)
+    with pytest.raises(LoadError, match="tool does not start: Exec format error"):
+        run_program([str(program)], tmp_path, tool="tool")

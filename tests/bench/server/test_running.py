@@ -1,0 +1,26 @@
+"""A server that is not ours is looked at and left alone."""
+
+import os
+
+import psutil
+import pytest
+
+from regress_gate.bench.load.errors import LoadError
+from regress_gate.bench.running import ask, processes_of
+from tests.bench.server.conftest import Start
+
+
+def test_its_processes_are_found_by_the_port_it_listens_on(start: Start) -> None:
+    server = start("mute")
+    assert [process.pid for process in processes_of(server.url)] == [server.pid]
+    assert psutil.pid_exists(server.pid)
+
+
+def test_one_elsewhere_has_no_processes_to_see() -> None:
+    assert processes_of("http://example.invalid:80") == []
+    assert os.getpid() not in [process.pid for process in processes_of("http://127.0.0.1:1")]
+
+
+def test_one_that_is_not_there_is_said_to_be_so() -> None:
+    with pytest.raises(LoadError, match="does not answer"):
+        ask("http://127.0.0.1:1")
