@@ -1,9 +1,9 @@
 """What makes the meter quieter: one version against itself, measured in several ways on this machine.
 
-    python benchmarks/meter.py v0.32.0 --blocks 4 --ways apart,resident,pinned --neighbour 0.0
+    python benchmarks/meter.py v0.32.0 --blocks 3 --ways free,bound,resident --neighbour 0.0
 
-`apart` starts one server after the other, `resident` keeps both of a block up and takes turns, `pinned` is `apart`
-with each server's compute threads bound to the last core (VLLM_CPU_OMP_THREADS_BIND). `--neighbour 0.5` keeps half a
+`bound` is the suite as it is, one compute thread bound to one core, one server after the other; `free` leaves the
+threads to vLLM; `resident` is `bound` with both servers of a block up and taking turns. `--neighbour 0.5` keeps half a
 core busy in spells of 20 s. Printed is the standard deviation of logarithms, per metric the median over scenarios:
 
 run     between server starts of the same version (pooled over both names of it)
@@ -17,7 +17,6 @@ ones count, and how many there were is said.
 import argparse
 import math
 import multiprocessing
-import os
 import statistics
 import subprocess
 import sys
@@ -39,7 +38,7 @@ def main() -> None:
     parser.add_argument("version")
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--trials", type=int, default=2)
-    parser.add_argument("--ways", default="apart,resident,pinned")
+    parser.add_argument("--ways", default="free,bound,resident")
     parser.add_argument("--neighbour", type=float, default=0.0, help="cores kept busy in spells")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
@@ -62,21 +61,16 @@ def measure(way: str, given: argparse.Namespace, directory: Path) -> list[Run]:
     command = [sys.executable, "-m", "regress_gate", "calibrate", given.version, "--suite", str(suite)]
     command += ["--runs", str(given.blocks), "--trials", str(given.trials), "--store", str(store), "--format", "json"]
     command += ["--resident"] if way == "resident" else []
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env={**os.environ})
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
     with open_store(f"sqlite:///{store}", create=False) as opened:
         return opened.runs()
 
 
 def suite_text(way: str) -> str:
-    """cpu-tiny with no limit on conditions, so that no run is made again, and pinned where asked."""
+    """cpu-tiny with no limit on conditions, so that no run is made again, and unbound where asked."""
     text = Path(suites.__file__).with_name("cpu-tiny.yaml").read_text(encoding="utf-8")
     text = text.replace("max_outside_cpu_cores: 0.3", "max_outside_cpu_cores: 9")
-    if way == "pinned":
-        core = max(os.sched_getaffinity(0))
-        text = text.replace(
-            'VLLM_CPU_KVCACHE_SPACE: "1"', f'VLLM_CPU_KVCACHE_SPACE: "1", VLLM_CPU_OMP_THREADS_BIND: "{core}"'
-        )
-    return text
+    return text.replace(', VLLM_CPU_OMP_THREADS_BIND: "1"', "") if way == "free" else text
 
 
 def show(way: str, runs: list[Run], minutes: float) -> None:
