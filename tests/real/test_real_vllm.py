@@ -1,0 +1,87 @@
+"""Real vLLM, end to end: installed, started, measured, stopped, stored. Only with `pytest -m real_vllm`.
+
+Takes some minutes, some GB of disk and of memory, and the package registry. What a busy machine does to the client is
+tested elsewhere, so the guards do not decide here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from regress_gate.store.repository import open_store
+from tests.cli.conftest import ROOT
+
+pytestmark = pytest.mark.real_vllm
+
+VERSION = os.environ.get("REGRESS_GATE_REAL_VLLM", "0.32.0")
+SUITE = """\
+name: real
+version: 1
+description: Two short scenarios of the tiny model.
+accelerator: cpu
+conditions: {max_steal_cpu_cores: 9}
+scenarios:
+  - name: c4
+    server:
+      model: tiny
+      engine_args: {dtype: float32, max_model_len: 1024, max_num_seqs: 16, enforce_eager: true}
+      env: {VLLM_CPU_KVCACHE_SPACE: "1"}
+    workload: {input_len: 128, output_len: 16, concurrency: 4, num_requests: 16, warmup_requests: 4}
+  - name: rate
+    server:
+      model: tiny
+      engine_args: {dtype: float32, max_model_len: 1024, max_num_seqs: 16, enforce_eager: true}
+      env: {VLLM_CPU_KVCACHE_SPACE: "1"}
+    workload: {input_len: 64, output_len: 8, request_rate: 4, num_requests: 8, warmup_requests: 2}
+"""
+
+
+RUNS = ("--runs", "1", "--wait-for-machine", "20m")
+
+
+def test_a_version_is_installed_measured_and_stored(tmp_path: Path) -> None:
+    suite = tmp_path / "real.yaml"
+    suite.write_text(SUITE, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "REGRESS_GATE_STORE": str(tmp_path / "store.db")}
+    environment |= {"XDG_STATE_HOME": str(tmp_path / "state")}
+    before = set(psutil.pids())
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.cli.measuring.unguarded", "run", VERSION, "--suite", str(suite), *RUNS],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}", create=False) as store:
+        [run] = store.runs()
+        config = store.build_config(run.version)
+    assert (run.version.number, run.version.variant, run.testbed.accelerator) == (VERSION, "cpu", "cpu")
+    assert {trial.scenario: (trial.completed, trial.failed) for trial in run.trials} == {"c4": (16, 0), "rate": (8, 0)}
+    assert all(0 < trial.metrics["ttft_median"] < trial.metrics["e2el_median"] for trial in run.trials)
+    assert run.metrics["kv_cache_tokens"] > 100_000
+    assert run.metrics["peak_memory"] > 1e9
+    assert "torch" in run.libraries
+    assert run.server["non_default_args"]["max_model_len"] == 1024
+    assert run.conditions.outside_cpu_cores is not None
+    assert run.outputs is not None
+    assert all(answer.tokens and answer.logprobs for answer in run.outputs.answers), json.dumps(ended.stderr)
+    assert config is not None
+    assert {"max_model_len", "tensor_parallel_size"} <= set(config.arguments)
+    left = [pid for pid in set(psutil.pids()) - before if "vllm" in _command(pid)]
+    assert left == []
+
+
+def _command(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline()).lower()
+    except psutil.Error:
+        return ""
