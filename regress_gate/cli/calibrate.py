@@ -6,10 +6,13 @@ import click
 
 from regress_gate.cli.measuring import Amount, measure_options
 from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.cli.plan_text import SENSELESS, percent
 from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
 from regress_gate.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regress_gate.bench.experiment.plan import Plan
     from regress_gate.cli.measuring import Subject
     from regress_gate.cli.settings import Settings
@@ -17,8 +20,10 @@ if TYPE_CHECKING:
     from regress_gate.model.run import Run
     from regress_gate.store.repository import Repository
 
-RUNS_SHOWN = (3, 5, 10, 20)
+RUNS_SHOWN = (3, 5, 10)
 """Runs a side for which the smallest loss that would be found is shown."""
+STAR = 0.05
+"""Chance that any of all effects of order and time is starred where there is none."""
 
 
 @click.command(
@@ -41,8 +46,9 @@ def calibrate(
 ) -> int:
     """Measure VERSION against itself, in blocks as `compare --measure` would, and say how much each series scatters.
 
-    The runs are stored: later plans know from them what a number of runs can show. Exits 1 when the gate would have
-    failed the version against itself, which means that this machine's numbers cannot be believed.
+    The runs are stored: later plans know from them what a number of runs can show. Exits 0; 1 when the gate would have
+    failed the version against itself, which by chance alone happens in at most 5 % of calibrations: calibrate again,
+    and if it fails again, do not believe this machine's numbers; 4 when a server failed or too little was measured.
     """
     from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
     from regress_gate.cli.compare_measure import explain
@@ -68,7 +74,7 @@ def calibrate(
 
         click.echo(json_text(shown))
     else:
-        _print(what, shown)
+        _print(shown)
     if shown["failed_runs"] or shown["runs"] < len(what.versions):
         return ExitCode.COULD_NOT_MEASURE
     return ExitCode.FAIL if result.decision == "fail" else ExitCode.PASS
@@ -105,19 +111,30 @@ def _judge(settings: "Settings", what: "Subject", runs: "list[Run]") -> "Result"
 
 
 def _document(settings: "Settings", what: "Subject", runs: "list[Run]", result: "Result") -> dict[str, Any]:
-    from regress_gate.gate.planning import plan_runs, series_effects
+    """What `--format json` prints.
+
+    `version`, `suite`, `testbed`; `decision` and `reasons` of the gate on the version against itself; `runs` that
+    count, `void_runs` (why each), `failed_runs` (how many), `minutes_a_block` (null: unknown); and for each gated
+    series its `scenario`, `metric`, `margin`, `run_cv` (spread between runs), `noise_runs` (runs behind it),
+    `detectable_change` and `shown_within` (by runs a side; null: none is large enough), `change` and `interval` of one
+    side against the other, and `second_in_block` and `drift_per_block` (null: not known) with `effect` (relative,
+    positive for a larger value), `interval` (95 %), and `p_adjusted` (over all effects listed).
+    """
+    from regress_gate.gate.planning import plan_runs
     from regress_gate.gate.sides import make_side
 
     version = next(iter(what.versions.values()))
     side = make_side(version, runs, what.suite.conditions)
     policy = settings.policy(what.suite.gate)
-    names = [scenario.name for scenario in what.suite.scenarios]
-    plans = {n: plan_runs(side.counted, policy, blocks=0, have=n, scenarios=names) for n in RUNS_SHOWN}
-    effects = series_effects(side.counted)
+    plans = {n: plan_runs(side.counted, policy, what.suite, blocks=0, have=n) for n in RUNS_SHOWN}
+    documents = {n: {_key(each): each for each in plan.as_document()["series"]} for n, plan in plans.items()}
+    first = plans[RUNS_SHOWN[0]]
     known = {each.name: each for each in result.series}
+    seen = [each for each in first.series if each.noise_runs]
+    effects = _effects(side.counted, [(each.scenario, each.metric) for each in seen])
     series = []
-    for each in plans[RUNS_SHOWN[0]].series:
-        place = effects.get((each.scenario, each.metric))
+    for each in seen:
+        key = each.scenario, each.metric
         judged = known.get(each.name)
         series.append(
             {
@@ -125,18 +142,15 @@ def _document(settings: "Settings", what: "Subject", runs: "list[Run]", result: 
                 "metric": each.metric,
                 "margin": each.margin,
                 "run_cv": each.run_cv,
-                "runs": len(side.counted),
-                "detectable_change": {
-                    str(n): next(s["detectable_change"] for s in plan.as_document()["series"] if _is(s, each))
-                    for n, plan in plans.items()
-                },
+                "noise_runs": each.noise_runs,
+                "detectable_change": {str(n): of_plan[key]["detectable_change"] for n, of_plan in documents.items()},
+                "shown_within": {str(n): of_plan[key]["shown_within"] for n, of_plan in documents.items()},
                 "change": judged.change if judged else None,
                 "interval": judged.interval if judged else None,
-                "second_in_block": None if place is None else [place.second, *place.second_interval],
-                "drift_per_block": None if place is None else [place.drift, *place.drift_interval],
+                **effects.get(key, {"second_in_block": None, "drift_per_block": None}),
             }
         )
-    minutes = plans[RUNS_SHOWN[0]].seconds_a_block
+    minutes = first.seconds_a_block
     return {
         "version": str(version),
         "suite": f"{what.suite.name}@{what.suite.version}",
@@ -151,43 +165,75 @@ def _document(settings: "Settings", what: "Subject", runs: "list[Run]", result: 
     }
 
 
-def _is(entry: dict[str, Any], each: Any) -> bool:
-    return (entry["scenario"], entry["metric"]) == (each.scenario, each.metric)
+def _key(entry: dict[str, Any]) -> tuple[str, str]:
+    return entry["scenario"], entry["metric"]
 
 
-def _print(what: "Subject", shown: dict[str, Any]) -> None:
+def _effects(runs: "Sequence[Run]", keys: list[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Of these series, as they are printed. All are asked at once, so their p-values are adjusted together: of 40
+    series without any effect, four stars would be usual otherwise."""
+    from regress_gate.gate.spread import series_effects
+    from regress_gate.stats.multiplicity import holm
+
+    found = {key: effects for key, effects in series_effects(runs).items() if key in keys}
+    flat = [effect for effects in found.values() for effect in (effects.second, effects.drift)]
+    adjusted = holm([effect.p_value for effect in flat])
+    shown = [
+        {"effect": effect.size, "interval": list(effect.interval), "p_adjusted": p_adjusted}
+        for effect, p_adjusted in zip(flat, adjusted, strict=True)
+    ]
+    return {
+        key: {"second_in_block": second, "drift_per_block": drift}
+        for key, second, drift in zip(found, shown[::2], shown[1::2], strict=True)
+    }
+
+
+def _print(shown: dict[str, Any]) -> None:
     from regress_gate.cli.text import columns, plain
 
     said = {"pass": "passes", "fail": "FAILS", "inconclusive": "stays undecided"}[shown["decision"]]
-    click.echo(f"{shown['version']} against itself {said}: {plain('; '.join(shown['reasons']))}")
-    block = "" if shown["minutes_a_block"] is None else f", {shown['minutes_a_block']:.1f} minutes a block"
-    void = f", {len(shown['void_runs'])} void" if shown["void_runs"] else ""
-    click.echo(f"{shown['runs']} runs count{void} on {plain(what.testbed.name)}, {shown['suite']}{block}\n")
-    head = ("SERIES", "SPREAD", "MARGIN", *(f"n={n}" for n in RUNS_SHOWN), "SECOND", "A BLOCK")
+    click.echo(f"{plain(shown['version'])} against itself {said}: {plain('; '.join(shown['reasons']))}")
+    parts = [f"{shown['runs']} runs count"]
+    parts += [f"{len(shown['void_runs'])} void ({plain(shown['void_runs'][0])})"] if shown["void_runs"] else []
+    parts += [f"{shown['failed_runs']} failed"] if shown["failed_runs"] else []
+    parts += [] if shown["minutes_a_block"] is None else [f"{shown['minutes_a_block']:.1f} minutes a block"]
+    click.echo(f"{plain(shown['suite'])} on {plain(shown['testbed'])}: {', '.join(parts)}")
+    if not shown["series"]:
+        click.echo("\nNo series has two runs that count, so nothing is known of its spread.")
+        return
+    head = ("SERIES", "SPREAD", "MARGIN", *(f"n={n}".rjust(4) for n in RUNS_SHOWN), " SECOND", "A BLOCK")
     rows = [
         (
             f"{each['scenario']}/{each['metric']}",
-            f"{each['run_cv']:.1%}",
-            f"{each['margin']:.0%}",
-            *(_percent(value) for value in each["detectable_change"].values()),
+            percent(each["run_cv"]),
+            percent(each["margin"]),
+            *(_short(value) for value in each["detectable_change"].values()),
             _effect(each["second_in_block"]),
             _effect(each["drift_per_block"]),
         )
         for each in sorted(shown["series"], key=lambda each: -each["run_cv"])
     ]
-    click.echo(columns(head, rows))
-    click.echo(
-        "\nSPREAD is between runs. n=5: the loss that five runs a side find, four times in five. SECOND: the effect of "
-        "being\nstarted second in a block; A BLOCK: drift from block to block; * where a 95 % interval leaves out zero."
-    )
+    click.echo(f"\n{columns(head, rows)}\n")
+    click.echo(_LEGEND)
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
+_LEGEND = """\
+SPREAD   between server starts, relative (of fractions for failures and answers)
+n=5      the smallest loss that is called a regression with five runs a side,
+         four times in five; `none` where no loss is large enough
+SECOND   effect of being started second in a block
+A BLOCK  drift from block to block; both are positive for larger values, which
+         need not be worse; `*`: shown to be there, over all series together"""
 
 
-def _effect(found: list[float] | None) -> str:
+def _short(loss: float | None) -> str:
+    """Four signs wide: there are three of them in a row."""
+    if loss is None or loss >= SENSELESS:
+        return "none"
+    return (f"{loss:.1%}" if loss < 0.0995 else f"{loss:.0%}").rjust(4)
+
+
+def _effect(found: dict[str, Any] | None) -> str:
     if found is None:
-        return "-"
-    middle, low, high = found
-    return f"{middle:+.1%}{'*' if low > 0 or high < 0 else ''}"
+        return "-".rjust(6)
+    return f"{found['effect']:+.1%}".rjust(6) + ("*" if found["p_adjusted"] <= STAR else "")

@@ -17,6 +17,7 @@ from regress_gate.cli.provisioning import provision_options, provisioning_from
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
+    from regress_gate.cli.compare_measure import Measured
     from regress_gate.cli.settings import Settings
     from regress_gate.gate.config_changes import ConfigChange
     from regress_gate.gate.sides import Side
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @click.argument("candidate", metavar="CAND")
 @click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report.")
 @click.option("--measure", is_flag=True, help="Measure what is missing on this machine first, in blocks.")
+@click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's.")
 @click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it can show.")
 @measure_options
 @provision_options
@@ -47,6 +49,7 @@ def compare(
     candidate: str,
     allow_incomparable: bool,
     measure: bool,
+    urls: tuple[str, ...],
     plan_only: bool,
     format_: str,
     outputs: tuple[str, ...],
@@ -77,15 +80,21 @@ def compare(
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure gets versions from the network", todo="leave --offline or --measure out")
-        from regress_gate.cli.compare_measure import measure_both
+        from regress_gate.cli.compare_measure import measure_both, measure_both_running
 
-        provisioning = provisioning_from(given, settings)
-        measured = measure_both(
-            settings, baseline, candidate, amount, provisioning, plan_only=plan_only, format_=format_, quiet=quiet
-        )
+        measured: Measured | None
+        if urls and not plan_only:
+            measured = measure_both_running(settings, baseline, candidate, urls, amount, quiet=quiet)
+        else:
+            provisioning = provisioning_from(given, settings)
+            measured = measure_both(
+                settings, baseline, candidate, amount, provisioning, plan_only=plan_only, format_=format_, quiet=quiet
+            )
         if measured is None:
             return ExitCode.PASS
         refs, place = measured.refs, (measured.suite, measured.testbed)
+    elif urls:
+        raise InputError("--url is for measuring", todo="give --measure too")
 
     from regress_gate.cli.known import find_known_issues
     from regress_gate.gate.decide import decide_compare

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.duration import in_words
 from regress_gate.cli.measuring import DEFAULT_RUNS, Amount, carry_out, find_plan, interruptible, subject
 from regress_gate.cli.provisioning import make_provisioner
 from regress_gate.errors import InputError
@@ -47,6 +46,7 @@ def measure_both(
     """
     from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
     from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.plan_text import print_plan
     from regress_gate.model.version import Ref
     from regress_gate.store.repository import open_store
 
@@ -55,7 +55,7 @@ def measure_both(
         raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
     plan = plan_blocks(settings, what, amount)
     if plan_only:
-        print_plan(what, plan, format_)
+        print_plan(what, plan, amount, format_)
         return None
     if plan.blocks or amount.resume:
         provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
@@ -71,21 +71,49 @@ def measure_both(
     return Measured(refs, str(settings.suite.value or what.suite.name), what.testbed.name)
 
 
+def measure_both_running(
+    settings: "Settings", baseline: str, candidate: str, urls: tuple[str, ...], amount: Amount, *, quiet: bool
+) -> Measured:
+    """Measure two servers that run already, taking turns: one run of each."""
+    from regress_gate.cli.running_servers import Wanted, measure_servers
+    from regress_gate.model.version import Ref, Version
+
+    if len(urls) != 2:
+        raise InputError(f"--url was given {len(urls)} times", todo="give BASE's server, then CAND's")
+    versions = (baseline, candidate)
+    wanted = [Wanted(Version.parse(text), url) for text, url in zip(versions, urls, strict=True)]
+    outcome = measure_servers(settings, wanted, amount, quiet=quiet)
+    for line in () if quiet else outcome.stored:
+        click.echo(line, err=True)
+    left, right = (Ref.parse(str(version)) for version in outcome.versions)
+    return Measured((left, right), outcome.suite, outcome.testbed)
+
+
 def plan_blocks(settings: "Settings", what: "Subject", amount: Amount) -> "RunPlan":
-    """The blocks that are missing of the runs asked for, within the budget, and what they can show."""
+    """The blocks that are missing of the runs asked for, within the budget, and what they can show.
+
+    Where not one block fits the budget, one is planned all the same: the budget itself will end it.
+    """
     from regress_gate.gate.planning import plan_runs
 
     earlier = counted_runs(settings, what)
-    have = min(sum(run.version.matches(version) for run in earlier) for version in what.versions.values())
+    have = min(_have(earlier, what, side) for side in what.versions)
     blocks = max(0, (amount.runs or DEFAULT_RUNS) - have)
     policy = settings.policy(what.suite.gate)
-    names = [scenario.name for scenario in what.suite.scenarios]
-    plan = plan_runs(earlier, policy, blocks=blocks, have=have, scenarios=names)
+    plan = plan_runs(earlier, policy, what.suite, blocks=blocks, have=have)
     if amount.budget is not None and plan.seconds_a_block:
-        fitting = max(1, min(blocks, int(amount.budget / plan.seconds_a_block)))
+        fitting = max(1, int(amount.budget / plan.seconds_a_block))
         if fitting < blocks:
-            plan = plan_runs(earlier, policy, blocks=fitting, have=have, scenarios=names)
+            plan = plan_runs(earlier, policy, what.suite, blocks=fitting, have=have)
     return plan
+
+
+def _have(earlier: "list[Run]", what: "Subject", side: str) -> int:
+    """Runs of a side. Where the suite wants several servers a run has only some scenarios: the scenario that has the
+    fewest counts."""
+    own = [run for run in earlier if run.version.matches(what.versions[side])]
+    measured = [{trial.scenario for trial in run.trials} for run in own]
+    return min(sum(scenario.name in names for names in measured) for scenario in what.suite.scenarios)
 
 
 def counted_runs(settings: "Settings", what: "Subject") -> "list[Run]":
@@ -102,43 +130,6 @@ def counted_runs(settings: "Settings", what: "Subject") -> "list[Run]":
     return [
         run for version, same in by_version.items() for run in make_side(version, same, what.suite.conditions).counted
     ]
-
-
-def print_plan(what: "Subject", plan: "RunPlan", format_: str) -> None:
-    from regress_gate.cli.text import columns, json_text, plain
-
-    if format_ == "json":
-        click.echo(json_text({"plan": plan.as_document()}))
-        return
-    versions = " and ".join(str(version) for version in dict.fromkeys(what.versions.values()))
-    click.echo(
-        f"{plan.blocks} blocks of {versions} with {what.suite.name}@{what.suite.version} on "
-        f"{plain(what.testbed.name)}, each side one fresh server a block"
-    )
-    click.echo(
-        f"time: about {in_words(plan.seconds)}"
-        if plan.seconds is not None
-        else "time: unknown; no run of this suite was made on this testbed yet"
-    )
-    click.echo(f"runs a side after that: {plan.runs_a_side}\n")
-    rows = [
-        (
-            plain(each.name),
-            f"{each.run_cv:.1%}",
-            str(each.noise_runs) if each.noise_runs else "assumed",
-            f"{each.margin:.0%}",
-            _percent(each.detectable),
-            _percent(each.shown_within),
-        )
-        for each in sorted(plan.series, key=lambda each: (-each.detectable, each.name))
-    ]
-    click.echo(columns(("SERIES", "SPREAD", "FROM RUNS", "MARGIN", "FINDS A LOSS OF", "SHOWS WITHIN"), rows))
-    undecidable = [each.name for each in plan.series if each.shown_within > each.margin]
-    if undecidable:
-        click.echo(
-            f"\n{len(undecidable)} of {len(plan.series)} gated series will probably stay undecided at their margins, "
-            "even if nothing changed: plan more runs, quieten the machine, or widen the margins"
-        )
 
 
 def explain(outcome: "Outcome") -> None:
@@ -165,7 +156,3 @@ def _built(settings: "Settings", what: "Subject", side: str) -> "Version":
             version=wanted, testbed=what.testbed.name, suite=SuiteRef(what.suite.name, what.suite.version)
         )
     return runs[-1].version if runs else wanted
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}" if value < 10 else "nothing"

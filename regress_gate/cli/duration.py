@@ -14,6 +14,8 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
         found = _PARTS.fullmatch(str(value).strip().lower())
         if not found or not any(found.groups()):
             self.fail(f"{str(value)[:40]!r} is no duration; write 45m, 1h30m or 90s", param, context)

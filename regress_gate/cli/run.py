@@ -53,12 +53,14 @@ def run(
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
     if url is not None:
+        from regress_gate.cli.running_servers import Wanted, measure_servers
         from regress_gate.model.version import Version
 
-        wanted = Version.parse(version)
-        from regress_gate.cli.run_url import measure_url
-
-        return measure_url(settings, wanted, url, facts, label, allow_remote, amount, quiet=quiet)
+        wanted = Wanted(Version.parse(version), url, label)
+        outcome = measure_servers(settings, [wanted], amount, facts=facts, allow_remote=allow_remote, quiet=quiet)
+        for line in outcome.stored:
+            click.echo(line)
+        return outcome.exit_code
     for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):
         if given:
             raise InputError(f"{flag} is for servers that run already", todo="give --url too")

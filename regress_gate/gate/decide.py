@@ -60,15 +60,17 @@ def decide_compare(
         warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
     judged: JudgedSeries | None = None
     reasons += _weigh_config(config_changes)
-    failing, remarks = weigh_failures(baseline, candidate)
+    can_compare = comparability.comparable or allow_incomparable
+    failing, remarks = weigh_failures(baseline, candidate, comparable=can_compare)
+    crashed = any(reason.code is ReasonCode.SERVER_FAILED for reason in failing)
     reasons += failing
     warnings += remarks
     reasons += [
         Reason(code=ReasonCode.INCOMPARABLE, text=_nothing_counts(side, name))
         for side, name in ((baseline, "baseline"), (candidate, "candidate"))
-        if not side.counted and not (failing and side is candidate)
+        if not side.counted and not (crashed and side is candidate)
     ]
-    if not comparability.comparable and not allow_incomparable:
+    if not can_compare:
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     elif baseline.counted and candidate.counted:
@@ -222,12 +224,18 @@ def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
 
 
 def _nothing_counts(side: Side, name: str) -> str:
+    who = f"{side.version} ({name})"
     if not side.runs:
-        return f"{side.version} ({name}) has no runs"
+        return f"{who} has no runs"
     if not side.void:
-        return f"all {len(side.runs)} server starts of {side.version} ({name}) failed"
+        return f"all {len(side.runs)} server starts of {who} failed"
+    if side.failed:
+        return (
+            f"none of {len(side.runs)} runs of {who} counts: {len(side.failed)} failed, "
+            f"{len(side.void)} void ({side.void[0].reason})"
+        )
     runs = "the only run" if len(side.runs) == 1 else f"all {len(side.runs)} runs"
-    return f"{runs} of {side.version} ({name}) {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
+    return f"{runs} of {who} {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
 
 
 def _run_name(number: int | None, label: str) -> str:

@@ -1,10 +1,12 @@
 """Servers that failed: what they mean for the decision.
 
-A candidate that does not serve where the baseline does is worse, whatever its speed is while it lives.
+A candidate that does not serve where the baseline does is worse, whatever its speed is while it lives. There is no size
+to cap, so no waiver covers it.
 """
 
 from collections.abc import Sequence
 
+from regress_gate.gate.series import SERVER
 from regress_gate.gate.sides import Side
 from regress_gate.model.result import FailedRun, Reason, ReasonCode
 from regress_gate.model.run import Run
@@ -28,35 +30,51 @@ def failed_runs(baseline: Side, candidate: Side) -> list[FailedRun]:
     ]
 
 
-def weigh_failures(baseline: Side, candidate: Side) -> tuple[list[Reason], list[str]]:
-    """The reason that a failing candidate gives, and what else has to be said of failures.
+def weigh_failures(baseline: Side, candidate: Side, *, comparable: bool) -> tuple[list[Reason], list[str]]:
+    """The reasons that failing servers give, and what else has to be said of them.
 
-    Only where every start of the baseline served is a failure of the candidate the version's. Where the baseline
-    failed too, machine or configuration may be at fault, and failures decide nothing.
+    Server by server of the suite. Only where every start of the baseline served is a failure of the candidate the
+    version's. Where the baseline failed too, or was another machine's, that may be at fault as well; then a candidate
+    that failed more often is not shown to be no worse.
     """
-    warnings = []
-    if baseline.failed:
-        warnings.append(f"{_starts(baseline)} of {baseline.version} (baseline) failed: {_what(baseline.failed)}")
-        if candidate.failed:
-            warnings.append(
-                f"{_starts(candidate)} of {candidate.version} (candidate) failed: {_what(candidate.failed)}"
-            )
-        return [], warnings
-    if not candidate.failed or not baseline.counted:
-        return [], [f"{_starts(candidate)} of {candidate.version} (candidate) failed"] if candidate.failed else []
-    served = len(baseline.runs)
-    text = (
-        f"{_starts(candidate)} of {candidate.version} failed, where "
-        f"{'the only one' if served == 1 else f'all {served}'} of {baseline.version} served: {_what(candidate.failed)}"
-    )
-    return [Reason(code=ReasonCode.SERVER_FAILED, text=text)], warnings
+    reasons, remarks = [], list[str]()
+    for group in sorted({_group(run) for run in (*baseline.failed, *candidate.failed)}):
+        ours, theirs = _starts(baseline, group), _starts(candidate, group)
+        failed, theirs_failed = _failed(ours), _failed(theirs)
+        which = "" if group == SERVER else f" ({group})"
+        told = f"{len(theirs_failed)} of {len(theirs)} server starts of {candidate.version}{which} failed"
+        own = f"{len(failed)} of {len(ours)} server starts of {baseline.version}{which} failed"
+        counted = any(_group(run) == group for run in baseline.counted)
+        if not theirs_failed:
+            remarks.append(f"{own} (baseline): {_what(failed)}")
+        elif failed:
+            remarks += [f"{own} (baseline): {_what(failed)}", f"{told} (candidate): {_what(theirs_failed)}"]
+            if len(theirs_failed) * len(ours) > len(failed) * len(theirs):
+                text = f"{told}, and {own}: what fails on both sides need not be the version"
+                reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
+        elif not counted or not comparable:
+            remarks.append(f"{told} (candidate), beside no baseline to hold that against: {_what(theirs_failed)}")
+        else:
+            served = "the only one" if len(ours) == 1 else f"all {len(ours)}"
+            text = f"{told}, where {served} of {baseline.version} served: {_what(theirs_failed)}"
+            reasons.append(Reason(code=ReasonCode.SERVER_FAILED, text=text))
+    return reasons, remarks
 
 
-def _starts(side: Side) -> str:
-    return f"{len(side.failed)} of {len(side.runs)} server starts"
+def _group(run: Run) -> str:
+    return SERVER if run.place is None else run.place.group
+
+
+def _starts(side: Side, group: str) -> list[Run]:
+    return [run for run in side.runs if _group(run) == group]
+
+
+def _failed(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.failure is not None]
 
 
 def _what(failed: Sequence[Run]) -> str:
+    """What happened last, in a word and in the server's own."""
     failure = failed[-1].failure
     if failure is None:
         return ""

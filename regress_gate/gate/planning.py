@@ -1,38 +1,48 @@
-"""What a number of runs will cost and can show, from what earlier runs of the same suite on the same testbed showed."""
+"""What a number of runs will cost and can show, from what earlier runs of the same suite on the same testbed showed.
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+Not for which runs are made, or in which order.
+"""
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from regress_gate.gate.series import run_level_values
-from regress_gate.model.metric import Scale, metric
+from regress_gate.gate.spread import Key, Spread, least_spread, series_spread
+from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
-from regress_gate.model.version import Version
-from regress_gate.stats.noise import Effects, Noise, detectable_loss, loss_as_change, place_effects, pooled_noise
+from regress_gate.model.suite import Scenario, Suite
+from regress_gate.stats.noise import Expected, detectable_change, shown_within
 from regress_gate.stats.power import POWER
+
+_SIDES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
+    """Of one gated series, by itself: that all of a gate's series are shown at once is less likely."""
+
     scenario: str
     metric: str
     margin: float
     run_cv: float
     """Standard deviation between runs: relative, or of fractions for a difference metric."""
     noise_runs: int
-    """Runs behind it; 0: the policy's expectation."""
+    """Runs behind it; 0: none, the policy's expectation stands in."""
     detectable: float
-    """The smallest loss that is found, on the reported scale; infinite for a single run."""
+    """The smallest loss that is called a regression with a probability of POWER; infinite where none is."""
     shown_within: float
-    """The smallest margin that an unchanged version is shown to keep."""
+    """The smallest margin that an unchanged version is shown to keep, with the same probability."""
 
     @property
     def name(self) -> str:
         return f"{self.scenario}/{self.metric}"
+
+    @property
+    def stays_undecided(self) -> bool:
+        """Whether an unchanged version will more often than one time in five not be shown to be one."""
+        return self.shown_within > self.margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +55,20 @@ class RunPlan:
     seconds_a_block: float | None
     """None: no run of this suite was made by the tool on this testbed yet."""
     series: tuple[SeriesPlan, ...]
+    """Those that gate."""
 
     @property
     def seconds(self) -> float | None:
         return None if self.seconds_a_block is None else self.blocks * self.seconds_a_block
 
     def as_document(self) -> dict[str, Any]:
-        def finite(value: float) -> float | None:
-            return value if np.isfinite(value) else None
+        """As `compare --plan --format json` prints it under the key `plan`.
 
+        `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet), `power`
+        (the probability behind the changes), and for each gated series its `scenario`, `metric`, `margin`, `run_cv`
+        (spread between runs), `noise_runs` (runs behind that; 0: assumed), `detectable_change` and `shown_within`
+        (null: no change is large enough). Changes and margins as in the result: fractions, positive for worse.
+        """
         return {
             "blocks": self.blocks,
             "runs_a_side": self.runs_a_side,
@@ -67,82 +82,98 @@ class RunPlan:
                     "margin": each.margin,
                     "run_cv": each.run_cv,
                     "noise_runs": each.noise_runs,
-                    "detectable_change": finite(each.detectable),
-                    "shown_within": finite(each.shown_within),
+                    "detectable_change": each.detectable if math.isfinite(each.detectable) else None,
+                    "shown_within": each.shown_within if math.isfinite(each.shown_within) else None,
                 }
                 for each in self.series
             ],
         }
 
 
-def plan_runs(
-    earlier: Sequence[Run],
-    policy: Policy,
-    *,
-    blocks: int,
-    have: int,
-    scenarios: Iterable[str],
-    sides: int = 2,
-) -> RunPlan:
+def plan_runs(earlier: Sequence[Run], policy: Policy, suite: Suite, *, blocks: int, have: int) -> RunPlan:
     """`earlier` are the runs of the suite on the testbed that count, of any version; `have` those a side already.
 
-    Where there are none, the policy's expected spread stands in for theirs, for its gated metrics of `scenarios`.
+    Scenarios that nobody has run yet are expected to scatter as the policy expects; what is measured once per server
+    start, and answers, are only planned once they have been seen.
     """
-    noise = series_noise(earlier)
-    runs = have + blocks
-    gated = {key: found for key, found in noise.items() if policy.gates(key[1])}
-    if not gated:
-        names = [name for name in policy.metrics if "*" not in name]
-        keys = [(scenario, name) for scenario in scenarios for name in names if not metric(name).per_run]
-        gated = {key: Noise(policy.expected_cv, -1) for key in keys if metric(key[1]).scale is Scale.RATIO}
-    error = policy.false_alarm_budget / max(1, len(gated))
-    tail = (1 - policy.confidence) / 2
-    series = [
-        SeriesPlan(
-            scenario=scenario,
-            metric=name,
-            margin=policy.margin(name),
-            run_cv=found.run_sd,
-            noise_runs=found.degrees_of_freedom + 1,
-            detectable=_change(detectable_loss(found.run_sd, runs, error), name),
-            shown_within=_change(detectable_loss(found.run_sd, runs, tail), name),
+    gated = {
+        key: spread
+        for key, spread in series_spread(earlier).items()
+        if policy.gates(key[1]) and _supported(metric(key[1]), spread.smallest_trial)
+    }
+    seen = {trial.scenario for run in earlier for trial in run.trials}
+    for scenario in suite.scenarios:
+        if scenario.name not in seen:
+            gated.update(_unseen(scenario, policy, suite.trials))
+    runs, error = have + blocks, policy.false_alarm_budget / max(1, len(gated))
+    series = []
+    for (name, measured), spread in gated.items():
+        expected = _expected(metric(measured), spread, policy)
+        series.append(
+            SeriesPlan(
+                scenario=name,
+                metric=measured,
+                margin=expected.margin,
+                run_cv=expected.run_sd,
+                noise_runs=spread.noise.runs if spread.noise else 0,
+                # The first step of Holm's correction: what one regression among unchanged series has to pass.
+                detectable=detectable_change(expected, runs, error=error, confidence=policy.confidence),
+                shown_within=shown_within(expected, runs, confidence=policy.confidence),
+            )
         )
-        for (scenario, name), found in gated.items()
-    ]
-    seconds = [run.place.seconds for run in earlier if run.place is not None and run.place.seconds is not None]
-    groups = len({run.place.group for run in earlier if run.place is not None}) or 1
-    a_block = sides * groups * sum(seconds) / len(seconds) if seconds else None
-    return RunPlan(blocks, runs, a_block, tuple(series))
+    return RunPlan(blocks, runs, _seconds_a_block(earlier, suite), tuple(series))
 
 
-def series_noise(runs: Sequence[Run]) -> dict[tuple[str, str], Noise]:
-    """By scenario and metric: the spread between the runs of one version, pooled over versions."""
-    by_version: dict[Version, list[Run]] = defaultdict(list)
-    for run in runs:
-        by_version[run.version].append(run)
-    groups: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for same in by_version.values():
-        for key, values in run_level_values(same).items():
-            groups[key].append(np.asarray(values.per_run, dtype=np.float64))
-    found = {key: pooled_noise(arrays, metric(key[1]).scale) for key, arrays in groups.items()}
-    return {key: noise for key, noise in found.items() if noise is not None}
+def _expected(known: Metric, spread: Spread, policy: Policy) -> Expected:
+    # Failures and answers are expected to be alike; how requests are drawn scatters the former all the same.
+    assumed = policy.expected_cv if known.scale is Scale.RATIO else 0.0
+    return Expected(
+        direction=known.direction,
+        scale=known.scale,
+        margin=policy.margin(known.name),
+        run_sd=spread.noise.run_sd if spread.noise else assumed,
+        min_cv=least_spread(known),
+        level=spread.level,
+        requests=spread.requests,
+    )
 
 
-def series_effects(runs: Sequence[Run]) -> dict[tuple[str, str], Effects]:
-    """By scenario and metric: what order and time did within an experiment."""
-    placed = [(run, run.place) for run in runs if run.place is not None]
-    values: dict[tuple[str, str], list[tuple[float, str, int, int]]] = defaultdict(list)
-    for run, place in placed:
-        for key, entry in run_level_values([run]).items():
-            if metric(key[1]).scale is Scale.RATIO:
-                values[key].append((entry.per_run[0], place.side, place.block, place.position))
-    effects = {}
-    for key, rows in values.items():
-        numbers, sides, blocks, positions = zip(*rows, strict=True)
-        effects[key] = place_effects(np.array(numbers), sides, blocks, positions)
-    return {key: found for key, found in effects.items() if found is not None}
+def _unseen(scenario: Scenario, policy: Policy, trials: int) -> dict[Key, Spread]:
+    """The gated series that a scenario will have."""
+    requests = scenario.workload.num_requests or 0
+    spread = Spread(noise=None, level=0.0, requests=requests * trials, smallest_trial=requests or None)
+    return {
+        (scenario.name, known.name): spread
+        for known in METRICS.values()
+        if not known.per_run
+        and policy.gates(known.name)
+        and _supported(known, spread.smallest_trial)
+        and _told_by(scenario, known)
+    }
 
 
-def _change(loss: float, name: str) -> float:
-    known = metric(name)
-    return loss_as_change(loss, known.direction, known.scale)
+def _supported(known: Metric, smallest_trial: int | None) -> bool:
+    """Whether the trials have the requests without which a percentile does not gate."""
+    return known.tail is None or smallest_trial is None or smallest_trial >= known.min_requests
+
+
+def _told_by(scenario: Scenario, known: Metric) -> bool:
+    workload = scenario.workload
+    if known.name == "goodput":
+        return workload.slo is not None
+    streamed = {f"{family}_{statistic}" for family in ("ttft", "tpot", "itl") for statistic in STATISTICS}
+    return workload.api == "completions" or known.name not in {*streamed, "output_throughput"}
+
+
+def _seconds_a_block(earlier: Sequence[Run], suite: Suite) -> float | None:
+    """Of both sides of every server that the suite wants; one that was never started is taken for an average one."""
+    by_group: dict[str, list[float]] = {}
+    for run in earlier:
+        if run.place is not None and run.place.seconds is not None:
+            by_group.setdefault(run.place.group, []).append(run.place.seconds)
+    if not by_group:
+        return None
+    servers = [scenario.server for scenario in suite.scenarios]
+    wanted = len([server for at, server in enumerate(servers) if server not in servers[:at]])
+    means = [sum(seconds) / len(seconds) for seconds in by_group.values()]
+    return _SIDES * sum(means) * wanted / len(means)

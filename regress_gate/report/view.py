@@ -109,11 +109,11 @@ def facts(result: Result) -> list[tuple[str, str]]:
     for difference in result.testbed.differences if result.testbed else []:
         verdict = "not comparable" if difference.blocks else "noted"
         lines.append(("differs", f"{difference.what}: {difference.baseline} → {difference.candidate} ({verdict})"))
-    lines += [("void", f"{void.side} run {void.run}: {void.reason}") for void in result.void_runs]
+    lines += [("void", f"{_run(void.side, void.run)}: {void.reason}") for void in result.void_runs]
     lines += [
         (
             "failed",
-            f"{failed.side} run {failed.run}: {failed.text}" + "".join(f" | {line}" for line in failed.lines[:3]),
+            f"{_run(failed.side, failed.run)}: {failed.text}" + "".join(f" | {line}" for line in failed.lines[:3]),
         )
         for failed in result.failed_runs
     ]
@@ -121,6 +121,10 @@ def facts(result: Result) -> list[tuple[str, str]]:
     if result.suite is not None and result.suite.notice:
         lines.append(("notice", result.suite.notice))
     return lines
+
+
+def _run(side: str, run: str) -> str:
+    return f"{side} {run}" if run.startswith("run:") else f"{side} run {run}"
 
 
 def _changes(result: Result) -> list[str]:

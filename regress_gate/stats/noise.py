@@ -1,20 +1,28 @@
 """How much a series scatters between server starts, and what a number of starts can therefore show.
 
-Pooled within versions: what differs between versions is not noise. Not for deciding about two versions.
+Pooled within versions: what differs between versions is not noise. Not for deciding about two versions; what is
+promised here is what `comparison.compare` does with probability POWER, which tests/stats/test_noise.py simulates.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.optimize import brentq
+from scipy.special import chdtri, ndtr, stdtrit
 
 from regress_gate.model.metric import Direction, Scale
+from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, margin_as_loss, to_change
 from regress_gate.stats.power import POWER
 
 Floats = npt.NDArray[np.float64]
+_GRID = 24
+"""Quantiles of each side's variance: 576 pairs, which is within a percentage point of probability."""
+_MOST = 20.0
+"""A loss, in logarithms, that is beyond all sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +33,13 @@ class Noise:
     """Standard deviation between runs of one version."""
     degrees_of_freedom: int
     """Runs behind it, less one a version: with 4 the true one lies within 0.6 and 2.9 times this, at 95 %."""
+    runs: int
+    """Of the versions that have at least two."""
 
 
 def pooled_noise(groups: Sequence[Floats], scale: Scale) -> Noise | None:
     """From run-level values, one array a version. None without two runs of one version, or without a logarithm."""
-    sums, freedom = 0.0, 0
+    sums, freedom, runs = 0.0, 0, 0
     for values in groups:
         if len(values) < 2:
             continue
@@ -39,64 +49,119 @@ def pooled_noise(groups: Sequence[Floats], scale: Scale) -> Noise | None:
             values = np.log(values)
         sums += float(values.var(ddof=1)) * (len(values) - 1)
         freedom += len(values) - 1
-    return Noise(math.sqrt(sums / freedom), freedom) if freedom else None
-
-
-def detectable_loss(run_sd: float, runs: int, error: float) -> float:
-    """The loss that is found with a power of POWER by a one-sided test at `error`, with `runs` runs a side.
-
-    (t_error + t_power) s √(2 / n) with n − 1 degrees of freedom, as the comparison has them; infinite for one run.
-    """
-    if runs < 2:
-        return math.inf
-    freedom = runs - 1
-    reach = float(stdtrit(freedom, 1 - error)) + float(stdtrit(freedom, POWER))
-    return run_sd * reach * math.sqrt(2 / runs)
-
-
-def loss_as_change(loss: float, direction: Direction, scale: Scale) -> float:
-    """From the analysis scale to the reported one, as `estimate.to_change` has it."""
-    if scale is Scale.DIFFERENCE or not math.isfinite(loss):
-        return loss
-    return math.expm1(loss) if direction is Direction.LOWER else -math.expm1(-loss)
+        runs += len(values)
+    return Noise(math.sqrt(sums / freedom), freedom, runs) if freedom else None
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """What the place of a run in its experiment did to one series; relative for a ratio metric. Ends at 95 %."""
+class Expected:
+    """What is expected of a series' runs on either side."""
 
-    second: float
-    """Of being started second in a block, against first; positive is a larger value."""
-    second_interval: tuple[float, float]
-    drift: float
-    """Per block."""
-    drift_interval: tuple[float, float]
+    direction: Direction
+    scale: Scale
+    margin: float
+    run_sd: float
+    """On the analysis scale."""
+    min_cv: float = MIN_TIMING_CV
+    level: float = 0.0
+    """Of a difference metric: the usual fraction."""
+    requests: float = 0.0
+    """Of a run; only a difference metric's drawing of requests asks for it."""
 
 
-def place_effects(
-    values: Floats, sides: Sequence[str], blocks: Sequence[int], positions: Sequence[int]
-) -> Effects | None:
-    """Least squares of the logarithms on side, position and block number. None where the blocks cannot tell them apart.
+def detectable_change(expected: Expected, runs: int, *, error: float, confidence: float) -> float:
+    """The smallest change that is called a regression with a probability of POWER, at `error` one-sided.
 
-    Runs are independent given these; the intervals are the usual ones of a linear model.
+    That takes all that the verdict asks for: shown to be worse, at least half the margin, and an interval that does
+    not end below it. So it stays near the margin where many runs could show less: what is surely smaller is
+    equivalent. Infinite for a single run, and where no loss is large enough.
     """
-    if len(values) < 5 or values.min() <= 0 or len(set(positions)) < 2 or len(set(blocks)) < 2:
-        return None
-    columns = [np.ones(len(values))]
-    columns += [np.array([side == name for side in sides], dtype=np.float64) for name in sorted(set(sides))[1:]]
-    columns.append(np.array(positions, dtype=np.float64) - 1)
-    columns.append(np.array(blocks, dtype=np.float64))
-    design = np.column_stack(columns)
-    freedom = len(values) - design.shape[1]
-    if freedom < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return None
-    solved, *_ = np.linalg.lstsq(design, np.log(values), rcond=None)
-    rest = np.log(values) - design @ solved
-    covariance = np.linalg.inv(design.T @ design) * float(rest @ rest) / freedom
-    reach = float(stdtrit(freedom, 0.975))
-    ends = []
-    for index in (-2, -1):
-        half = reach * math.sqrt(max(0.0, float(covariance[index, index])))
-        middle = float(solved[index])
-        ends.append((math.expm1(middle), (math.expm1(middle - half), math.expm1(middle + half))))
-    return Effects(ends[0][0], ends[0][1], ends[1][0], ends[1][1])
+    if runs < 2:
+        return math.inf
+    reach, end = _reach(runs, 1 - error), _reach(runs, 0.5 + confidence / 2)
+    half, margin = (_as_loss(share, expected) for share in (expected.margin / 2, expected.margin))
+
+    def lack(loss: float) -> float:
+        true, found = _standard_errors(expected, runs, loss)
+        least = np.maximum(np.maximum(reach * found, half), margin - end * found)
+        return float(ndtr((loss - least) / true).mean()) - POWER
+
+    return _solve(lack, expected)
+
+
+def shown_within(expected: Expected, runs: int, *, confidence: float) -> float:
+    """The smallest margin that an unchanged version is shown to keep with a probability of POWER, as a change."""
+    if runs < 2:
+        return math.inf
+    true, found = _standard_errors(expected, runs, 0.0)
+    end = _reach(runs, 0.5 + confidence / 2)
+    return _solve(lambda margin: float(ndtr((margin - end * found) / true).mean()) - POWER, expected)
+
+
+def _reach(runs: int, probability: float) -> float:
+    return float(stdtrit(runs - 1, probability))
+
+
+def _standard_errors(expected: Expected, runs: int, loss: float) -> tuple[float, Floats]:
+    """The true one of the estimated loss, and those that the comparison may find, each equally likely.
+
+    A spread found with few runs is often much too small or too large, and the verdict feels it: the common formula with
+    two quantiles of t promises 80 % where 3 to 5 runs a side give 52 to 78 %. So each side's variance is taken at the
+    quantiles of its chi-squared distribution.
+    """
+    floors = _floors(expected, runs, loss)
+    trues = [max(expected.run_sd**2 / runs, floor) for floor in floors]
+    found = [np.maximum(true * _quantiles(runs - 1), floor) for true, floor in zip(trues, floors, strict=True)]
+    return math.sqrt(sum(trues)), np.sqrt(np.add.outer(*found).ravel())
+
+
+@cache
+def _quantiles(freedom: int) -> Floats:
+    """Of a variance that is found, where the true one is 1."""
+    tails = (np.arange(_GRID) + 0.5) / _GRID
+    return np.asarray(chdtri(freedom, tails) / freedom)
+
+
+def _floors(expected: Expected, runs: int, loss: float) -> tuple[float, float]:
+    """What the comparison takes each side's variance to be at least: asked of it, with runs that do not scatter."""
+    both, baseline = (_variance_of(_made_up(expected, runs, each)) for each in (loss, 0.0))
+    return baseline / 2, both - baseline / 2
+
+
+def _variance_of(data: SeriesData) -> float:
+    found = estimate(data)
+    if found is None or found.standard_error is None:
+        raise ValueError("two runs a side are the least that have a spread")
+    return found.standard_error**2
+
+
+def _made_up(expected: Expected, runs: int, loss: float) -> SeriesData:
+    level, after = 1.0, 1.0
+    if expected.scale is Scale.DIFFERENCE:  # of which alone the floor depends on the level
+        level = expected.level
+        after = min(1.0, max(0.0, level + (loss if expected.direction is Direction.LOWER else -loss)))
+    requests = round(runs * expected.requests)
+    return SeriesData(
+        baseline=np.full(runs, level),
+        candidate=np.full(runs, after),
+        direction=expected.direction,
+        scale=expected.scale,
+        margin=expected.margin,
+        min_cv=expected.min_cv,
+        baseline_requests=requests,
+        candidate_requests=requests,
+    )
+
+
+def _as_loss(change: float, expected: Expected) -> float:
+    return margin_as_loss(replace(_made_up(expected, 2, 0.0), margin=change))
+
+
+def _solve(lack: Callable[[float], float], expected: Expected) -> float:
+    """Where `lack`, which grows, is zero, as a change; infinite where there is no such loss."""
+    top = _MOST
+    if expected.scale is Scale.DIFFERENCE:  # a fraction has not more to lose
+        top = 1.0 - expected.level if expected.direction is Direction.LOWER else expected.level
+    if lack(top) < 0:
+        return math.inf
+    return to_change(float(brentq(lack, 0.0, top, xtol=1e-9)), _made_up(expected, 2, 0.0))

@@ -10,11 +10,13 @@ from contextlib import ExitStack
 import pytest
 
 from tests.cli.conftest import ROOT
+from tests.cli.measuring.unguarded import LIMITS
 
 SUITE = """\
 name: small
 version: 1
 description: Two small scenarios.
+conditions: {{max_outside_cpu_cores: 1000, max_steal_cpu_cores: 1000}}
 gate: {{metrics: [tpot_median, output_throughput, failed_requests], margins: {{"*": {margin}, failed_requests: 0.1}}}}
 scenarios:
   - name: c2
@@ -53,7 +55,7 @@ def server():
 @pytest.fixture(autouse=True)
 def no_busy_machine(monkeypatch):
     """What a busy machine does to the client is tested with the guards; here it must not decide."""
-    for limit in ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR"):
+    for limit in LIMITS:
         monkeypatch.setattr(f"regress_gate.bench.load.guards.{limit}", 1e9)
 
 
@@ -100,6 +102,20 @@ def test_no_server_could_not_be_measured(gate, suite):
     outcome = measure(gate, "http://127.0.0.1:9", suite)
     assert outcome.code == 4
     assert "does not answer" in outcome.error
+
+
+@pytest.mark.parametrize("option", [("--runs", "2"), ("--resume",), ("--resident",), ("--budget", "45m")])
+def test_a_server_that_runs_already_is_one_run_and_no_experiment(gate, suite, option):
+    outcome = measure(gate, "http://127.0.0.1:9", suite, *option)
+    assert outcome.code == 2
+    assert "a server that runs already is one run; leave --runs, --resume" in outcome.error
+
+
+@pytest.mark.parametrize("option", [("--testbed-fact", "accelerator=H200"), ("--run", "monday"), ("--allow-remote",)])
+def test_what_is_meant_for_servers_that_run_already_is_refused_without_one(gate, suite, option):
+    outcome = gate("run", "v0.19.1", "--suite", suite, *option)
+    assert outcome.code == 2
+    assert outcome.error.startswith(f"{option[0]} is for servers that run already; give --url too")
 
 
 def test_a_server_elsewhere_is_refused_unless_it_is_asked_for(gate, suite):
@@ -155,6 +171,18 @@ def test_a_slower_version_is_found(gate, server, suite):
         for _ in range(3):
             assert measure(gate, server(version, "--tpot", tpot), suite, version=version).code == 0
     result = gate("compare", "v0.19.0", "v0.19.1", "--suite", suite, "--format", "json").json
-    assert result["decision"] == "fail"
+    assert result["decision"] == "fail", result["series"]
     worse = {f"{s['scenario']}/{s['metric']}" for s in result["series"] if s["gated"] and s["verdict"] == "regression"}
     assert "c2/tpot_median" in worse
+
+
+def test_two_running_servers_take_turns_and_are_compared(gate, server, suite):
+    urls = [server(version) for version in ("0.19.0", "0.19.1")]
+    given = ("--suite", suite, "--testbed", "lab", "--url", urls[0], "--url", urls[1], "--format", "json")
+    outcome = gate("compare", "v0.19.0", "v0.19.1", "--measure", *given)
+    assert (outcome.code, outcome.json["decision"]) == (3, "inconclusive"), "one run a side decides nothing"
+    assert outcome.json["baseline"]["runs"] == outcome.json["candidate"]["runs"] == 1
+    assert outcome.err.count("stored 2 trials") == 2
+
+    assert gate("compare", "v0.19.0", "v0.19.1", "--url", urls[0]).error == "--url is for measuring; give --measure too"
+    assert "--url was given 1 times" in gate("compare", "v0.19.0", "v0.19.1", "--measure", *given[:6]).error

@@ -9,6 +9,7 @@ from regress_gate.model.metric import metric
 from regress_gate.model.result import (
     Decision,
     DifferenceOut,
+    FailedRun,
     KnownIssueOut,
     Reason,
     ReasonCode,
@@ -88,6 +89,34 @@ def an_issue(number: int = 28882, **changes: Any) -> KnownIssueOut:
             **changes,
         }
     )
+
+
+def a_failed_run(**changes: Any) -> FailedRun:
+    return FailedRun(
+        **{
+            "side": "candidate",
+            "run": "run:17 (20261121T0900Z-1f2e/03-candidate)",
+            "kind": "died_at_start",
+            "text": "the server died at its start, 12 s after it (exit status 1)",
+            "lines": [
+                "ValueError: no attention backend supports head size 80 with fp8_e5m2",
+                "RuntimeError: Engine core initialization failed",
+            ],
+            **changes,
+        }
+    )
+
+
+def a_change(name: str = "--swap-space", **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "flag_removed",
+        "name": name,
+        "before": 4,
+        "after": None,
+        "matters": "blocks",
+        "why": "the candidate does not take --swap-space (removed without a successor)",
+        **changes,
+    }
 
 
 def a_result(**changes: Any) -> Result:
@@ -312,6 +341,19 @@ def failing() -> Result:
             ),
             an_issue(40111, applies=Applies.NO, why="accelerator is H200, the issue needs MI300X"),
         ],
+        failed_runs=[a_failed_run()],
+        config_changes=[
+            a_change(),
+            a_change(
+                "enable_chunked_prefill",
+                kind="resolved_changed",
+                before=False,
+                after=True,
+                matters="affects",
+                why=None,
+            ),
+            a_change("--new-flag", kind="flag_added", before=None, after="auto", matters="informs", why=None),
+        ],
         waivers=[
             WaiverOut(
                 finding="batch-c256/output_throughput",
@@ -334,6 +376,13 @@ def failing() -> Result:
         ],
         warnings=["5 runs against 6: the comparison has unequal sides"],
         reasons=[
+            Reason(
+                code=ReasonCode.SERVER_FAILED,
+                text="1 of 6 server starts of 0.20.1 failed, where all 5 of 0.19.0 served: the server died "
+                "at its start, 12 s after it (exit status 1): ValueError: no attention backend supports head size 80 "
+                "with fp8_e5m2",
+            ),
+            Reason(code=ReasonCode.FLAG_REMOVED, text="the candidate does not take --swap-space"),
             Reason(
                 code=ReasonCode.REGRESSION,
                 series="chat-c8/ttft_p99",
@@ -447,6 +496,8 @@ def filled_with(text: str, url: str | None = None) -> Result:
         testbed=TestbedOut(
             name=text, differences=[DifferenceOut(what=text, baseline=text, candidate=text, blocks=True)]
         ),
+        failed_runs=[FailedRun(side="candidate", run=text, kind=text, text=text, lines=[text, text])],
+        config_changes=[a_change(text, kind=text, before=text, after={text: text}, matters="affects", why=None)],
         void_runs=[VoidRun(side="baseline", run=text, reason=text)],
         series=[
             a_series(scenario=text, notes=[text, text + "2"], verdict=Verdict.REGRESSION),

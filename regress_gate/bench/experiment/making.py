@@ -73,6 +73,7 @@ class _Started:
     failure: Failure | None = None
     subject: Subject | None = None
     cold: bool = False
+    peak_memory: int | None = None
 
 
 def make_runs(
@@ -105,6 +106,8 @@ def make_runs(
             # In the order of the slots, which alternates: over the blocks each side begins each scenario as often.
             measure_trials(subjects, own, bench.meter, watch, trials=bench.trials, progress=bench.progress)
         conditions = watch.conditions()
+        for each in living:  # before the prompts, whose log-probabilities take memory that no user's requests do
+            each.peak_memory = each.server.peak_memory if each.server else None
         made = []
         for each in started:
             outputs, notes = None, tuple[str, ...]()
@@ -217,7 +220,7 @@ def _metrics(each: _Started) -> dict[str, float]:
         return {}
     found = {
         "startup_time": None if each.cold else server.startup_time,
-        "peak_memory": server.peak_memory,
+        "peak_memory": each.peak_memory,
         "kv_cache_tokens": server.facts.kv_cache_tokens if server.facts else None,
     }
     return {name: float(value) for name, value in found.items() if value is not None}

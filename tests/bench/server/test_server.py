@@ -7,9 +7,12 @@ import urllib.request
 from http.server import HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
+import regress_gate.bench.server.server as module
+from regress_gate.bench.server.ending import StopReport, end_processes
 from regress_gate.bench.server.failures import FailureKind, ServerError
 from regress_gate.bench.server.server import free_port
 from regress_gate.errors import ExitCode
@@ -222,3 +225,24 @@ def test_trouble_with_ending_it_is_told_and_hides_no_failure(start: Start) -> No
     assert "no such container" in (start("well", after_stop=refuse).stop().trouble or "")
     with pytest.raises(ServerError, match="lm_head"):
         start("die", after_stop=refuse)
+
+
+def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
+    start: Start, states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graces: list[float] = []
+
+    def interrupted_once(find: Any, grace: float, **more: Any) -> StopReport:
+        graces.append(grace)
+        if len(graces) == 1:
+            raise KeyboardInterrupt
+        return end_processes(find, grace, **more)
+
+    server = start("deaf")
+    monkeypatch.setattr(module, "end_processes", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        server.stop()
+    assert graces == [module.GRACE, 0.0]
+    assert not alive(server.pid)
+    assert server.stop().left == ()
+    assert list(states.glob("*.json")) == []

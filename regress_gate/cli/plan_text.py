@@ -1,0 +1,75 @@
+"""What `compare --plan` prints. Not for making the plan."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from regress_gate.cli.duration import in_words
+
+if TYPE_CHECKING:
+    from regress_gate.cli.measuring import Amount, Subject
+    from regress_gate.gate.planning import RunPlan
+
+SENSELESS = 10.0
+"""A loss beyond which its size says nothing any more."""
+_LEGEND = """\
+SPREAD   between server starts of one version, in so many RUNS
+FINDS    the smallest loss that is called a regression, four times in five
+SHOWS    the smallest margin that an unchanged version is shown to keep, four
+         times in five; `~` where that is more than the MARGIN, and the series
+         will probably stay undecided"""
+
+
+def print_plan(what: "Subject", plan: "RunPlan", amount: "Amount", format_: str) -> None:
+    """As a table, or as the object that `RunPlan.as_document` tells of, under the key `plan`."""
+    from regress_gate.cli.text import columns, json_text, plain
+
+    if format_ == "json":
+        click.echo(json_text({"plan": plan.as_document()}))
+        return
+    versions = " and ".join(plain(version) for version in what.versions.values())
+    blocks = "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks"
+    suite = f"{plain(what.suite.name)}@{plain(what.suite.version)}"
+    click.echo(f"{blocks} of {versions} with {suite} on {plain(what.testbed.name)}")
+    after = f", {plan.runs_a_side} after that" if plan.blocks else ": nothing is missing"
+    click.echo(f"runs  {plan.runs_a_side - plan.blocks} a side are stored{after}")
+    if plan.blocks:
+        click.echo(f"time  {_time(plan, amount)}")
+    rows = [
+        (
+            each.name,
+            percent(each.run_cv),
+            str(each.noise_runs) if each.noise_runs else "assumed",
+            percent(each.margin),
+            percent(each.detectable),
+            percent(each.shown_within) + (" ~" if each.stays_undecided else ""),
+        )
+        for each in sorted(plan.series, key=lambda each: (-each.shown_within / each.margin, each.name))
+    ]
+    click.echo(f"\n{columns(('SERIES', 'SPREAD', 'RUNS', 'MARGIN', ' FINDS', ' SHOWS'), rows)}\n\n{_LEGEND}")
+    undecided = sum(each.stays_undecided for each in plan.series)
+    if undecided:
+        click.echo(
+            f"\n{undecided} of {len(plan.series)} gated series will probably stay undecided even if nothing changed:\n"
+            "plan more runs (--runs), quieten the machine, or widen the margins."
+        )
+
+
+def _time(plan: "RunPlan", amount: "Amount") -> str:
+    if plan.seconds is None or plan.seconds_a_block is None:
+        return "not known: no run of this suite was made on this testbed yet"
+    text = f"about {in_words(plan.seconds)}" + (
+        f", {in_words(plan.seconds_a_block)} a block" if plan.blocks > 1 else ""
+    )
+    if amount.budget is None:
+        return text
+    if plan.seconds > amount.budget:
+        return f"{text}: not one block fits the budget of {in_words(amount.budget)}"
+    return f"{text}, within the budget of {in_words(amount.budget)}"
+
+
+def percent(value: float | None) -> str:
+    """Six signs wide, so that columns stand right; `none` for what no number is large enough for."""
+    if value is None or value >= SENSELESS:
+        return "  none"
+    return (f"{value:.1%}" if value < 0.9995 else f"{value:.0%}").rjust(6)

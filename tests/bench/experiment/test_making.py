@@ -1,0 +1,230 @@
+"""Runs are made on real servers: what a start gives, what a failure leaves, and that no server outlives its run."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regress_gate.bench.experiment.making import Bench, Made, Side, make_runs
+from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, Slot, server_groups
+from regress_gate.bench.load import guards
+from regress_gate.bench.load.measure import Limits, measure_load
+from regress_gate.bench.load.target import Target
+from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
+from regress_gate.bench.server.failures import FailureKind, ServerError
+from regress_gate.bench.server.state import default_directory
+from regress_gate.bench.suite_run import load_workloads
+from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.suite import Suite
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from tests.bench.server.conftest import carriers
+from tests.cli.measuring.unguarded import LIMITS
+from tests.fake_vllm.environment import FakeEnvironment, write_behaviour
+
+QUICK = ("--ttft=0.005", "--tpot=0.002", "--whole-at-once")
+SUITE = Suite.model_validate(
+    {
+        "name": "small",
+        "version": "1",
+        "description": "…",
+        "scenarios": [
+            {
+                "name": "c2",
+                "server": {"model": "fake"},
+                "workload": {"input_len": 8, "output_len": 4, "num_requests": 4, "concurrency": 2},
+            }
+        ],
+    }
+)
+BASE, CAND = (Version.parse(text) for text in ("0.19.0", "0.19.1"))
+BOTH = [Slot(1, 1, BASELINE, "server"), Slot(1, 2, CANDIDATE, "server")]
+
+
+def send(
+    url: str,
+    model: str,
+    workload: LoadWorkload,
+    *,
+    scenario: str,
+    ordinal: int,
+    progress: Callable[[int, int], None],
+    request: float = 60.0,
+) -> Any:
+    limits = Limits(request=request)
+    return measure_load(
+        Target(url, model), workload, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress
+    )
+
+
+class Bay:
+    """Where servers are started; `made` makes runs of the two versions, which behave as told."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._states = default_directory()
+        self.bench = Bench(
+            suite=SuiteRef("small", "1"),
+            testbed=Testbed("lab"),
+            trials=1,
+            meter=send,
+            gpus=(),
+            ready_within=60.0,
+            logs=directory / "logs",
+            say=lambda _text: None,
+        )
+        self.environments: dict[str, FakeEnvironment] = {}
+
+    def environment(self, version: Version, *flags: str, tells: str | None = None) -> FakeEnvironment:
+        directory = self._directory / f"of-{version}"
+        directory.mkdir(exist_ok=True)
+        says = [f"--vllm-version={tells}"] if tells else []
+        return FakeEnvironment(version, write_behaviour(directory, {str(version): [*QUICK, *flags, *says]}))
+
+    def made(self, slots: list[Slot], environments: Mapping[str, FakeEnvironment], **more: Any) -> list[Made]:
+        sides = {side: Side(side, environment.version, environment) for side, environment in environments.items()}
+        (group,) = server_groups(SUITE)
+        facts = {"experiment": "e1", "attempt": 1, **more}
+        return make_runs(slots, group, load_workloads(SUITE), sides, self.bench, **facts)
+
+    def believed(self) -> list[str]:
+        """Tokens of servers that are believed to be up."""
+        return [path.stem for path in self._states.glob("*.json")]
+
+
+@pytest.fixture
+def bay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bay]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for limit in LIMITS:
+        monkeypatch.setattr(guards, limit, 1e9)
+    bay = Bay(tmp_path)
+    yield bay
+    assert bay.believed() == []
+
+
+class TestOneServer:
+    @pytest.fixture
+    def run(self, bay: Bay) -> Run:
+        (made,) = bay.made([Slot(3, 1, CANDIDATE, "server")], {CANDIDATE: bay.environment(CAND)})
+        return made.run
+
+    def test_a_run_knows_its_place_and_what_it_was_made_of(self, run: Run) -> None:
+        assert (str(run.version), run.suite, run.testbed.name) == ("0.19.1", SuiteRef("small", "1"), "lab")
+        assert run.label == "e1/03-candidate"
+        assert run.place is not None
+        assert (run.place.experiment, run.place.block, run.place.position, run.place.side) == ("e1", 3, 1, CANDIDATE)
+        assert (run.place.resident, run.place.cold, run.place.group) == (False, False, "server")
+        assert run.libraries == {"torch": "2.10.0"}
+
+    def test_what_is_measured_once_a_start_is_there(self, run: Run) -> None:
+        assert run.metrics["kv_cache_tokens"] == 174720
+        assert run.metrics["startup_time"] > 0
+        assert run.metrics["peak_memory"] > 2**20
+
+    def test_so_are_trials_conditions_answers_and_what_the_server_said(self, run: Run) -> None:
+        (trial,) = run.trials
+        assert (trial.scenario, trial.ordinal, trial.completed, trial.failed) == ("c2", 1, 4, 0)
+        assert run.conditions.outside_cpu_cores is not None
+        assert trial.conditions.outside_cpu_cores is not None
+        assert run.outputs is not None
+        assert all(answer.error is None for answer in run.outputs.answers)
+        assert run.server["version"] == "0.19.1"
+        assert run.failure is None
+
+
+class _Cold(FakeEnvironment):
+    """Caches are empty until something was served."""
+
+    served = False
+
+    def has_served(self) -> bool:
+        return self.served
+
+    def note_served(self) -> None:
+        self.served = True
+
+
+def test_the_time_of_a_first_start_is_kept_apart_because_caches_were_empty(bay: Bay, tmp_path: Path) -> None:
+    environment = _Cold(CAND, write_behaviour(tmp_path, {"0.19.1": QUICK}))
+    slots = [Slot(1, 1, CANDIDATE, "server")]
+    (first,), (second,) = (bay.made(slots, {CANDIDATE: environment}, attempt=n) for n in (1, 2))
+    assert [each.run.place.cold for each in (first, second) if each.run.place] == [True, False]
+    assert "startup_time" not in first.run.metrics
+    assert first.run.server["cold_startup_time"] > 0
+    assert "startup_time" in second.run.metrics
+    assert second.run.label == "e1/01-candidate/try-2"
+
+
+def test_resident_servers_are_up_at_once_and_each_has_its_own_run(bay: Bay) -> None:
+    bay.bench = replace(bay.bench, trials=2)
+    made = bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: bay.environment(CAND)})
+    assert [str(each.run.version) for each in made] == ["0.19.0", "0.19.1"]
+    trials = sorted((trial for each in made for trial in each.run.trials), key=lambda trial: trial.source.imported_at)
+    urls = [trial.source.path for trial in trials]
+    assert urls == [urls[0], urls[1], urls[1], urls[0]]
+    assert urls[0] == made[0].run.trials[0].source.path
+    assert all(each.run.place is not None and each.run.place.resident for each in made)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "cause"),
+    [
+        (["--die-at-start"], "died_at_start", "torch.OutOfMemoryError"),
+        (["--die-at-start=silent"], "died_at_start", None),
+        (["--die-after=2"], "died_under_load", "CUDA error: an illegal memory access"),
+        (["--unhealthy-after=2"], "unresponsive", None),
+    ],
+)
+def test_where_one_of_two_servers_fails_that_is_its_run_and_the_other_is_measured(
+    bay: Bay, flags: list[str], kind: str, cause: str | None
+) -> None:
+    failed, good = bay.made(BOTH, {BASELINE: bay.environment(BASE, *flags), CANDIDATE: bay.environment(CAND)})
+    assert failed.run.failure is not None
+    assert failed.run.failure.kind == kind
+    assert (cause or "") in "\n".join(failed.run.failure.lines)
+    assert (failed.run.trials, failed.run.metrics, failed.run.outputs) == ((), {}, None)
+    assert good.run.failure is None
+    assert len(good.run.trials) == 1
+
+
+def test_a_server_that_answers_no_request_hangs_though_it_is_healthy(bay: Bay) -> None:
+    bay.bench = replace(bay.bench, meter=lambda *given, **more: send(*given, **more, request=0.5))
+    (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--hang-after=0")})
+    assert made.run.failure is not None
+    assert made.run.failure.kind == "unresponsive"
+    assert made.run.failure.text.startswith("no request of c2 was answered in time")
+
+
+def test_a_server_that_is_never_ready_is_a_failed_run(bay: Bay) -> None:
+    bay.bench = replace(bay.bench, ready_within=0.5)
+    (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--never-ready")})
+    assert made.run.failure is not None
+    assert made.run.failure.kind == "never_ready"
+
+
+def test_another_version_than_the_one_that_was_asked_for_is_an_error_and_no_run(bay: Bay) -> None:
+    with pytest.raises(ProvisionError, match=r"started for 0\.19\.1 is vLLM 0\.20\.0; nothing was measured"):
+        bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: bay.environment(CAND, tells="0.20.0")})
+
+
+class _Absent(FakeEnvironment):
+    def launch(self, request: ServeRequest, port: int) -> Launch:
+        return replace(super().launch(request, port), command=("/nowhere/vllm",))
+
+
+def test_a_command_that_cannot_be_run_is_no_word_on_the_version_and_ends_the_other_server(bay: Bay) -> None:
+    tokens: list[str] = []
+
+    class Watched(_Absent):
+        def launch(self, request: ServeRequest, port: int) -> Launch:
+            tokens.extend(bay.believed())
+            return super().launch(request, port)
+
+    with pytest.raises(ServerError) as caught:
+        bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: Watched(CAND, {})})
+    assert caught.value.failure.kind is FailureKind.NOT_STARTED
+    (token,) = tokens  # of the baseline's server, which was up by then
+    assert carriers(token) == []

@@ -1,0 +1,306 @@
+"""A plan is carried out unit by unit: what is void is made again, what fails ends it, what is missing is resumed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regress_gate.bench.experiment import runner
+from regress_gate.bench.experiment.making import Bench, Made, Side
+from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, SINGLE, Plan, ServerGroup, Slot
+from regress_gate.bench.experiment.runner import ATTEMPTS, Ending, Outcome, carry_out
+from regress_gate.bench.load.errors import LoadError
+from regress_gate.model.run import Place, Run, RunFailure, SuiteRef
+from regress_gate.model.suite import Suite
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.store.holdings import Experiment
+from regress_gate.store.repository import Repository, open_store
+from tests.store.making import make_trial
+
+VERSIONS = {BASELINE: "0.19.0", CANDIDATE: "0.19.1", SINGLE: "0.19.1"}
+WORKLOAD = {"input_len": 8, "output_len": 8, "num_requests": 4, "concurrency": 1}
+FAILURE = RunFailure("died_at_start", "the server died", ("ImportError: libcudart",), 2.0)
+
+
+def make_suite(*models: str) -> Suite:
+    scenarios = [
+        {"name": f"s{number}", "server": {"model": model}, "workload": WORKLOAD}
+        for number, model in enumerate(models, 1)
+    ]
+    return Suite.model_validate({"name": "small", "version": "1", "description": "…", "scenarios": scenarios})
+
+
+@dataclass
+class Maker:
+    """Stands for servers and load: makes a run for each slot at once, as `how` says, and keeps what was asked for."""
+
+    how: Callable[[Slot, int], dict[str, Any]] = lambda _slot, _made: {}
+    """What differs in the run of a slot; `made` counts all that were made before."""
+    asked: list[tuple[Slot, ...]] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def __call__(
+        self,
+        slots: tuple[Slot, ...],
+        group: ServerGroup,
+        _workloads: Any,
+        _sides: Any,
+        bench: Bench,
+        *,
+        experiment: str,
+        attempt: int,
+    ) -> list[Made]:
+        self.asked.append(tuple(slots))
+        return [Made(slot, self._run(slot, group, bench, experiment, attempt)) for slot in slots]
+
+    def _run(self, slot: Slot, group: ServerGroup, bench: Bench, experiment: str, attempt: int) -> Run:
+        label = f"{experiment}/{slot.block}-{slot.side}/{slot.group}/{attempt}"
+        differs = self.how(slot, len(self.labels))
+        self.labels.append(label)
+        trials = tuple(
+            make_trial(f"{label} {scenario.name} {ordinal}", scenario.name, ordinal)
+            for scenario in group.scenarios
+            for ordinal in range(1, bench.trials + 1)
+        )
+        run = Run(
+            version=Version.parse(VERSIONS[slot.side]),
+            testbed=bench.testbed,
+            suite=bench.suite,
+            label=label,
+            trials=() if "failure" in differs else trials,
+            started=datetime(2026, 11, 21, 7, tzinfo=UTC),
+            place=Place(experiment, slot.block, slot.position, slot.side, len(self.asked[-1]) > 1, group=group.name),
+        )
+        return replace(run, **differs)
+
+
+def nothing_is_sent(*_: Any, **__: Any) -> Any:
+    raise AssertionError
+
+
+@dataclass
+class World:
+    store: Repository
+    maker: Maker
+    suite: Suite = field(default_factory=lambda: make_suite("m"))
+
+    def plan(self, **given: Any) -> Plan:
+        """A plan that has been begun."""
+        facts = {
+            "experiment": "e1",
+            "suite": SuiteRef("small", "1"),
+            "testbed": "lab",
+            "versions": {SINGLE: "0.19.1"},
+            "blocks": 3,
+            "trials": 1,
+            "resident": False,
+            **given,
+        }
+        plan = Plan(**facts)
+        self.store.begin_experiment(Experiment(plan.experiment, datetime.now(UTC), plan.as_document()))
+        return plan
+
+    def carry_out(
+        self, plan: Plan, *, why_void: Callable[[Run], str | None] = lambda _run: None, **more: Any
+    ) -> Outcome:
+        bench = Bench(
+            suite=plan.suite,
+            testbed=Testbed("lab"),
+            trials=plan.trials,
+            meter=nothing_is_sent,
+            gpus=(),
+            ready_within=60.0,
+            logs=Path(),
+            say=lambda _text: None,
+        )
+        sides: dict[str, Side] = {}
+        return carry_out(plan, self.suite, sides, bench, self.store, why_void=why_void, **more)
+
+    def places(self) -> list[tuple[int, str]]:
+        runs = sorted(self.store.runs(), key=lambda run: run.id or 0)
+        return [(run.place.block, run.place.side) for run in runs if run.place is not None]
+
+    def is_ended(self) -> bool:
+        (experiment,) = self.store.experiments()
+        return experiment.ended is not None
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    maker = Maker()
+    monkeypatch.setattr(runner, "make_runs", maker)
+    with open_store(f"sqlite:///{tmp_path / 'store.db'}", create=True) as store:
+        yield World(store, maker)
+
+
+BOTH = {BASELINE: "0.19.0", CANDIDATE: "0.19.1"}
+
+
+class TestComplete:
+    def test_all_runs_of_a_plan_are_made_in_its_order_and_then_it_is_ended(self, world: World) -> None:
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=2))
+        assert (outcome.ending, outcome.missing) == (Ending.COMPLETE, 0)
+        assert world.places() == [(1, BASELINE), (1, CANDIDATE), (2, CANDIDATE), (2, BASELINE)]
+        assert [entry.id for entry in outcome.stored] == [1, 2, 3, 4]
+        assert world.is_ended()
+
+    def test_servers_of_a_suite_are_measured_one_after_the_other_with_their_own_scenarios(self, world: World) -> None:
+        world.suite = make_suite("a", "b")
+        world.carry_out(world.plan(blocks=1))
+        runs = world.store.runs()
+        assert [[trial.scenario for trial in run.trials] for run in runs] == [["s1"], ["s2"]]
+
+    def test_each_run_that_was_stored_is_told_with_how_far_it_is(self, world: World) -> None:
+        told: list[tuple[int, int, int]] = []
+        world.carry_out(world.plan(), watcher=lambda entry, done, units: told.append((entry.id, done, units)))
+        assert told == [(1, 1, 3), (2, 2, 3), (3, 3, 3)]
+
+    def test_what_is_done_before_each_start_is_done(self, world: World) -> None:
+        looks: list[int] = []
+        world.carry_out(world.plan(), before_unit=lambda: looks.append(len(world.maker.asked)))
+        assert looks == [0, 1, 2]
+
+    def test_resident_servers_are_made_and_stored_together(self, world: World) -> None:
+        world.carry_out(world.plan(versions=BOTH, blocks=2, resident=True))
+        assert [[slot.side for slot in slots] for slots in world.maker.asked] == [
+            [BASELINE, CANDIDATE],
+            [CANDIDATE, BASELINE],
+        ]
+        assert len(world.places()) == 4
+
+
+class TestVoid:
+    def test_a_void_run_is_kept_and_made_again(self, world: World) -> None:
+        plan = world.plan(blocks=2)
+        outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
+        assert outcome.ending is Ending.COMPLETE
+        assert world.places() == [(1, SINGLE), (1, SINGLE), (2, SINGLE)]
+        assert [entry.void for entry in outcome.stored] == ["busy", None, None]
+        assert len(set(world.maker.labels)) == 3
+
+    def test_after_three_tries_it_is_left_and_the_others_are_made(self, world: World) -> None:
+        plan = world.plan(blocks=2)
+        outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.place and run.place.block == 1 else None)
+        assert (outcome.ending, outcome.missing) == (Ending.DISTURBED, 1)
+        assert world.places() == [(1, SINGLE)] * ATTEMPTS + [(2, SINGLE)]
+        assert not world.is_ended()
+
+    def test_another_call_tries_again_under_labels_that_nobody_has(self, world: World) -> None:
+        plan = world.plan(blocks=1)
+        world.carry_out(plan, why_void=lambda _run: "busy")
+        outcome = world.carry_out(plan, why_void=lambda run: None if run.label.endswith("/4") else "busy")
+        assert outcome.ending is Ending.COMPLETE
+        assert len(world.store.keys()) == ATTEMPTS + 1
+
+    def test_a_run_in_which_trials_measured_the_client_is_not_whole_and_made_again(self, world: World) -> None:
+        world.maker.how = lambda _slot, made: {"trials": ()} if made == 0 else {}
+        outcome = world.carry_out(world.plan(blocks=1))
+        assert outcome.ending is Ending.COMPLETE
+        assert [entry.void for entry in outcome.stored] == ["0 of 1 trials of s1 could be used", None]
+
+    def test_when_one_of_two_resident_runs_is_void_both_are_made_again(self, world: World) -> None:
+        plan = world.plan(versions=BOTH, blocks=1, resident=True)
+        outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
+        assert outcome.ending is Ending.COMPLETE
+        assert [slot.side for slots in world.maker.asked for slot in slots] == [BASELINE, CANDIDATE] * 2
+
+
+class TestFailing:
+    def test_two_failed_starts_of_a_side_end_the_plan(self, world: World) -> None:
+        world.maker.how = lambda slot, _made: {"failure": FAILURE} if slot.side == CANDIDATE else {}
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=5))
+        assert outcome.ending is Ending.FAILING
+        assert world.places() == [(1, BASELINE), (1, CANDIDATE), (2, CANDIDATE)]
+        assert outcome.missing == 7
+        assert [run.failure for run in world.store.runs(version=Version.parse("0.19.1"))] == [FAILURE, FAILURE]
+
+    def test_one_failed_start_counts_and_the_plan_goes_on(self, world: World) -> None:
+        world.maker.how = lambda _slot, made: {"failure": FAILURE} if made == 1 else {}
+        outcome = world.carry_out(world.plan(blocks=4))
+        assert outcome.ending is Ending.COMPLETE
+        assert len(world.places()) == 4
+
+    def test_failures_of_a_side_count_in_a_row_whatever_the_other_does_between(self, world: World) -> None:
+        world.maker.how = lambda slot, _made: {"failure": FAILURE} if slot.side == BASELINE and slot.block != 2 else {}
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=4))
+        assert outcome.ending is Ending.FAILING
+        assert world.places()[-1] == (4, BASELINE)
+
+
+class TestResume:
+    def test_what_is_stored_stays_when_the_next_run_cannot_be_made(self, world: World) -> None:
+        def fail(_slot: Slot, made: int) -> dict[str, Any]:
+            if made == 2:
+                raise LoadError("no server answers")
+            return {}
+
+        world.maker.how = fail
+        plan = world.plan(blocks=4)
+        with pytest.raises(LoadError):
+            world.carry_out(plan)
+        assert world.places() == [(1, SINGLE), (2, SINGLE)]
+        world.maker.how = lambda _slot, _made: {}
+        assert world.carry_out(plan).ending is Ending.COMPLETE
+        assert world.places() == [(block, SINGLE) for block in (1, 2, 3, 4)]
+
+    def test_nothing_is_stored_of_a_unit_that_was_interrupted(self, world: World) -> None:
+        def interrupt(_slot: Slot, made: int) -> dict[str, Any]:
+            if made == 3:  # the second server of the second block
+                raise KeyboardInterrupt
+            return {}
+
+        world.maker.how = interrupt
+        plan = world.plan(versions=BOTH, blocks=2, resident=True)
+        with pytest.raises(KeyboardInterrupt):
+            world.carry_out(plan)
+        assert world.places() == [(1, BASELINE), (1, CANDIDATE)]
+        assert not world.is_ended()
+
+    def test_a_finished_plan_makes_nothing_more(self, world: World) -> None:
+        plan = world.plan()
+        world.carry_out(plan)
+        again = world.carry_out(plan)
+        assert (again.ending, again.stored) == (Ending.COMPLETE, ())
+
+    def test_runs_of_other_experiments_are_not_taken_for_its_own(self, world: World) -> None:
+        world.carry_out(world.plan())
+        outcome = world.carry_out(world.plan(experiment="e2"))
+        assert len(outcome.stored) == 3
+        assert len(world.places()) == 6
+
+
+class TestBudget:
+    @pytest.fixture
+    def clock(self, world: World, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Each unit takes ten seconds."""
+        now = [0.0]
+        monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+        def take(_slot: Slot, _made: int) -> dict[str, Any]:
+            now[0] += 10.0
+            return {}
+
+        world.maker.how = take
+        return now
+
+    @pytest.mark.usefixtures("clock")
+    def test_nothing_is_begun_that_would_end_too_late(self, world: World) -> None:
+        outcome = world.carry_out(world.plan(blocks=9), until=35.0)
+        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 6)
+        assert len(outcome.stored) == 3
+        assert not world.is_ended()
+
+    @pytest.mark.usefixtures("clock")
+    def test_one_unit_is_made_however_little_time_there_is(self, world: World) -> None:
+        outcome = world.carry_out(world.plan(blocks=2), until=1.0)
+        assert (outcome.ending, len(outcome.stored)) == (Ending.BUDGET, 1)
+
+    @pytest.mark.usefixtures("clock")
+    def test_each_run_keeps_how_long_it_took(self, world: World) -> None:
+        world.carry_out(world.plan(blocks=2))
+        assert [run.place.seconds for run in world.store.runs() if run.place] == [10.0, 10.0]

@@ -1,0 +1,178 @@
+"""Servers take turns, a trial that measured the client is sent again, and a failure ends the trials of one alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from regress_gate.bench.experiment.trials import ATTEMPTS, RETRY_STRIDE, Subject, measure_trials
+from regress_gate.bench.load.errors import FailureKind, LoadError
+from regress_gate.bench.load.guards import Guards
+from regress_gate.bench.load.result import FailureCount, LoadResult
+from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.server.failures import Failure
+from regress_gate.bench.server.failures import FailureKind as ServerFailureKind
+from regress_gate.model.run import Conditions, Source, Trial
+from regress_gate.model.suite import Scenario
+
+WORKLOAD = LoadWorkload(input_len=8, output_len=8, num_requests=4, concurrency=1)
+DEAD = Failure(ServerFailureKind.DIED_UNDER_LOAD, "the server died under load", ("CUDA error",), 3.0, None)
+
+
+def scenario(name: str) -> tuple[Scenario, LoadWorkload]:
+    workload = {"input_len": 8, "output_len": 8, "num_requests": 4, "concurrency": 1}
+    return Scenario.model_validate({"name": name, "server": {"model": "m"}, "workload": workload}), WORKLOAD
+
+
+def result(
+    scenario: str, ordinal: int, *, limited: str | None = None, failures: tuple[FailureCount, ...] = ()
+) -> LoadResult:
+    failed = sum(each.count for each in failures)
+    source = Source(f"{ordinal:064x}", 0, "http://127.0.0.1:1", "regress-gate", datetime(2026, 11, 21, tzinfo=UTC))
+    trial = Trial(scenario, ordinal, WORKLOAD.num_requests - failed, failed, 1.5, {}, {}, source)
+    return LoadResult(trial, Guards(0.0, 0.0, 0.1, 0.0, limited), failures, (), b"")
+
+
+@dataclass
+class FakeMeter:
+    """Answers with what `answer` makes of a call, and keeps the calls: (server, scenario, ordinal)."""
+
+    answer: Callable[..., LoadResult] = lambda _url, name, ordinal: result(name, ordinal)
+    calls: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def __call__(
+        self, url: str, model: str, workload: LoadWorkload, *, scenario: str, ordinal: int, progress: Any
+    ) -> LoadResult:
+        assert (model, workload) == ("m", WORKLOAD)
+        self.calls.append((url, scenario, ordinal))
+        for sent in range(1, workload.num_requests + 1):
+            progress(sent, workload.num_requests)
+        return self.answer(url, scenario, ordinal)
+
+
+class FakeWatch:
+    def between(self, begin: float, end: float) -> Conditions:
+        assert begin <= end
+        return Conditions(outside_cpu_cores=0.25)
+
+
+def subject(name: str, failure: Callable[[], Failure | None] = lambda: None, **given: Any) -> Subject:
+    return Subject(name=name, url=name, serve=lambda model: model, failure=failure, **given)
+
+
+def measure(
+    subjects: list[Subject], meter: FakeMeter, *names: str, trials: int = 1, progress: Any = None
+) -> list[tuple[str, str, int]]:
+    measure_trials(
+        subjects, [scenario(name) for name in names or ("c1",)], meter, FakeWatch(), trials=trials, progress=progress
+    )
+    return meter.calls
+
+
+class TestTurns:
+    def test_two_servers_take_turns_and_who_begins_alternates(self) -> None:
+        calls = measure([subject("A"), subject("B")], FakeMeter(), trials=4)
+        assert "".join(url for url, _, _ in calls) == "ABBAABBA"
+        assert [ordinal for _, _, ordinal in calls] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+    def test_all_scenarios_are_sent_once_before_any_is_sent_again(self) -> None:
+        calls = measure([subject("A")], FakeMeter(), "c1", "c4", trials=2)
+        assert calls == [("A", "c1", 1), ("A", "c4", 1), ("A", "c1", 2), ("A", "c4", 2)]
+
+    def test_trials_go_on_from_those_that_the_run_has(self) -> None:
+        calls = measure([subject("A", done={"c1": 3})], FakeMeter(), "c1", "c4")
+        assert calls == [("A", "c1", 4), ("A", "c4", 1)]
+
+    def test_each_trial_keeps_the_conditions_of_its_own_time(self) -> None:
+        measure([one := subject("A")], FakeMeter(), trials=2)
+        assert [trial.conditions.outside_cpu_cores for trial in one.trials] == [0.25, 0.25]
+
+    def test_progress_counts_all_requests_of_all_servers_up_to_the_end(self) -> None:
+        told: list[tuple[str, int, int]] = []
+        measure([subject("A"), subject("B")], FakeMeter(), trials=2, progress=lambda *progress: told.append(progress))
+        assert [sent for _, sent, _ in told] == list(range(1, 17))
+        assert {total for _, _, total in told} == {16}
+        assert [told[index][0] for index in (0, 4, 8, 12)] == ["A, c1", "B, c1", "B, c1", "A, c1"]
+
+
+class TestClientLimited:
+    def test_a_trial_is_sent_again_with_other_prompts_under_its_own_ordinal(self) -> None:
+        meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow" if n < 1000 else None))
+        calls = measure([one := subject("A")], meter, trials=2)
+        assert [ordinal for _, _, ordinal in calls] == [1, 1 + RETRY_STRIDE, 2, 2 + RETRY_STRIDE]
+        assert [trial.ordinal for trial in one.trials] == [1, 2]
+        assert one.notes == [
+            "c1, trial 1: sent 2 times, because the client was the bottleneck before",
+            "c1, trial 2: sent 2 times, because the client was the bottleneck before",
+        ]
+        assert one.void == []
+
+    def test_after_the_last_try_it_is_no_data_and_the_reason_is_kept(self) -> None:
+        meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow"))
+        calls = measure([one := subject("A")], meter)
+        assert len(calls) == ATTEMPTS
+        assert one.trials == []
+        assert one.void == ["c1, trial 1: the client was slow"]
+        assert one.failed is None
+
+
+class TestFailures:
+    def test_a_server_that_dies_ends_its_trials_and_the_other_goes_on(self) -> None:
+        dead: list[bool] = []
+
+        def answer(url: str, name: str, ordinal: int) -> LoadResult:
+            if url == "B" and ordinal == 2:
+                dead.append(True)
+            return result(name, ordinal)
+
+        one, other = subject("A"), subject("B", lambda: DEAD if dead else None)
+        calls = measure([one, other], FakeMeter(answer), trials=4)
+        assert other.failed is DEAD
+        assert [ordinal for url, _, ordinal in calls if url == "B"] == [1, 2]
+        assert [trial.ordinal for trial in one.trials] == [1, 2, 3, 4]
+
+    def test_a_dead_server_is_told_as_one_and_not_as_a_client_that_reaches_nothing(self) -> None:
+        def answer(*_: object) -> LoadResult:
+            raise LoadError("no server answers")
+
+        measure([one := subject("A", lambda: DEAD)], FakeMeter(answer))
+        assert one.failed is DEAD
+
+    def test_a_server_that_lives_and_cannot_be_reached_is_an_error_of_the_measurement(self) -> None:
+        def answer(*_: object) -> LoadResult:
+            raise LoadError("no server answers")
+
+        with pytest.raises(LoadError, match="no server answers"):
+            measure([subject("A")], FakeMeter(answer))
+
+    def test_requests_that_fail_are_data_and_noted(self) -> None:
+        failures = (FailureCount(FailureKind.STATUS, "HTTP 503", 3),)
+        measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=failures)))
+        assert [trial.failed for trial in one.trials] == [3]
+        assert one.notes == ["c1, trial 1: 3 requests failed: HTTP 503"]
+        assert one.failed is None
+
+    @pytest.mark.parametrize("kinds", [[FailureKind.TIMEOUT], [FailureKind.TIMEOUT, FailureKind.UNSENT]])
+    def test_no_answer_in_time_to_any_request_is_a_hang(self, kinds: list[FailureKind]) -> None:
+        failures = tuple(FailureCount(kind, "no end within 60 s", 4 // len(kinds)) for kind in kinds)
+        measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=failures)), trials=3)
+        assert one.failed is not None
+        assert one.failed.kind is ServerFailureKind.UNRESPONSIVE
+        assert one.failed.text == "no request of c1 was answered in time (no end within 60 s)"
+        assert one.trials == []
+
+    @pytest.mark.parametrize(
+        "failures",
+        [
+            (FailureCount(FailureKind.TIMEOUT, "no end within 60 s", 3),),
+            (FailureCount(FailureKind.TIMEOUT, "late", 3), FailureCount(FailureKind.STATUS, "HTTP 503", 1)),
+            (FailureCount(FailureKind.STATUS, "HTTP 503", 4),),
+        ],
+        ids=["one was answered", "one was refused", "all were refused"],
+    )
+    def test_a_server_that_answers_anything_does_not_hang(self, failures: tuple[FailureCount, ...]) -> None:
+        measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=failures)))
+        assert one.failed is None
+        assert len(one.trials) == 1

@@ -1,0 +1,16 @@
+"""`python -m tests.cli.measuring.unguarded …`: the program without limits on what a busy machine may do to its client.
+
+Those limits are tested with the guards; where a whole experiment is the matter, a busy machine must not decide.
+"""
+
+import sys
+
+from regress_gate.bench.load import guards
+from regress_gate.cli.main import run
+
+LIMITS = ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR")
+
+if __name__ == "__main__":
+    for limit in LIMITS:
+        setattr(guards, limit, 1e9)
+    run(sys.argv[1:])

@@ -1,0 +1,200 @@
+"""What is planned from earlier runs: which series, over what spread, in what time."""
+
+import numpy as np
+import pytest
+
+from regress_gate.gate.planning import plan_runs
+from regress_gate.gate.series import judge
+from regress_gate.gate.spread import series_effects, series_spread
+from regress_gate.model.documents import Document, validate
+from regress_gate.model.metric import METRICS
+from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.policy import Policy
+from regress_gate.model.run import Place
+from regress_gate.model.suite import Suite
+from tests.factories import make_run, make_side_of, make_trial
+
+POLICY = Policy(metrics=("ttft_median", "ttft_p99", "output_throughput", "failed_requests", "startup_time"))
+
+
+def a_suite(*scenarios, trials=1):
+    data = {"name": "chat", "version": 1, "description": "d", "trials": trials, "scenarios": list(scenarios)}
+    return validate(Suite, Document(data, "chat.yaml", {}))
+
+
+def a_scenario(name="c8", *, server=None, requests=200, **workload):
+    usual = {"input_len": 16, "output_len": 8, "concurrency": 8, "num_requests": requests}
+    return {"name": name, "server": {"model": "m/tiny", **(server or {})}, "workload": {**usual, **workload}}
+
+
+SUITE = a_suite(a_scenario())
+
+
+def runs_of(version, count, *, sd=0.05, seed=1, **metrics):
+    rng = np.random.default_rng(seed)
+    return [
+        make_run(f"{version}-{n}", version, make_trial(ttft_median=0.1 * np.exp(rng.normal(0, sd)), **metrics))
+        for n in range(count)
+    ]
+
+
+def planned(earlier, *, suite=SUITE, policy=POLICY, blocks=5, have=0):
+    return plan_runs(earlier, policy, suite, blocks=blocks, have=have)
+
+
+def by_name(plan):
+    return {series.name: series for series in plan.series}
+
+
+class TestWhichSeries:
+    def test_are_those_that_a_comparison_gates(self):
+        ours, theirs = runs_of("0.19.0", 4, ttft_p99=0.2, e2el_mean=1.0), runs_of("0.19.1", 4, ttft_p99=0.2)
+        sides = make_side_of("0.19.0", *ours), make_side_of("0.19.1", *theirs)
+        gated = {series.name for series in judge(*sides, POLICY).series if series.gated}
+        assert (
+            set(by_name(planned([*ours, *theirs])))
+            == gated
+            == {
+                "c8/ttft_median",
+                "c8/ttft_p99",
+                "c8/output_throughput",
+                "c8/failed_requests",
+            }
+        )
+
+    def test_leave_out_a_p99_that_the_trials_cannot_support(self):
+        earlier = runs_of("0.19.0", 4, ttft_p99=0.2, completed=60)
+        assert "c8/ttft_p99" not in by_name(planned(earlier))
+
+    def test_leave_out_what_has_no_ratio(self):
+        assert "c8/output_throughput" not in by_name(planned(runs_of("0.19.0", 3, output_throughput=0.0)))
+
+    def test_have_what_is_measured_once_per_start_under_its_server(self):
+        earlier = [make_run(str(n), "0.19.0", metrics={"startup_time": 10.0 + n}) for n in range(3)]
+        assert by_name(planned(earlier))["server/startup_time"].noise_runs == 3
+
+    def test_have_answers_once_some_were_collected(self):
+        answer = Answer("p1", ("a", "b"), (-0.1, -0.2), alternatives=({"a": -0.1}, {"b": -0.2}))
+        earlier = [make_run(str(n), "0.19.0", outputs=Outputs("fixed@1", (answer,))) for n in range(3)]
+        policy = Policy(metrics=("accuracy_*",))
+        plan = planned(earlier, policy=policy)
+        assert set(by_name(plan)) == {"outputs/accuracy_agreement", "outputs/accuracy_logprob"}
+        assert all(0 < series.shown_within < 0.05 for series in plan.series)
+
+    def test_more_of_them_make_each_harder_to_find(self):
+        one = planned(runs_of("0.19.0", 5), policy=Policy(metrics=("ttft_median",)))
+        many = planned(runs_of("0.19.0", 5, tpot_median=0.01, itl_p99=0.02), policy=Policy())
+        assert by_name(one)["c8/ttft_median"].detectable < by_name(many)["c8/ttft_median"].detectable
+
+
+class TestBeforeAnyRun:
+    """The policy's expectation stands in, for what the suite's scenarios will tell."""
+
+    def test_everything_is_assumed(self):
+        plan = planned([])
+        assert set(by_name(plan)) == {"c8/ttft_median", "c8/ttft_p99", "c8/output_throughput", "c8/failed_requests"}
+        assert {series.noise_runs for series in plan.series} == {0}
+        assert by_name(plan)["c8/ttft_median"].run_cv == POLICY.expected_cv
+        assert plan.seconds is None
+
+    def test_too_few_requests_for_a_p99_are_seen_in_the_suite(self):
+        assert "c8/ttft_p99" not in by_name(planned([], suite=a_suite(a_scenario(requests=99))))
+
+    def test_goodput_needs_an_slo_and_first_tokens_need_a_stream(self):
+        policy = Policy(metrics=("goodput", "ttft_median", "e2el_median", "output_throughput"))
+        embed = {"api": "embeddings", "output_len": None}
+        suite = a_suite(a_scenario("chat", slo={"ttft": 1.0}), a_scenario("embed", **embed))
+        assert set(by_name(planned([], suite=suite, policy=policy))) == {
+            *(f"chat/{name}" for name in ("goodput", "ttft_median", "e2el_median", "output_throughput")),
+            "embed/e2el_median",
+        }
+
+    def test_how_requests_are_drawn_is_known_before_any_is_sent(self):
+        few, many = (planned([], suite=a_suite(a_scenario(requests=n))) for n in (20, 2000))
+        assert by_name(few)["c8/failed_requests"].stays_undecided
+        assert not by_name(many)["c8/failed_requests"].stays_undecided
+
+    def test_a_scenario_that_an_ended_experiment_lacks_is_assumed_beside_the_others(self):
+        plan = by_name(planned(runs_of("0.19.0", 4), suite=a_suite(a_scenario(), a_scenario("long"))))
+        assert plan["c8/ttft_median"].noise_runs == 4
+        assert plan["long/ttft_median"].noise_runs == 0
+
+    def test_one_run_a_version_has_series_but_no_spread(self):
+        plan = by_name(planned([*runs_of("0.19.0", 1), *runs_of("0.19.1", 1)]))
+        assert (plan["c8/ttft_median"].noise_runs, plan["c8/ttft_median"].run_cv) == (0, POLICY.expected_cv)
+
+    @pytest.mark.parametrize("name", METRICS)
+    def test_any_metric_can_be_planned(self, name):
+        assert all(series.shown_within > 0 for series in planned([], policy=Policy(metrics=(name,))).series)
+
+
+class TestSpread:
+    def test_is_pooled_within_versions(self):
+        slow = runs_of("0.19.1", 30, seed=2)
+        slow = [
+            make_run(run.label, "0.19.1", make_trial(ttft_median=run.trials[0].metrics["ttft_median"] * 3))
+            for run in slow
+        ]
+        found = series_spread([*runs_of("0.19.0", 30), *slow])["c8", "ttft_median"].noise
+        assert found.run_sd == pytest.approx(0.05, rel=0.3)
+        assert (found.runs, found.degrees_of_freedom) == (60, 58)
+
+    def test_what_runs_a_side_already_have_counts(self):
+        earlier = runs_of("0.19.0", 5)
+        fresh, half = planned(earlier, blocks=5), planned(earlier, blocks=3, have=2)
+        assert fresh.runs_a_side == half.runs_a_side == 5
+        assert fresh.series == half.series
+
+    def test_one_run_a_side_finds_nothing(self):
+        document = planned(runs_of("0.19.0", 4), blocks=1).as_document()
+        assert {(s["detectable_change"], s["shown_within"]) for s in document["series"]} == {(None, None)}
+
+
+def placed(number, block, position, *, group="server", seconds=60.0, side="baseline", scenario="c8", ttft=0.1):
+    place = Place("e1", block, position, side, group=group, seconds=seconds)
+    return make_run(str(number), "0.19.0", make_trial(scenario, ttft_median=ttft), place=place)
+
+
+class TestTime:
+    def test_a_block_is_a_run_of_each_side(self):
+        plan = planned([placed(1, 1, 1, seconds=50), placed(2, 1, 2, seconds=70)], blocks=3)
+        assert (plan.seconds_a_block, plan.seconds) == (120, 360)
+        assert plan.as_document()["minutes"] == 6
+
+    def test_a_block_has_every_server_of_the_suite(self):
+        suite = a_suite(a_scenario("a"), a_scenario("b", server={"env": {"X": "1"}}))
+        # Five runs of the slow server and one of the quick one: an experiment that ended within a block.
+        runs = [placed(n, n, 1, group="server-a", seconds=100, scenario="a") for n in range(5)]
+        runs.append(placed(9, 1, 3, group="server-b", seconds=20, scenario="b"))
+        assert planned(runs, suite=suite).seconds_a_block == 2 * (100 + 20)
+
+    def test_a_server_that_was_never_started_is_taken_for_an_average_one(self):
+        suite = a_suite(a_scenario("a"), a_scenario("b", server={"env": {"X": "1"}}))
+        assert planned([placed(1, 1, 1, group="server-a", scenario="a")], suite=suite).seconds_a_block == 2 * 2 * 60
+
+    def test_imported_runs_tell_no_time(self):
+        assert planned(runs_of("0.19.0", 3)).seconds_a_block is None
+
+
+class TestEffects:
+    def test_the_second_of_each_server_is_told_from_its_first(self):
+        """A block of two servers has four places; the second and the fourth are second starts."""
+        rng = np.random.default_rng(1)
+        runs = [
+            placed(
+                10 * block + position,
+                block,
+                position,
+                group="server-a" if position < 3 else "server-b",
+                scenario="a" if position < 3 else "b",
+                ttft=0.1 * (1.2 if position in (2, 4) else 1.0) * np.exp(rng.normal(0, 0.001)),
+            )
+            for block in range(1, 6)
+            for position in range(1, 5)
+        ]
+        found = series_effects(runs)
+        for scenario in ("a", "b"):
+            assert found[scenario, "ttft_median"].second.size == pytest.approx(0.2, abs=0.01)
+
+    def test_runs_that_no_plan_made_have_none(self):
+        assert series_effects(runs_of("0.19.0", 8)) == {}
