@@ -142,7 +142,12 @@ def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | N
     from regress_gate.cli.build_configs import held_build_config
     from regress_gate.gate.config_changes import compare_configs
 
-    configs = [held_build_config(side.version, settings) for side in sides]
+    held = [held_build_config(side.version, settings) for side in sides]
+    # A CPU build's parser says little of a CUDA build: what was read of another variant is not used.
+    configs = [
+        config if config is not None and config.version.variant == side.version.variant else None
+        for config, side in zip(held, sides, strict=True)
+    ]
     servers = [[run.server for run in side.counted if run.server] for side in sides]
     deployment = settings.deployment if suite is None else settings.deployment.over(suite.deployment())
     return compare_configs(configs[0], configs[1], servers[0], servers[1], deployment)

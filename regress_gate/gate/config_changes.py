@@ -102,7 +102,7 @@ def compare_configs(
         for name, before, after in resolved_changes(baseline_servers, candidate_servers)
     ]
     if candidate is not None:
-        changes += _refusals(baseline, candidate, deployment)
+        changes += _refusals(baseline, candidate, deployment, _started_with(candidate_servers))
     if baseline is not None and candidate is not None:
         if baseline.arguments and candidate.arguments:
             told = {change.name for change in changes if change.kind in _REFUSED}
@@ -120,8 +120,16 @@ def compare_configs(
     return sorted(changes, key=lambda change: (matters.index(change.matters), kinds.index(change.kind)))
 
 
-def _refusals(baseline: BuildConfig | None, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
-    """What the candidate's parser would not take. What the baseline's does not take either is no change."""
+def _started_with(servers: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Arguments that servers which did start say they were given."""
+    return {argument_key(str(key)) for server in servers for key in server.get("non_default_args") or ()}
+
+
+def _refusals(
+    baseline: BuildConfig | None, candidate: BuildConfig, deployment: Deployment, started_with: set[str]
+) -> Iterator[ConfigChange]:
+    """What the candidate's parser would not take. What the baseline's does not take either is no change, and a server
+    that did start with an argument knows better than what was read of its parser."""
     kinds = {
         Refusal.FLAG: ChangeKind.FLAG_REMOVED,
         Refusal.CHOICE: ChangeKind.CHOICES_CHANGED,
@@ -142,7 +150,9 @@ def _refusals(baseline: BuildConfig | None, candidate: BuildConfig, deployment: 
             successor = _successor_of(problem.key, baseline, candidate) if problem.code is Refusal.FLAG else None
             kind = ChangeKind.FLAG_RENAMED if successor else kind
             why = f"{problem.text}; it is {successor} now" if successor else problem.text if known else str(problem)
-            yield ConfigChange(kind, name, value, successor, Matters.BLOCKS, why)
+            # Where nobody knows what the baseline takes, the candidate need not be what changed.
+            blocks = known and problem.key not in started_with
+            yield ConfigChange(kind, name, value, successor, Matters.BLOCKS if blocks else Matters.AFFECTS, why)
 
 
 def _given(deployment: Deployment, problem: LaunchProblem) -> Any:

@@ -1,12 +1,14 @@
 """The decision on measured runs: series, comparability, known issues and waivers become reasons, and those decide."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from regress_gate import __version__
 from regress_gate.gate.advice import advise_compare
 from regress_gate.gate.config_changes import ConfigChange, Matters
 from regress_gate.gate.failures import failed_runs, weigh_failures
+from regress_gate.gate.pairing import Pairing, side_by_side
 from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
 from regress_gate.gate.series import JudgedSeries, judge
 from regress_gate.gate.sides import Side, compare_sides, conditions_unrecorded
@@ -54,8 +56,10 @@ def decide_compare(
     limits = definition.conditions if definition else ConditionLimits()
     book = WaiverBook(waivers, now.date())
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=True)
+    pairing = side_by_side(baseline.counted, candidate.counted)
+    baseline, candidate = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
     comparability = compare_sides(baseline, candidate, limits)
-    warnings = [*_issue_warnings(issues), *_suite_warnings(suite, definition)]
+    warnings = [*_issue_warnings(issues), *_suite_warnings(suite, definition), *_pairing_warnings(pairing)]
     if conditions_unrecorded((baseline, candidate), limits):
         warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
     judged: JudgedSeries | None = None
@@ -136,6 +140,17 @@ def _suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
     if definition is not None or suite == IMPORTED_SUITE:
         return []
     return [f"suite {suite} is not known here: default margins, and no limits on conditions; give its file to --suite"]
+
+
+def _pairing_warnings(pairing: Pairing) -> list[str]:
+    if pairing.left_out:
+        runs = "run that was" if pairing.left_out == 1 else "runs that were"
+        return [f"{pairing.left_out} {runs} not made beside the other version left out: days differ too"]
+    if pairing.is_side_by_side or not (pairing.baseline and pairing.candidate):
+        return []
+    if all(run.place is not None for run in (*pairing.baseline, *pairing.candidate)):
+        return ["never measured side by side: what differed between the days looks like the version (see --measure)"]
+    return []
 
 
 def _missing_scenarios(judged: JudgedSeries, definition: Suite | None) -> list[Reason]:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regress_gate.gate.spread import Key, Spread, least_spread, series_spread
+from regress_gate.gate.spread import Key, Spread, series_spread
 from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Scenario, Suite
+from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.noise import Expected, detectable_change, shown_within
 from regress_gate.stats.power import POWER
 

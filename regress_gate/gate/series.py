@@ -14,7 +14,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
 from regress_gate.stats.comparison import Comparison, compare
-from regress_gate.stats.estimate import MIN_COUNT_CV, MIN_TIMING_CV, SeriesData
+from regress_gate.stats.estimate import SeriesData, least_spread
 
 SERVER = "server"
 """Scenario name under which what is measured once per server start is reported."""
@@ -80,6 +80,9 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
         scenario: difference
         for scenario in sorted(set(trials[0]) & set(trials[1]))
         if (difference := workload_difference(trials[0][scenario], trials[1][scenario]))
+    }
+    incomparable |= {
+        scenario: "its runs have no trial in common" for scenario, common in ordinals.items() if not common
     }
     answers = compare_outputs(baseline.counted, candidate.counted)
     for scenario, found in answers.items():
@@ -167,7 +170,8 @@ def _compare(inputs: list[SeriesData], policy: Policy) -> list[Comparison]:
 
 
 def _common_ordinals(runs: Iterable[Run]) -> tuple[dict[str, set[int]], dict[str, str]]:
-    """By scenario the trials that every run of it has, and where that leaves some out, which they are, in words.
+    """By scenario the trials that every run of it has, which may be none, and where that leaves some out, which they
+    are, in words.
 
     The first trial of a server is often its slowest: one run's first must not be held against another's first three.
     """
@@ -179,12 +183,11 @@ def _common_ordinals(runs: Iterable[Run]) -> tuple[dict[str, set[int]], dict[str
         for scenario, ordinals in by_scenario.items():
             found[scenario].append(ordinals)
     common = {scenario: set.intersection(*sets) for scenario, sets in found.items()}
-    common = {scenario: ordinals for scenario, ordinals in common.items() if ordinals}
     uneven = {
         scenario: f"trial{'s' if len(ordinals) > 1 else ''} {', '.join(map(str, sorted(ordinals)))}"
         f" {'are' if len(ordinals) > 1 else 'is'}"
         for scenario, ordinals in common.items()
-        if any(ordinals != each for each in found[scenario])
+        if ordinals and any(ordinals != each for each in found[scenario])
     }
     return common, uneven
 
@@ -230,7 +233,7 @@ def _series_data(known: Metric, ours: Values, theirs: Values, margin: float, gat
         scale=known.scale,
         margin=margin,
         gated=gated,
-        min_cv=MIN_COUNT_CV if known.unit in ("bytes", "tokens") else MIN_TIMING_CV,
+        min_cv=least_spread(known),
         baseline_requests=ours.requests,
         candidate_requests=theirs.requests,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from regress_gate.model.run import Run, Trial
+from regress_gate.model.run import Place, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
 from regress_gate.model.version import Version
@@ -39,7 +39,8 @@ class Side:
 
 
 def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None) -> Side:
-    """Set apart the runs made under conditions beyond the limits, each with all reasons.
+    """Set apart the runs made under conditions beyond the limits, each with all reasons, and those that were found void
+    when they were made.
 
     A run whose outside load was not recorded is void only beside runs of the same version whose load was: where nobody
     recorded any, the report warns of it instead. What else was not recorded speaks against no run, because a machine
@@ -59,6 +60,8 @@ def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *,
 
 def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
     """`recorded`: how many runs of the side say what their outside load was."""
+    if run.void is not None:
+        return [run.void]
     reasons = []
     load, limit = outside_load(run), limits.max_outside_cpu_cores
     if limit is not None and load is None and recorded:
@@ -85,12 +88,13 @@ def outside_load(run: Run) -> float | None:
 
 
 def _worst(run: Run, condition: str) -> float | None:
-    """What the run says of its own conditions, else its worst trial; None where neither was recorded."""
-    own: float | None = getattr(run.conditions, condition)
-    if own is not None:
-        return own
-    of_trials: list[float | None] = [getattr(trial.conditions, condition) for trial in run.trials]
-    return max((value for value in of_trials if value is not None), default=None)
+    """Over the whole run or in its worst trial, whichever is more; None where nothing was recorded.
+
+    A trial of seconds can be spoilt by what hardly shows in the run's average.
+    """
+    conditions = [run.conditions, *(trial.conditions for trial in run.trials)]
+    recorded: list[float | None] = [getattr(each, condition) for each in conditions]
+    return max((value for value in recorded if value is not None), default=None)
 
 
 def conditions_unrecorded(sides: Sequence[Side], limits: ConditionLimits) -> bool:
@@ -118,6 +122,14 @@ def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> C
         (trial.source.client_version for trial in _trials(right)),
     )
     differences += _values("variant", (run.version.variant for run in left), (run.version.variant for run in right))
+    places = [[run.place for run in side if run.place is not None] for side in (left, right)]
+    differences += _values(
+        "suite's text", *((place.suite_digest for place in side) for side in places), blocks=True, short=12
+    )
+    differences += _values(
+        "servers of a block", *((_taking_turns(place) for place in side) for side in places), blocks=True
+    )
+    differences += _values("provisioned by", *((place.way for place in side) for side in places))
     names = sorted({name for run in (*left, *right) for name in run.libraries})
     for name in names:
         differences += _values(name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right))
@@ -159,11 +171,22 @@ def _disturbance(baseline: Side, candidate: Side) -> list[Difference]:
     return [Difference("outside CPU load", f"{left:.2f} cores", f"{right:.2f} cores", True)]
 
 
-def _values(what: str, left: Iterable[str | None], right: Iterable[str | None]) -> list[Difference]:
-    """A reported difference where both sides say something and it is not the same."""
-    ours, theirs = ({value for value in side if value} for side in (left, right))
+def _taking_turns(place: Place) -> str:
+    return "resident" if place.resident else "one at a time"
+
+
+def _values(
+    what: str,
+    left: Iterable[str | None],
+    right: Iterable[str | None],
+    *,
+    blocks: bool = False,
+    short: int | None = None,
+) -> list[Difference]:
+    """A difference where both sides say something and it is not the same."""
+    ours, theirs = ({value[:short] for value in side if value} for side in (left, right))
     if ours and theirs and ours != theirs:
-        return [Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)), False)]
+        return [Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)), blocks)]
     return []
 
 

@@ -14,7 +14,7 @@ from regress_gate.gate.series import Values, run_level_values
 from regress_gate.model.metric import Metric, Scale, metric
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version
-from regress_gate.stats.estimate import MIN_COUNT_CV, MIN_TIMING_CV
+from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.noise import Noise, pooled_noise
 from regress_gate.stats.place_effects import Effects, place_effects
 
@@ -84,8 +84,3 @@ def series_effects(runs: Sequence[Run]) -> dict[Key, Effects]:
         numbers, versions, blocks, second = zip(*found, strict=True)
         effects[key] = place_effects(np.array(numbers), versions, blocks, second, min_cv=least_spread(metric(key[1])))
     return {key: found for key, found in effects.items() if found is not None}
-
-
-def least_spread(known: Metric) -> float:
-    """As the comparison has it: sizes and token counts can be deterministic, no time is."""
-    return MIN_COUNT_CV if known.unit in ("bytes", "tokens") else MIN_TIMING_CV

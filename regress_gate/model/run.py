@@ -70,6 +70,10 @@ class Place:
     """The first start in an environment: caches were empty, so its start-up time is another metric."""
     group: str = "server"
     """Under which the run's own metrics are reported; a suite that wants several servers has several."""
+    suite_digest: str | None = None
+    """Of what the suite said; runs of a suite that was edited under the same version are not compared."""
+    way: str | None = None
+    """How the version was got: venv, docker, command."""
     seconds: float | None = None
     """Wall time from the first start to the last stop, shared out over the runs that were made together."""
 
@@ -160,6 +164,8 @@ class Run:
     place: Place | None = None
     """None for runs that no plan of ours made."""
     failure: RunFailure | None = None
+    void: str | None = None
+    """Why it does not count, where that was known when it was made: kept, shown, never averaged in."""
     server: Mapping[str, Any] = field(default_factory=dict)
     """What the server said of itself when it started: resolved configuration, backends, where start-up time went."""
     outputs: "Outputs | None" = None

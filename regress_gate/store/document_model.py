@@ -87,6 +87,8 @@ class PlacePart(Part):
     resident: bool
     cold: bool
     group: str
+    suite_digest: str | None = None
+    way: str | None = None
     seconds: float | None = None
 
 
@@ -100,6 +102,7 @@ class FailurePart(Part):
 class MeasuredPart(Part):
     place: PlacePart | None = None
     failure: FailurePart | None = None
+    void: str | None = None
     server: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -100,6 +100,8 @@ def measured(run: Run) -> dict[str, Any]:
         parts["place"] = asdict(run.place)
     if run.failure is not None:
         parts["failure"] = asdict(run.failure)
+    if run.void is not None:
+        parts["void"] = run.void
     if run.server:
         parts["server"] = run.server
     return plain("measured", parts)
@@ -107,7 +109,7 @@ def measured(run: Run) -> dict[str, Any]:
 
 def measured_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `measured`, as fields of a run. Raises TypeError or ValueError for anything else."""
-    found: dict[str, Any] = {"server": data.get("server", {})}
+    found: dict[str, Any] = {"server": data.get("server", {}), "void": data.get("void")}
     if (place := data.get("place")) is not None:
         found["place"] = Place(**place)
     if (failure := data.get("failure")) is not None:

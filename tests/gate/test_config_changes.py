@@ -98,9 +98,9 @@ def test_what_the_baseline_does_not_take_either_is_no_change() -> None:
     assert change.why == "0.20.0 has no --max-num-seqss (did you mean --max-num-seqs?); nor does the baseline take it"
 
 
-def test_without_a_known_baseline_the_candidate_still_may_refuse() -> None:
+def test_without_a_known_baseline_a_refusal_is_told_and_does_not_block() -> None:
     (change,) = compare_configs(None, build(max_num_seqs=SEQS), deployment=Deployment(engine_args={"gone": 1}))
-    assert (change.kind, change.matters) == (ChangeKind.LAUNCH_REFUSED, B)
+    assert (change.kind, change.matters) == (ChangeKind.LAUNCH_REFUSED, Matters.AFFECTS)
     assert compare_configs(build(), None) == []
 
 
@@ -195,3 +195,12 @@ def test_two_real_builds(engine_args: dict[str, Any], blocked: list[str]) -> Non
     assert [change.name for change in changes if change.matters is B] == blocked
     assert ("default_changed", "--gpu-memory-utilization", 0.9, 0.92, A) in brief(changes)
     assert ("env_default_changed", "VLLM_USE_FLASHINFER_SAMPLER", None, True, A) in brief(changes)
+
+
+def test_a_server_that_started_with_an_argument_knows_better_than_what_was_read() -> None:
+    old, new = build(max_num_seqs=SEQS), build("0.20.0", seed=argument("--seed"))
+    deployment = Deployment(engine_args={"max_num_seqs": 8})
+    assert compare_configs(old, new, deployment=deployment)[0].matters is Matters.BLOCKS
+    served = [{"non_default_args": {"max_num_seqs": 8}}]
+    changes = compare_configs(old, new, candidate_servers=served, deployment=deployment)
+    assert not any(change.matters is Matters.BLOCKS for change in changes)

@@ -13,7 +13,7 @@ from regress_gate.gate.series import run_level_values
 from regress_gate.model.metric import metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
-from regress_gate.model.run import Conditions, SuiteRef
+from regress_gate.model.run import Conditions, Place, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -550,3 +550,39 @@ class TestOrderOfReasons:
         base, cand = regressed()
         result = decide(base, cand, findings=[make_finding()], waivers=[waiver("VLLM-1")])
         assert codes(result) == [ReasonCode.REGRESSION, ReasonCode.WAIVED]
+
+
+class TestSideBySide:
+    def placed(self, version, values, experiment, **place):
+        side = side_with(version, values)
+        name = "baseline" if version == "0.19.0" else "candidate"
+        places = [Place(experiment, block, 1, name, **place) for block in range(1, len(values) + 1)]
+        runs = [replace(run, place=where) for run, where in zip(side.runs, places, strict=True)]
+        return make_side_of(version, *runs)
+
+    def test_runs_of_another_day_are_left_out_where_there_are_blocks(self):
+        slow_day = self.placed("0.19.0", SLOWER, "monday").runs
+        baseline = make_side_of("0.19.0", *self.placed("0.19.0", STEADY, "friday").runs, *slow_day)
+        result = decide(baseline, self.placed("0.19.1", STEADY[::-1], "friday"))
+        assert (result.decision, result.baseline.runs) == (Decision.PASS, len(STEADY))
+        assert f"{len(SLOWER)} runs that were not made beside the other version left out: days differ too" in (
+            result.warnings
+        )
+
+    def test_versions_that_were_never_side_by_side_are_compared_with_a_warning(self):
+        result = decide(self.placed("0.19.0", STEADY, "monday"), self.placed("0.19.1", STEADY, "friday"))
+        assert any("never measured side by side" in warning for warning in result.warnings)
+        assert not any("side by side" in warning for warning in decide(*unchanged()).warnings), (
+            "nobody knows of imports"
+        )
+
+    @pytest.mark.parametrize(
+        ("place", "what"),
+        [({"suite_digest": "a" * 64}, "suite's text"), ({"resident": True}, "servers of a block")],
+    )
+    def test_what_else_differs_forbids_the_comparison(self, place, what):
+        other = {"suite_digest": "b" * 64} if "suite_digest" in place else {"resident": False}
+        sides = self.placed("0.19.0", STEADY, "monday", **place), self.placed("0.19.1", STEADY, "friday", **other)
+        result = decide(*sides)
+        assert result.decision is Decision.INCONCLUSIVE
+        assert f"the two sides are not comparable: {what}" in result.reasons[0].text

@@ -87,7 +87,19 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 CONDITIONS = st.builds(Conditions, st.none() | FLOATS, gpu_throttled=st.none() | FLOATS)
-PLACES = st.builds(Place, NAMES, COUNTS, COUNTS, NAMES, st.booleans(), st.booleans(), NAMES, st.none() | FLOATS)
+PLACES = st.builds(
+    Place,
+    NAMES,
+    COUNTS,
+    COUNTS,
+    NAMES,
+    st.booleans(),
+    st.booleans(),
+    NAMES,
+    st.none() | NAMES,
+    st.none() | NAMES,
+    st.none() | FLOATS,
+)
 FAILURES = st.builds(RunFailure, NAMES, NAMES, st.lists(NAMES, max_size=3).map(tuple), st.none() | FLOATS)
 ANSWERS = st.builds(Answer, NAMES, *(st.lists(values, max_size=3).map(tuple) for values in (NAMES, FLOATS, FLOATS)))
 OUTPUTS = st.builds(Outputs, NAMES, st.lists(ANSWERS, max_size=3).map(tuple))
@@ -172,6 +184,7 @@ def baselines(draw: st.DrawFn) -> list[Run]:
                 metrics=draw(st.dictionaries(NAMES, FLOATS, max_size=3)),
                 place=draw(st.none() | PLACES),
                 failure=draw(st.none() | FAILURES),
+                void=draw(st.none() | NAMES),
                 server=draw(st.dictionaries(NAMES, VALUES, max_size=3)),
                 outputs=draw(st.none() | OUTPUTS),
             )
