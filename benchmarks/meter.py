@@ -15,6 +15,7 @@ ones count, and how many there were is said.
 """
 
 import argparse
+import json
 import math
 import multiprocessing
 import statistics
@@ -47,23 +48,24 @@ def main() -> None:
             if given.neighbour:
                 neighbour.start()
             begin = time.monotonic()
-            runs = measure(way, given, Path(made))
+            decision, runs = measure(way, given, Path(made))
             minutes = (time.monotonic() - begin) / 60
             if given.neighbour:
                 neighbour.terminate()
-            show(way, runs, minutes)
+            show(way, decision, runs, minutes)
 
 
-def measure(way: str, given: argparse.Namespace, directory: Path) -> list[Run]:
+def measure(way: str, given: argparse.Namespace, directory: Path) -> tuple[str, list[Run]]:
+    """What the gate said of the version against itself, and the runs."""
     suite = directory / f"{way}.yaml"
     suite.write_text(suite_text(way), encoding="utf-8")
     store = directory / f"{way}.db"
     command = [sys.executable, "-m", "regress_gate", "calibrate", given.version, "--suite", str(suite)]
     command += ["--runs", str(given.blocks), "--trials", str(given.trials), "--store", str(store), "--format", "json"]
     command += ["--resident"] if way == "resident" else []
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    told = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout
     with open_store(f"sqlite:///{store}", create=False) as opened:
-        return opened.runs()
+        return json.loads(told)["decision"] if told else "nothing", opened.runs()
 
 
 def suite_text(way: str) -> str:
@@ -73,12 +75,13 @@ def suite_text(way: str) -> str:
     return text.replace(', VLLM_CPU_OMP_THREADS_BIND: "1"', "") if way == "free" else text
 
 
-def show(way: str, runs: list[Run], minutes: float) -> None:
+def show(way: str, decision: str, runs: list[Run], minutes: float) -> None:
     served = [run for run in runs if run.trials]
     loads = [run.conditions.outside_cpu_cores or 0.0 for run in served]
     print(
         f"\n{way}: {len(served)} runs in {minutes:.1f} min, others kept {statistics.mean(loads):.2f} cores busy "
-        f"(at most {max(loads):.2f}), {sum(len(run.trials) for run in served)} trials used"
+        f"(at most {max(loads):.2f}), {sum(len(run.trials) for run in served)} trials used; "
+        f"the gate says {decision}"
     )
     print(f"{'metric':20}{'run':>8}{'pair':>8}{'trial':>8}")
     for name in METRICS:

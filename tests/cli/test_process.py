@@ -28,18 +28,18 @@ def imported_by(*arguments):
 
 class TestExitCodes:
     def test_a_pass_is_0_with_a_report_on_stdout_alone(self, gate):
-        done = gate.process("compare", "v0.19.0", "v0.19.1")
+        done = gate.process("compare", "v0.24.0", "v0.32.0")
         assert (done.code, done.err) == (0, "")
         assert done.out.startswith("PASS")
 
     def test_an_error_is_one_line_on_stderr_alone(self, gate):
         done = gate.process("compare", "v0.19.0", "v9.9.9")
         assert (done.code, done.out) == (5, "")
-        assert done.error.startswith("no stored runs for v9.9.9; stored: 0.13.0")
+        assert done.error.startswith("no stored runs for v9.9.9; stored: 0.19.0")
 
     def test_a_terminal_that_knows_only_ascii_gets_ascii(self, gate):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-        done = gate.process("compare", "v0.19.0", "v0.19.1", env=environment, encoding="ascii")
+        done = gate.process("compare", "v0.24.0", "v0.32.0", env=environment, encoding="ascii")
         assert (done.code, done.err) == (0, "")
 
 
@@ -57,7 +57,7 @@ class TestClosedEnds:
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/full")
     def test_a_report_that_cannot_be_written_is_no_success(self, gate):
         done = gate.shell(
-            "regress-gate compare v0.19.0 v0.19.1 >/dev/full; echo $?; regress-gate --help >/dev/full; echo $?"
+            "regress-gate compare v0.24.0 v0.32.0 >/dev/full; echo $?; regress-gate --help >/dev/full; echo $?"
         )
         assert done.out.split() == ["4", "4"]
         lines = done.err.splitlines()
@@ -66,7 +66,7 @@ class TestClosedEnds:
 
     def test_without_stdout_or_stderr_the_exit_code_still_tells(self, gate):
         done = gate.shell(
-            "regress-gate compare v0.19.0 v0.19.1 >&-; echo $?; regress-gate compare v0.19.0 v9.9.9 2>&-; echo $?"
+            "regress-gate compare v0.24.0 v0.32.0 >&-; echo $?; regress-gate compare v0.19.0 v9.9.9 2>&-; echo $?"
         )
         assert (done.out.split(), done.err) == (["0", "5"], "")
 

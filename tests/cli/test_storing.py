@@ -154,7 +154,7 @@ class TestListing:
     def test_shipped_baselines_are_listed_before_there_is_a_store(self, gate):
         listed = gate("baseline", "list")
         assert listed.code == 0
-        assert len(listed.out.splitlines()) == 7
+        assert len(listed.out.splitlines()) == 5
         assert listed.out.splitlines()[0].split()[:4] == ["version", "testbed", "suite", "runs"]
 
     def test_a_version_is_shown_run_by_run_with_where_its_numbers_came_from(self, stored):
@@ -208,8 +208,8 @@ class TestPinAndPrune:
         assert stored("baseline", "prune", "v0.19.1", "--yes").out.endswith("deleted 2 runs\n")
 
     def test_a_shipped_version_can_be_pinned_before_anything_is_stored(self, gate):
-        assert gate("baseline", "pin", "v0.19.0").code == 0
-        assert gate("compare", "pinned", "v0.19.1").code == 0
+        assert gate("baseline", "pin", "v0.24.0").code == 0
+        assert gate("compare", "pinned", "v0.32.0").code == 0
 
     def test_an_unknown_suite_is_an_error_that_lists_those_there_are(self, stored):
         refused = stored("baseline", "prune", "v0.20.0", "--suite", "chat", "--yes")
