@@ -1,6 +1,10 @@
-"""A server that somebody else started: what it says of itself. Not for starting or stopping servers."""
+"""A server that somebody else started: what it says of itself, and whether it still serves.
+
+Not for starting or stopping servers.
+"""
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,12 +15,19 @@ import psutil
 
 from regress_gate.bench.load.errors import LoadError
 from regress_gate.bench.load.target import Target, resolve
+from regress_gate.bench.server.failures import Failure, FailureKind
+from regress_gate.bench.server.http import get, is_healthy
 from regress_gate.bench.server.processes import listens_on
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
 ANSWER_LIMIT = 30.0
 """Seconds to wait for an answer about the server; a server under load may take its time."""
+HEALTH_WITHIN = 60.0
+"""Seconds in which a server that was healthy must be it again; one answer that fails proves nothing."""
+_HEALTH_LIMIT = 5.0
+_HEALTH_POLL = 0.5
+_LOCAL = ("127.0.0.1", "localhost", "::1")
 _STARTED = re.compile(r"^process_start_time_seconds\s+([0-9.eE+]+)\s*$", re.MULTILINE)
 
 
@@ -85,10 +96,36 @@ def _get(client: httpx.Client, path: str, *, required: bool) -> httpx.Response |
     raise LoadError(f"{client.base_url}{path.lstrip('/')} answers {answer.status_code}: is this a vLLM server?")
 
 
+def is_local(url: str) -> bool:
+    """Whether it is on this machine, and so measured with what else goes on here."""
+    return urlsplit(url).hostname in _LOCAL
+
+
+def tells_health(url: str) -> bool:
+    """Whether the server has a page for it. Raises LoadError where it is not healthy now."""
+    answer = get(url, "/health", _HEALTH_LIMIT)
+    status = answer[0] if answer else None
+    if status not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
+        raise LoadError(f"{url}/health answers {status or 'nothing'}: the server is not healthy; nothing was measured")
+    return status == httpx.codes.OK
+
+
+def find_failure(url: str) -> Failure | None:
+    """What is wrong with a server that was healthy before; None while it is, or soon is again."""
+    begin = time.monotonic()
+    while not is_healthy(url, _HEALTH_LIMIT):
+        waited = time.monotonic() - begin
+        if waited >= HEALTH_WITHIN:
+            text = f"the server at {url} was healthy before, and is no more for {waited:.0f} s"
+            return Failure(FailureKind.UNRESPONSIVE, text, (), waited, None)
+        time.sleep(_HEALTH_POLL)
+    return None
+
+
 def processes_of(url: str) -> list[psutil.Process]:
     """The process that listens on a port of this machine, and its descendants; empty where they are not ours to see."""
     parts = urlsplit(url)
-    if parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+    if not is_local(url):
         return []
     try:
         for each in psutil.net_connections(kind="tcp"):

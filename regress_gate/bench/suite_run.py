@@ -10,9 +10,9 @@ from regress_gate.bench.experiment.trials import Meter, Progress, Subject, measu
 from regress_gate.bench.load.workload import Api, Arrival, LoadWorkload, Slo
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu import Find
-from regress_gate.bench.running import RunningServer
+from regress_gate.bench.running import RunningServer, find_failure, tells_health
 from regress_gate.errors import InputError
-from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.run import Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Scenario, Suite
 from regress_gate.model.testbed import Testbed
 
@@ -20,7 +20,7 @@ from regress_gate.model.testbed import Testbed
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
     run: Run | None
-    """None when no trial could be used."""
+    """None when no trial could be used. One whose server failed has no trials, and says how it failed."""
     void: tuple[str, ...]
     """Trials in which the client was the bottleneck, each with the reason: measured, and no data."""
     notes: tuple[str, ...]
@@ -46,38 +46,44 @@ def measure_running(
     """Send every scenario `trials` times to each server, the servers taking turns; one run a server, in their order.
 
     `labels` and `done` belong to the servers: the label of its run, and the trials that this run has already, by
-    scenario. `processes` gives the servers' processes as far as they can be seen. Raises LoadError when a server does
-    not answer at all; one that answers with errors is measured as that.
+    scenario. `processes` gives the servers' processes as far as they can be seen. A server that answers with errors is
+    measured as that, and one that hangs or is no longer healthy has failed. Raises LoadError when one is not
+    healthy from the beginning, or is healthy and answers nothing at all.
     """
-    subjects = [
-        Subject(
-            name=f"{server.version} at {server.url}" if len(servers) > 1 else str(server.version),
-            url=server.url,
-            serve=server.serve,
-            failure=lambda: None,
-            done=taken,
-        )
-        for server, taken in zip(servers, done, strict=True)
-    ]
+    several = len(servers) > 1
+    subjects = [_subject(server, taken, several=several) for server, taken in zip(servers, done, strict=True)]
     with ConditionsWatch(processes, gpus=() if suite.accelerator == "cpu" else None) as watch:
         measure_trials(subjects, load_workloads(suite), meter, watch, trials=trials, progress=progress)
     return [
-        MeasuredRun(
-            Run(
-                version=server.version,
-                testbed=testbed,
-                suite=SuiteRef(suite.name, suite.version),
-                label=label,
-                trials=tuple(subject.trials),
-                started=server.started,
-            )
-            if subject.trials
-            else None,
-            tuple(subject.void),
-            tuple(subject.notes if subject.failed is None else [*subject.notes, subject.failed.text]),
-        )
+        MeasuredRun(_run(server, suite, testbed, label, subject), tuple(subject.void), tuple(subject.notes))
         for server, label, subject in zip(servers, labels, subjects, strict=True)
     ]
+
+
+def _subject(server: RunningServer, done: Mapping[str, int], *, several: bool) -> Subject:
+    tells = tells_health(server.url)
+    return Subject(
+        name=f"{server.version} at {server.url}" if several else str(server.version),
+        url=server.url,
+        serve=server.serve,
+        failure=lambda: find_failure(server.url) if tells else None,
+        done=done,
+    )
+
+
+def _run(server: RunningServer, suite: Suite, testbed: Testbed, label: str, subject: Subject) -> Run | None:
+    failed = subject.failed
+    if failed is None and not subject.trials:
+        return None
+    return Run(
+        version=server.version,
+        testbed=testbed,
+        suite=SuiteRef(suite.name, suite.version),
+        label=label,
+        trials=() if failed else tuple(subject.trials),
+        started=server.started,
+        failure=RunFailure(failed.kind, failed.text, failed.lines) if failed else None,
+    )
 
 
 def _load_workload(scenario: Scenario) -> LoadWorkload:

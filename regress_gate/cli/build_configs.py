@@ -36,12 +36,12 @@ def get_build_config(
 
     Raises NoDataError where it is not known and `offline`, ProvisionError where it cannot be had.
     """
-    from regress_gate.cli.provisioning import provisioning_from, resolve_build
+    from regress_gate.cli.provisioning import build_meant, provisioning_from
 
     # Only an environment of ours can be asked, whatever servers are started in.
     config = provisioning_from({"provision": "venv", "variant": variant}, settings)
     accelerator = settings.deployment.accelerator
-    version = _held_ref(text, settings) or resolve_build(text, config, accelerator=accelerator)
+    version = build_meant(text, settings, config, accelerator=accelerator)
     if variant is not None and version.variant is None:
         version = type(version)(version.number, version.commit, variant)
     if (held := held_build_config(version, settings)) is not None:
@@ -60,20 +60,3 @@ def get_build_config(
     with open_store(str(settings.store_url.value), create=True) as store:
         store.add_build_config(found)
     return found
-
-
-def _held_ref(text: str, settings: "Settings") -> "Version | None":
-    """The build behind a ref that only what is stored can resolve; None for the others."""
-    from regress_gate.model.version import Ref, RefKind
-
-    ref = Ref.parse(text)
-    if ref.kind not in (RefKind.PINNED, RefKind.LATEST, RefKind.RUN):
-        return None
-    from regress_gate.gate.select import resolve
-    from regress_gate.store.library import open_library
-
-    with open_library(str(settings.store_url.value)) as library:
-        if ref.run is not None and (run := library.run(ref.run)) is not None:
-            return run.version
-        held = library.inventory()
-        return resolve(ref, held, library.pinned(), everything=held)[0].version

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.measuring import Amount, measure_options
+from regress_gate.cli.measuring import Amount, assignment, measure_options
 from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
 from regress_gate.cli.plan_text import SENSELESS, percent
 from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
@@ -13,12 +13,10 @@ from regress_gate.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regress_gate.bench.experiment.plan import Plan
-    from regress_gate.cli.measuring import Subject
+    from regress_gate.cli.measuring import Assignment
     from regress_gate.cli.settings import Settings
     from regress_gate.model.result import Result
     from regress_gate.model.run import Run
-    from regress_gate.store.repository import Repository
 
 RUNS_SHOWN = (3, 5, 10)
 """Runs a side for which the smallest loss that would be found is shown."""
@@ -51,22 +49,24 @@ def calibrate(
     and if it fails again, do not believe this machine's numbers; 4 when a server failed or too little was measured.
     """
     from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
-    from regress_gate.cli.compare_measure import explain
+    from regress_gate.bench.experiment.runner import held_runs
+    from regress_gate.cli.carrying_out import carry_out
+    from regress_gate.cli.experiments import find_plan, interruptible
     from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.measuring import carry_out, find_plan, interruptible, subject
+    from regress_gate.cli.telling import explain
     from regress_gate.store.repository import open_store
 
     amount = Amount.taken_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
-    what = subject(settings, {BASELINE: version, CANDIDATE: version}, provisioning)
+    what = assignment(settings, {BASELINE: version, CANDIDATE: version}, provisioning)
     provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
     with open_store(str(settings.store_url.value), create=True) as store:
         plan, is_resumed = find_plan(store, what, amount)
         with interruptible(store, plan), live_on_stderr(quiet=quiet) as live:
             outcome = carry_out(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
         explain(outcome)
-        runs = _runs(store, plan)
+        runs = held_runs(plan, store)
     result = _judge(settings, what, runs)
     shown = _document(settings, what, runs, result)
     if format_ == "json":
@@ -80,12 +80,7 @@ def calibrate(
     return ExitCode.FAIL if result.decision == "fail" else ExitCode.PASS
 
 
-def _runs(store: "Repository", plan: "Plan") -> "list[Run]":
-    found = store.runs(testbed=plan.testbed, suite=plan.suite)
-    return [run for run in found if run.place is not None and run.place.experiment == plan.experiment]
-
-
-def _judge(settings: "Settings", what: "Subject", runs: "list[Run]") -> "Result":
+def _judge(settings: "Settings", what: "Assignment", runs: "list[Run]") -> "Result":
     """The gate on the two sides, as if they were two versions."""
     from datetime import UTC, datetime
 
@@ -110,7 +105,7 @@ def _judge(settings: "Settings", what: "Subject", runs: "list[Run]") -> "Result"
     )
 
 
-def _document(settings: "Settings", what: "Subject", runs: "list[Run]", result: "Result") -> dict[str, Any]:
+def _document(settings: "Settings", what: "Assignment", runs: "list[Run]", result: "Result") -> dict[str, Any]:
     """What `--format json` prints.
 
     `version`, `suite`, `testbed`; `decision` and `reasons` of the gate on the version against itself; `runs` that

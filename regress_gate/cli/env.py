@@ -14,11 +14,11 @@ import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
 from regress_gate.cli.provisioning import (
+    build_meant,
     environments_directory,
     make_provisioner,
     provision_options,
     provisioning_from,
-    resolve_build,
 )
 from regress_gate.errors import InputError
 
@@ -107,7 +107,7 @@ def add(
     from regress_gate.cli.text import plain
 
     accelerator = accelerator or settings.deployment.accelerator
-    wanted = resolve_build(version, config, accelerator=accelerator)
+    wanted = build_meant(version, settings, config, accelerator=accelerator)
     provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
     progress = None if quiet else lambda line: click.echo(plain(line), err=True)
     begun = time.monotonic()

@@ -7,7 +7,7 @@ import click
 from regress_gate.cli.duration import in_words
 
 if TYPE_CHECKING:
-    from regress_gate.cli.measuring import Amount, Subject
+    from regress_gate.cli.measuring import Amount, Assignment
     from regress_gate.gate.planning import RunPlan
 
 SENSELESS = 10.0
@@ -20,7 +20,7 @@ SHOWS    the smallest margin that an unchanged version is shown to keep, four
          will probably stay undecided"""
 
 
-def print_plan(what: "Subject", plan: "RunPlan", amount: "Amount", format_: str) -> None:
+def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: str) -> None:
     """As a table, or as the object that `RunPlan.as_document` tells of, under the key `plan`."""
     from regress_gate.cli.text import columns, json_text, plain
 

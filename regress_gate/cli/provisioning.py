@@ -110,6 +110,31 @@ def make_provisioner(
     )
 
 
+def build_meant(text: str, settings: "Settings", config: "ProvisionConfig", *, accelerator: str | None) -> "Version":
+    """The build that any ref means now: `pinned`, `latest` and `run:N` by what is stored, the others as resolve_build.
+
+    Raises NoDataError for one that only what is stored could tell, and what resolve_build raises.
+    """
+    return _held_build(text, settings) or resolve_build(text, config, accelerator=accelerator)
+
+
+def _held_build(text: str, settings: "Settings") -> "Version | None":
+    """The build behind a ref that only what is stored can resolve; None for the others."""
+    from regress_gate.model.version import Ref, RefKind
+
+    ref = Ref.parse(text)
+    if ref.kind not in (RefKind.PINNED, RefKind.LATEST, RefKind.RUN):
+        return None
+    from regress_gate.gate.select import resolve
+    from regress_gate.store.library import open_library
+
+    with open_library(str(settings.store_url.value)) as library:
+        if ref.run is not None and (run := library.run(ref.run)) is not None:
+            return run.version
+        held = library.inventory()
+        return resolve(ref, held, library.pinned(), everything=held)[0].version
+
+
 def resolve_build(text: str, config: "ProvisionConfig", *, accelerator: str | None) -> "Version":
     """The build that a version or `nightly` means now. Raises InputError for a ref that only a store can resolve,
     ProvisionError where the index does not tell its newest build."""

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.measuring import DEFAULT_SUITE, Amount, measure_options
+from regress_gate.cli.measuring import DEFAULT_SUITE, Amount, assignment, measure_options
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
 from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.bench.experiment.runner import Outcome
     from regress_gate.cli.settings import Settings
     from regress_gate.model.provisioning import ProvisionConfig
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--suite", metavar="FILE|NAME", help=f"Suite: a YAML file, or the name of a shipped one ({DEFAULT_SUITE})."
 )
-@click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host name.")
+@click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host's, and its GPU's.")
 @measure_options
 @provision_options
 @click.option("--url", help="Measure a server that is running: http://127.0.0.1:8000.")
@@ -57,10 +56,10 @@ def run(
         from regress_gate.model.version import Version
 
         wanted = Wanted(Version.parse(version), url, label)
-        outcome = measure_servers(settings, [wanted], amount, facts=facts, allow_remote=allow_remote, quiet=quiet)
-        for line in outcome.stored:
+        done = measure_servers(settings, [wanted], amount, facts=facts, allow_remote=allow_remote, quiet=quiet)
+        for line in done.stored:
             click.echo(line)
-        return outcome.exit_code
+        return ExitCode.PASS if done.is_whole else ExitCode.COULD_NOT_MEASURE
     for flag, given in (("--testbed-fact", facts), ("--run", label), ("--allow-remote", allow_remote)):
         if given:
             raise InputError(f"{flag} is for servers that run already", todo="give --url too")
@@ -71,32 +70,23 @@ def _measure(
     settings: "Settings", version: str, amount: Amount, provisioning: "ProvisionConfig", *, quiet: bool
 ) -> int:
     from regress_gate.bench.experiment.plan import SINGLE
+    from regress_gate.bench.experiment.runner import Ending
+    from regress_gate.cli.carrying_out import carry_out
+    from regress_gate.cli.experiments import find_plan, interruptible
     from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.measuring import carry_out, find_plan, interruptible, subject
+    from regress_gate.cli.telling import explain
+    from regress_gate.ingest.text import plural
     from regress_gate.store.repository import open_store
 
-    what = subject(settings, {SINGLE: version}, provisioning)
+    what = assignment(settings, {SINGLE: version}, provisioning)
     provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
     with open_store(str(settings.store_url.value), create=True) as store:
         plan, is_resumed = find_plan(store, what, amount)
         with interruptible(store, plan), live_on_stderr(quiet=quiet) as live:
             outcome = carry_out(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
     counted = sum(entry.void is None and entry.made.run.failure is None for entry in outcome.stored)
-    click.echo(f"stored {counted} runs of {what.versions[SINGLE]} on {plan.testbed}, {plan.suite} ({plan.experiment})")
-    return _explained(outcome)
-
-
-def _explained(outcome: "Outcome") -> int:
-    from regress_gate.bench.experiment.runner import Ending
-
-    failed = [entry for entry in outcome.stored if entry.made.run.failure is not None]
-    void = [entry for entry in outcome.stored if entry.void is not None]
-    if failed:
-        click.echo(f"{len(failed)} server starts failed; they are stored as evidence", err=True)
-    if void:
-        click.echo(f"{len(void)} runs are void: kept, shown, never averaged in", err=True)
-    if outcome.ending is Ending.BUDGET:
-        click.echo(f"the budget is used up; {outcome.missing} runs are missing, go on with --resume", err=True)
-    if outcome.ending is Ending.DISTURBED:
-        click.echo(f"{outcome.missing} runs were disturbed at every try; quieten the machine and --resume", err=True)
+    stored = f"{plural(counted, 'run')} of {what.versions[SINGLE]}"
+    click.echo(f"stored {stored} on {plan.testbed}, {plan.suite} ({plan.experiment})")
+    explain(outcome)
+    failed = any(entry.made.run.failure is not None for entry in outcome.stored)
     return ExitCode.PASS if outcome.ending is Ending.COMPLETE and not failed else ExitCode.COULD_NOT_MEASURE

@@ -1,13 +1,15 @@
 """Measuring servers that run already: `run --url`, and `compare --measure --url --url`. One server start is one run."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.measuring import Amount, meter_of
-from regress_gate.errors import ExitCode, InputError
+from regress_gate.cli.carrying_out import meter_of
+from regress_gate.cli.measuring import Amount
+from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
     from regress_gate.bench.running import RunningServer
@@ -29,15 +31,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ServersMeasured:
     versions: "tuple[Version, ...]"
     """As the servers tell them."""
     suite: str
     testbed: str
     stored: tuple[str, ...]
     """A line on each run that was stored."""
-    exit_code: int
-    """4 when a trial could not be used."""
+    unmeasured: "tuple[Version, ...]"
+    """Those of which no trial could be used, so that nothing was stored."""
+    is_whole: bool
+    """Whether no server failed and every trial could be used."""
 
 
 def measure_servers(
@@ -48,12 +52,15 @@ def measure_servers(
     facts: tuple[str, ...] = (),
     allow_remote: bool = False,
     quiet: bool,
-) -> Outcome:
-    """Send the suite to each server, the servers taking turns, and store one run of each.
+) -> ServersMeasured:
+    """Send the suite to each server, the servers taking turns, and store one run of each; a server that fails
+    meanwhile has a failed run.
 
-    Raises InputError for options that do not belong to servers which run already.
+    Raises InputError for options that do not belong to servers which run already, LoadError for servers that cannot be
+    measured.
     """
-    from regress_gate.bench.running import ask, processes_of
+    from regress_gate.bench.machine.lock import machine_lock
+    from regress_gate.bench.running import ask, is_local, processes_of
     from regress_gate.bench.suite_run import load_workloads, measure_running
     from regress_gate.cli.importing import testbed_facts
     from regress_gate.cli.live import live_on_stderr
@@ -76,35 +83,38 @@ def measure_servers(
     labels = [each.label or _label(server) for server, each in zip(servers, wanted, strict=True)]
     ref = SuiteRef(chosen.name, chosen.version)
     machine = Testbed(str(settings.testbed.value), **(testbed_facts(facts) or {}))
-    with open_store(str(settings.store_url.value), create=True) as store:
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(str(settings.store_url.value), create=True))
         store.check_testbed(machine)
-        done = [
-            _trials_done(store.runs(version=server.version, testbed=machine.name, suite=ref), label)
+        if any(is_local(each.url) for each in wanted):
+            stack.enter_context(machine_lock(wait=amount.wait_for_machine or 0.0))
+        held = [
+            _run_held(store.runs(version=server.version, testbed=machine.name, suite=ref), label)
             for server, label in zip(servers, labels, strict=True)
         ]
-        with live_on_stderr(quiet=quiet) as live:
-            measured = measure_running(
-                servers,
-                chosen,
-                machine,
-                labels,
-                trials=amount.trials or chosen.trials,
-                done=done,
-                meter=meter_of(amount.driver, chosen, allow_remote=allow_remote),
-                processes=lambda: [process for each in wanted for process in processes_of(each.url)],
-                progress=live.requests,
-            )
-        for result in measured:
-            _tell(result, quiet=quiet)
+        live = stack.enter_context(live_on_stderr(quiet=quiet))
+        measured = measure_running(
+            servers,
+            chosen,
+            machine,
+            labels,
+            trials=amount.trials or chosen.trials,
+            done=[_trials_done(run) for run in held],
+            meter=meter_of(amount.driver, chosen, allow_remote=allow_remote),
+            processes=lambda: [process for each in wanted for process in processes_of(each.url)],
+            progress=live.requests,
+        )
         runs = [result.run for result in measured if result.run is not None]
         added = [store.add_runs([run]) for run in runs]
-    is_whole = all(result.run is not None and not result.void for result in measured)
-    return Outcome(
+    for result in measured:
+        _tell(result, quiet=quiet)
+    return ServersMeasured(
         tuple(server.version for server in servers),
         str(settings.suite.value),
         machine.name,
         tuple(_stored(run, change) for run, change in zip(runs, added, strict=True)),
-        ExitCode.PASS if is_whole else ExitCode.COULD_NOT_MEASURE,
+        tuple(server.version for server, result in zip(servers, measured, strict=True) if result.run is None),
+        all(result.run is not None and result.run.failure is None and not result.void for result in measured),
     )
 
 
@@ -117,13 +127,17 @@ def _tell(measured: "MeasuredRun", *, quiet: bool) -> None:
         click.echo(f"note: {plain(text)}", err=True)
     if measured.run is None:
         click.echo("nothing was stored: no trial could be used", err=True)
+    elif measured.run.failure is not None:
+        click.echo(f"FAILED, {plain(measured.run.failure.text)}: stored as evidence", err=True)
 
 
 def _stored(run: "Run", added: "Added") -> str:
     from regress_gate.cli.text import plain
+    from regress_gate.ingest.text import plural
 
+    what = plural(len(run.trials), "trial") if run.failure is None else "a failure"
     return (
-        f"stored {len(run.trials)} trials of {run.version} on {plain(run.testbed.name)}, {run.suite}, "
+        f"stored {what} of {run.version} on {plain(run.testbed.name)}, {run.suite}, "
         f"as {'more of ' if added.extended else ''}run:{(*added.new, *added.extended)[0]} ({plain(run.label)})"
     )
 
@@ -145,10 +159,20 @@ def _label(server: "RunningServer") -> str:
     return server.started.strftime("started-%Y%m%dT%H%M%S.%f")[:-3] + "Z"
 
 
-def _trials_done(runs: "list[Run]", label: str) -> dict[str, int]:
-    done: dict[str, int] = {}
+def _run_held(runs: "list[Run]", label: str) -> "Run | None":
+    """What is stored of this server start. Raises LoadError when it failed: it says no more."""
+    from regress_gate.bench.load.errors import LoadError
+
     for run in runs:
         if run.label == label:
-            for trial in run.trials:
-                done[trial.scenario] = max(done.get(trial.scenario, 0), trial.ordinal)
+            if run.failure is not None:
+                raise LoadError(f"run {label} has failed already ({run.failure.text}); start the server again")
+            return run
+    return None
+
+
+def _trials_done(run: "Run | None") -> dict[str, int]:
+    done: dict[str, int] = {}
+    for trial in run.trials if run is not None else ():
+        done[trial.scenario] = max(done.get(trial.scenario, 0), trial.ordinal)
     return done

@@ -51,6 +51,8 @@ BLOCKING_IF_KNOWN_FACTS = (
 """Hardware too, and kept from comparison where they differ. Most results do not say them, and the name of an
 accelerator nearly does, so they may be unknown."""
 REPORTED_FACTS = ("driver", "os", "python")
+"""These change on a machine that stays the same one (the last two are the tool's own surroundings), so they are told
+where they differ, and the newest are kept."""
 
 
 @dataclass(frozen=True, slots=True)

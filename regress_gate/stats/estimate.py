@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from regress_gate.model.metric import Direction, Scale
+from regress_gate.model.metric import Direction, Metric, Scale
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,6 +23,11 @@ MIN_TIMING_CV = 1e-3
 """No time or rate repeats better than this between server starts; equal values are quantised ones."""
 MIN_COUNT_CV = 1e-9
 """Sizes and token counts can be deterministic."""
+
+
+def least_spread(known: Metric) -> float:
+    """The coefficient of variation below which no series of a metric is believed to repeat."""
+    return MIN_COUNT_CV if known.unit in ("bytes", "tokens") else MIN_TIMING_CV
 
 
 @dataclass(frozen=True, slots=True, eq=False)

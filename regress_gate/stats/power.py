@@ -5,7 +5,8 @@ from bisect import bisect_left
 from scipy.special import stdtrit
 
 POWER = 0.8
-"""Least chance with which the returned number of runs decides the series, if the estimate and the spread are true."""
+"""Chance with which the returned number of runs decides the series, if the estimate and the spread are true. The short
+formula used here keeps it from ten runs on; at three to five it was simulated as 0.52 to 0.78 (see `noise`)."""
 MAX_RUNS = 200
 """Beyond this many runs a side, more runs are not the answer."""
 

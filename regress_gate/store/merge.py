@@ -10,7 +10,7 @@ from typing import Any
 
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, RunKey, Trial
-from regress_gate.model.testbed import MEMORY_TOLERANCE, Testbed
+from regress_gate.model.testbed import MEMORY_TOLERANCE, REPORTED_FACTS, Testbed
 from regress_gate.store import records
 
 
@@ -60,8 +60,12 @@ def _known(**facts: str | None) -> dict[str, str]:
 
 
 def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
-    """The facts of a testbed after a result speaks of it. Raises InputError for a contradiction."""
+    """The facts of a testbed after a result speaks of it: what only informs is replaced, the rest must not change.
+
+    Raises InputError for a contradiction.
+    """
     given = dict(testbed.facts)
+    stored = {key: value for key, value in stored.items() if key not in REPORTED_FACTS or key not in given}
     size, known_size = given.get("memory_bytes"), stored.get("memory_bytes")
     if size and known_size and abs(size - known_size) <= MEMORY_TOLERANCE * max(size, known_size):
         given["memory_bytes"] = known_size  # the same machine: firmware reserves a little more or less

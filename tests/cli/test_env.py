@@ -154,7 +154,7 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("arguments", "error"),
         [
-            (["pinned"], "'pinned' names no build that can be provisioned; write a version, nightly or commit:<sha>"),
+            (["nightly@2026-07-24"], "'nightly@2026-07-24' names no build that can be provisioned; write a version"),
             (["0.19.1", "--serve-command", "x"], "a launch line of your own needs no provisioning"),
             (["0.19.1", "--serve-command", "x", "--image", "y"], "the flags belong to two ways, command and docker"),
             (["0.19.1", "--variant", "CPU!"], "the flags: variant"),

@@ -125,6 +125,15 @@ class TestWithRuns:
         assert plan("--runs", 5, "--format", "json").json["plan"]["runs_a_side"] == 5
         assert plan("--runs", 5, "--format", "json").json["plan"]["blocks"] == 3
 
+    def test_a_server_of_which_no_block_is_whole_decides(self, plan):
+        plan.store(blocks=3, places=PLACES[:1])
+        assert plan("--runs", 5, "--format", "json").json["plan"]["blocks"] == 5
+
+    def test_runs_that_no_block_holds_together_are_not_counted(self, plan):
+        """A version has its runs from other days: two sides that were made months apart differ by more than that."""
+        plan.store(change=lambda run: replace(run, place=replace(run.place, experiment=f"e-{run.version}")))
+        assert plan("--runs", 5, "--format", "json").json["plan"]["blocks"] == 5
+
     def test_failed_runs_are_no_runs(self, plan):
         failure = RunFailure("died_at_start", "the server died")
         plan.store(change=lambda run: replace(run, failure=failure, trials=()))

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from regress_gate.bench import running
+from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE, machine_lock
 from tests.cli.conftest import ROOT
 from tests.cli.measuring.unguarded import LIMITS
 
@@ -53,8 +55,10 @@ def server():
 
 
 @pytest.fixture(autouse=True)
-def no_busy_machine(monkeypatch):
-    """What a busy machine does to the client is tested with the guards; here it must not decide."""
+def no_busy_machine(monkeypatch, gate):
+    """What a busy machine does to the client is tested with the guards; here it must not decide. Nor must others who
+    measure on it."""
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(gate.directory))
     for limit in LIMITS:
         monkeypatch.setattr(f"regress_gate.bench.load.guards.{limit}", 1e9)
 
@@ -141,6 +145,63 @@ def test_a_trial_that_measured_the_client_is_not_stored(gate, server, suite, mon
     outcome = measure(gate, server(), suite)
     assert outcome.code == 4
     assert "the client was the bottleneck" in outcome.err
+    assert held(gate) == []
+
+
+class TestFailing:
+    @pytest.fixture(autouse=True)
+    def impatience(self, monkeypatch):
+        monkeypatch.setattr(running, "HEALTH_WITHIN", 0.5)
+
+    @pytest.mark.parametrize("fault", ["--die-after", "--unhealthy-after"])
+    def test_a_server_that_stops_serving_has_a_failed_run_and_no_numbers(self, gate, server, suite, fault):
+        outcome = measure(gate, server("0.19.1", fault, "15"), suite)
+        assert outcome.code == 4
+        assert "was healthy before, and is no more" in outcome.err
+        assert "stored a failure of 0.19.1 on lab, small@1, as run:1" in outcome.out
+        (holding,) = held(gate)
+        assert (holding["runs"], holding["trials"]) == (1, 0)
+
+    def test_one_that_answers_no_request_of_a_trial_hangs(self, gate, server, suite):
+        suite.write_text("request_timeout: 0.5\n" + suite.read_text())
+        outcome = measure(gate, server("0.19.1", "--hang-after", "4"), suite)
+        assert outcome.code == 4
+        assert "no request of rate was answered in time" in outcome.err
+        assert "stored a failure" in outcome.out
+
+    def test_a_start_that_failed_says_no_more(self, gate, server, suite):
+        url = server("0.19.1", "--unhealthy-after", "15")
+        measure(gate, url, suite)
+        again = measure(gate, url, suite)
+        assert again.code == 4
+        assert re.search(r"run started-\S+ has failed already \(.+\); start the server again", again.error)
+
+    def test_a_server_that_dies_beside_one_that_serves_fails_the_comparison(self, gate, server, suite):
+        urls = server("0.19.0"), server("0.19.1", "--die-after", "15")
+        given = ("--suite", suite, "--testbed", "lab", "--url", urls[0], "--url", urls[1], "--format", "json")
+        outcome = gate("compare", "v0.19.0", "v0.19.1", "--measure", *given)
+        assert (outcome.code, outcome.json["decision"]) == (1, "fail")
+        assert "1 of 1 server starts of 0.19.1 failed" in str(outcome.json["reasons"])
+        assert "stored 2 trials of 0.19.0" in outcome.err
+
+
+def test_where_nothing_could_be_used_nothing_is_decided_from_what_was_stored_before(gate, server, suite, monkeypatch):
+    urls = server("0.19.0"), server("0.19.1")
+    for version, url in zip(("0.19.0", "0.19.1"), urls, strict=True):
+        assert measure(gate, url, suite, version=version).code == 0
+    monkeypatch.setattr("regress_gate.bench.load.guards.MAX_CPU_SHARE", 0.0)
+    given = ("--suite", suite, "--testbed", "lab", "--url", urls[0], "--url", urls[1], "-q")
+    outcome = gate("compare", "v0.19.0", "v0.19.1", "--measure", *given)
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "0.19.0 could not be measured: no trial could be used" in outcome.err
+
+
+def test_a_server_here_is_not_measured_beside_another_measurement(gate, server, suite):
+    url = server()
+    with machine_lock():
+        outcome = measure(gate, url, suite)
+    assert outcome.code == 4
+    assert "uses the machine; wait for it to end" in outcome.error
     assert held(gate) == []
 
 

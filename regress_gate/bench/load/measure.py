@@ -30,7 +30,7 @@ class Limits:
     request: float = 300.0
     """For one request, from sending to the end of its answer: longer is a hang."""
     trial: float = 3600.0
-    """For warm-up and measured requests together."""
+    """For the warm-up, and once more for the measured requests: what takes longer is no data."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -80,14 +80,12 @@ async def measure(
     warmup = warmup_bodies(workload, scenario, ordinal, target.model)
     bodies = measured_bodies(workload, scenario, ordinal, target.model)
     expected = _expected(workload)
-    deadline = time.monotonic() + limits.trial
     try:
-        warmed = await closed_loop(
-            Sender(transport, expected, limits.request, deadline, _ignore), warmup, workload.concurrency
-        )
+        warming = Sender(transport, expected, limits.request, time.monotonic() + limits.trial, _ignore)
+        warmed = await closed_loop(warming, warmup, workload.concurrency)
         _check_reached(warmed, target)
         finished = _counter(progress, len(bodies)) if progress is not None else _ignore
-        sender = Sender(transport, expected, limits.request, deadline, finished)
+        sender = Sender(transport, expected, limits.request, time.monotonic() + limits.trial, finished)
         started = datetime.now(UTC)
         with ClientWatch() as watch:
             if workload.request_rate is None:

@@ -47,9 +47,16 @@ class LoadResult:
     """The measured content as canonical JSON (sorted keys, UTF-8), whose SHA-256 the trial's source carries."""
 
     @property
-    def void(self) -> bool:
-        """Whether the trial must not be used: it measured the client."""
-        return self.guards.client_limited is not None
+    def too_long(self) -> bool:
+        """Whether the trial's deadline kept requests from being answered: that is our doing."""
+        return any(each.kind in (FailureKind.CUT_SHORT, FailureKind.UNSENT) for each in self.failures)
+
+    @property
+    def why_void(self) -> str | None:
+        """Why the trial must not be used: it measured the client, or only its own limit. None: it may be."""
+        if self.too_long:
+            return "it takes longer than the tool allows for a trial: send fewer requests"
+        return self.guards.client_limited
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ class Sender:
         except RequestError as error:
             failure = error.failure
         except TimeoutError:
-            failure = Failure(FailureKind.TIMEOUT, f"no end within {limit - sent:.3g} s, {answer.came()} had come")
+            kind = FailureKind.TIMEOUT if sent + self.timeout <= self.deadline else FailureKind.CUT_SHORT
+            failure = Failure(kind, f"no end within {limit - sent:.3g} s, {answer.came()} had come")
         ended = time.monotonic()
         self.finished()
         return Record(scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure)

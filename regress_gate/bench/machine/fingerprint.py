@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import warnings
@@ -42,14 +43,18 @@ class Accelerators:
 
 
 def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> Testbed:
-    """This machine. `name` is the user's for it (default: the host's), `accelerator` says which one the suite uses.
+    """This machine. `name` is the user's for it (default: the host's, and the accelerator's where one serves, which
+    makes it another testbed), `accelerator` says which one the suite uses.
 
-    With accelerator `cpu`, or none that is found, the CPU is what serves.
+    With accelerator `cpu` the CPU is what serves. What is found is believed before what the suite says; without a count
+    none was found, and the accelerator's name is only the suite's.
     """
-    found = None if accelerator == "cpu" else find_accelerators()
+    uses_cpu = accelerator is not None and accelerator.lower() == "cpu"
+    found = None if uses_cpu else find_accelerators()
+    used = "cpu" if uses_cpu else found.name if found else accelerator or "cpu"
     return Testbed(
-        name=name or platform.node() or "this-machine",
-        accelerator=accelerator or (found.name if found else "cpu"),
+        name=name or _usual_name(used),
+        accelerator=used,
         accelerator_count=found.count if found else None,
         accelerator_sm=found.sm if found else None,
         accelerator_memory_bytes=found.memory_bytes if found else None,
@@ -62,6 +67,13 @@ def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> T
         os=_os_name(),
         python=platform.python_version(),
     )
+
+
+def _usual_name(accelerator: str) -> str:
+    host = platform.node() or "this-machine"
+    if accelerator == "cpu":
+        return host
+    return f"{host}-{re.sub(r'[^a-z0-9]+', '-', accelerator.lower().replace('nvidia', '')).strip('-')}"
 
 
 def find_accelerators() -> Accelerators | None:

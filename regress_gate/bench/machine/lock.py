@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from regress_gate.errors import ExitCode, RegressGateError
 
+DIRECTORY_VARIABLE = "REGRESS_GATE_LOCKS"
+_DIRECTORY = "/tmp"  # noqa: S108 - the one that all users and jobs share, whatever TMPDIR is given to each
 _POLL = 0.5
 
 
@@ -32,8 +33,9 @@ def machine_lock(
 
     Runs on different accelerators may go side by side; a run on the whole machine is alone. Raises MachineBusyError
     when it is not free within `wait` seconds. No accelerators at all means the processor, so the whole machine.
+    The locks are files in /tmp, in the directory that REGRESS_GATE_LOCKS names, or in `directory`.
     """
-    base = directory or Path(tempfile.gettempdir())
+    base = directory or Path(os.environ.get(DIRECTORY_VARIABLE) or _DIRECTORY)
     wanted = [("machine", bool(accelerators))]
     wanted += [(f"accelerator-{number}", False) for number in sorted(set(accelerators or ()))]
     deadline = time.monotonic() + wait

@@ -15,6 +15,12 @@ SM_CLOCK = 1
 """Of the clocks that can be asked for, that of the multiprocessors (nvml.h)."""
 
 
+def has_nvml() -> bool:
+    """Whether the library answers."""
+    with nvml() as library:
+        return library is not None
+
+
 @contextmanager
 def nvml() -> Iterator[Any | None]:
     """The library, ready to be asked for as long as this is entered; None where it or a driver is missing."""
@@ -47,28 +53,27 @@ def text(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def visible_gpus(environment: Mapping[str, str] | None = None) -> tuple[int, ...]:
+def visible_gpus(environment: Mapping[str, str] | None = None, *, first: int | None = None) -> tuple[int, ...]:
     """Numbers, as in nvidia-smi, of the GPUs that a server with this environment may use; empty: none that we know.
 
-    A server takes the first ones, as many as its parallelism asks for. GPUs of several kinds are numbered by speed in
-    CUDA unless CUDA_DEVICE_ORDER says otherwise, so what a number means there is not known and all of them count.
+    A server takes the `first` ones, as many as its parallelism asks for; None: all. GPUs of several kinds are numbered
+    by speed in CUDA unless CUDA_DEVICE_ORDER says otherwise, so what a number means there is not known and all of them
+    count.
     """
     environment = os.environ if environment is None else environment
     with nvml() as library:
         count = told(library, ("nvmlDeviceGetCount",)) if library is not None else None
         if not count:
             return ()
-        asked = environment.get("CUDA_VISIBLE_DEVICES")
-        if asked is None:
-            return tuple(range(count))
         handles = [told(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
         kinds = {told(library, ("nvmlDeviceGetName",), handle) for handle in handles}
         by_speed = len(kinds) > 1 and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
-        names = [word.strip() for word in asked.split(",")]
+        asked = environment.get("CUDA_VISIBLE_DEVICES")
+        names = list(map(str, range(count))) if asked is None else [word.strip() for word in asked.split(",")]
         if by_speed and any(name.isdecimal() for name in names):
             return tuple(range(count))
         identities = [text(told(library, ("nvmlDeviceGetUUID",), handle) or "") for handle in handles]
-        return _chosen(library, names, identities)
+        return _chosen(library, names, identities)[:first]
 
 
 def _chosen(library: Any, names: list[str], identities: list[str]) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 Not for the life of the server: an environment makes the command line and starts nothing.
 """
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +46,12 @@ class ServeRequest:
     """Keys with underscores; true and false are switches."""
     env: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def digest(self) -> str:
+        """Of what caches are filled for: the model, the arguments and the variables, whatever their order."""
+        told = [self.model, dict(self.engine_args), dict(self.env)]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -72,13 +80,14 @@ class Environment(ABC):
     def launch(self, request: ServeRequest, port: int) -> Launch:
         """How to serve on 127.0.0.1:port. Raises InputError for a request that this way cannot carry out."""
 
-    def has_served(self) -> bool:
-        """Whether a server was started in it before: the first start finds caches empty. True where that is unknown."""
+    def has_served(self, request: ServeRequest) -> bool:
+        """Whether this was served in it before: the first start finds caches empty. True where that is unknown."""
+        del request
         return True
 
-    def note_served(self) -> None:
-        """Remember that a server was started in it."""
-        return
+    def note_served(self, request: ServeRequest) -> None:
+        """Remember that this was served in it."""
+        del request
 
     def close(self) -> None:
         """Let go of it."""

@@ -40,7 +40,6 @@ class VenvEnvironment(Environment):
         self.version: Version = Version.parse(marker.version)
         self.libraries = libraries(marker.packages)
         self._venv = path / "venv"
-        self._served = path / "served"
         self._hold = hold
         self._environ = environ
 
@@ -54,14 +53,17 @@ class VenvEnvironment(Environment):
             self.path,
         )
 
-    def has_served(self) -> bool:
-        return self._served.exists()
+    def has_served(self, request: ServeRequest) -> bool:
+        return self._mark(request).exists()
 
-    def note_served(self) -> None:
-        self._served.touch()
+    def note_served(self, request: ServeRequest) -> None:
+        self._mark(request).touch()
 
     def close(self) -> None:
         self._hold.close()
+
+    def _mark(self, request: ServeRequest) -> Path:
+        return self.path / f"served-{request.digest[:16]}"
 
 
 class VenvProvisioner(Provisioner):

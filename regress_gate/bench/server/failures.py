@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from regress_gate.bench.server.log_lines import decisive_lines, is_consequence, read_log
+from regress_gate.bench.server.surroundings import fault_of_surroundings
 from regress_gate.errors import ExitCode, RegressGateError
 
 _PORT_TAKEN = re.compile(r"address (is )?already in use|port is already allocated|\[Errno (98|48)\]", re.IGNORECASE)
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""Also as a shell or a container's engine tells it."""
 _OUT_OF_MEMORY = "as when the kernel kills it because memory ran out"
 
 
@@ -20,6 +23,10 @@ class FailureKind(StrEnum):
     """The command could not be run at all."""
     PORT_TAKEN = "port_taken"
     """Something else has the port."""
+    ENVIRONMENT = "environment"
+    """What it needs was not there: its model's hub, room on a disk, memory that others held, a device that works."""
+    NOT_STOPPED = "not_stopped"
+    """Something of it was still there after it was stopped."""
     DIED_AT_START = "died_at_start"
     NEVER_READY = "never_ready"
     """It lived and did not become healthy in time."""
@@ -30,7 +37,12 @@ class FailureKind(StrEnum):
     @property
     def may_be_the_version(self) -> bool:
         """Whether a version can be the cause. Where it can, and another version serves, that is evidence against it."""
-        return self not in (FailureKind.NOT_STARTED, FailureKind.PORT_TAKEN)
+        return self in (
+            FailureKind.DIED_AT_START,
+            FailureKind.NEVER_READY,
+            FailureKind.DIED_UNDER_LOAD,
+            FailureKind.UNRESPONSIVE,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +95,37 @@ class ServerError(RegressGateError):
         super().__init__(str(failure))
 
 
-def death(exit_status: int | None, seconds: float, log: Path, *, ready: bool, secrets: tuple[str, ...] = ()) -> Failure:
-    """What is known of a server that has ended by itself, or (without an exit status) whose engine has."""
+def death(
+    exit_status: int | None,
+    seconds: float,
+    log: Path,
+    *,
+    ready: bool,
+    secrets: tuple[str, ...] = (),
+    squeezed: bool = False,
+) -> Failure:
+    """What is known of a server that has ended by itself, or (without an exit status) whose engine has.
+
+    `squeezed`: whether the machine was short of memory of which others held more than the server.
+    """
     text = read_log(log)
     lines = decisive_lines(text, secrets)
     kind = FailureKind.DIED_UNDER_LOAD if ready else FailureKind.DIED_AT_START
-    if not ready and _PORT_TAKEN.search(text[-20_000:]):
-        kind = FailureKind.PORT_TAKEN
     who = "the server" if exit_status is not None else "the server's engine"
     what = f"{who} ended {seconds:.1f} s after its start" + ("" if ready else ", before it was ready")
     how = "its API server lives on" if exit_status is None else describe_exit(exit_status)
     if exit_status == 0 and not ready:
         how += "; the command must stay in the foreground"
-    if lines and is_consequence(lines[0]) and exit_status != -signal.SIGKILL:
+    lost_one = bool(lines) and is_consequence(lines[0])
+    if lost_one and exit_status != -signal.SIGKILL:
         how += f"; one of its processes ended without a word, {_OUT_OF_MEMORY}"
+    fault = fault_of_surroundings(lines, ready=ready)
+    if squeezed and (lost_one or exit_status in _KILLED):
+        fault = "the machine was short of memory, and others held most of it"
+    if not ready and _PORT_TAKEN.search(text[-20_000:]):
+        kind = FailureKind.PORT_TAKEN
+    elif fault is not None:
+        kind, what = FailureKind.ENVIRONMENT, f"{fault}: {what}"
     return Failure(kind, f"{what} ({how})", lines, seconds, log, exit_status)
 
 

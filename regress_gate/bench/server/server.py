@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -19,14 +18,17 @@ from typing import Self
 import psutil
 
 from regress_gate.bench.provision.interface import Environment, Launch, Progress, ServeRequest
-from regress_gate.bench.server.ending import StopReport, end_processes
+from regress_gate.bench.server.ending import StopReport, end_processes, falls_silent
 from regress_gate.bench.server.facts import ServerFacts, read_facts
 from regress_gate.bench.server.failures import Failure, FailureKind, ServerError, death
 from regress_gate.bench.server.http import is_healthy
 from regress_gate.bench.server.log_lines import decisive_lines, engine_died, read_log
 from regress_gate.bench.server.masking import secret_values
-from regress_gate.bench.server.processes import TOKEN_VARIABLE, Kin, listens_on, mark
+from regress_gate.bench.server.priority import yield_to_the_client
+from regress_gate.bench.server.processes import Kin, listens_on, mark
+from regress_gate.bench.server.spawning import group_of, signal_group, spawn
 from regress_gate.bench.server.state import ServerState, default_directory, delete_state, write_state
+from regress_gate.bench.server.surroundings import fault_of_surroundings
 from regress_gate.bench.server.watching import INTERVAL, ServerWatch
 
 READY_WITHIN = 1800.0
@@ -36,12 +38,15 @@ GRACE = 15.0
 PORT_TRIES = 3
 _POLL = 0.1
 _HEALTH_TIMEOUT = 5.0
+PATIENCE = 60.0
+"""Seconds without a healthy answer after which a server that lives counts as unresponsive."""
+PATIENT_POLL = 1.0
 _LAST_BREATH = 5.0
 """Seconds that an API server is given to follow its engine, so that its exit status is known."""
 
 
 class Server:
-    """A server that runs. Leaving it as a context manager stops it."""
+    """A server that runs. Leaving it as a context manager stops it, and raises ServerError where something remains."""
 
     def __init__(self, launch: Launch, what: str, port: int, log: Path, state_directory: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -51,7 +56,8 @@ class Server:
         self.facts: ServerFacts | None = None
         """Set when it is ready."""
         self._port = port
-        self._hidden = False
+        self._hidden = not launch.in_process_group
+        """Until it is ready, what a launch line starts may be a program that only talks to what serves."""
         self._launch = launch
         self._secrets = secret_values(launch.env)
         self._states = state_directory
@@ -65,7 +71,8 @@ class Server:
         write_state(state_directory, self._state)
         self._begin = time.monotonic()
         try:
-            self._process = _spawn(launch, token, log)
+            self._process = spawn(launch, token, log)
+            yield_to_the_client(self._process.pid)
         except OSError as error:
             delete_state(state_directory, token)
             text = f"{launch.command[0]} cannot be run ({error.strerror or error})"
@@ -79,7 +86,7 @@ class Server:
             self._watch = ServerWatch(self._kin, self._remember, INTERVAL)
             self._watch.start()
         except BaseException:  # nobody else can stop it yet
-            _signal_group(self._process.pid, signal.SIGKILL)
+            signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
             _after_stop(launch)
             raise
@@ -98,20 +105,11 @@ class Server:
         return [] if self._hidden else self._kin.find()
 
     def failure(self, *, health: bool = False) -> Failure | None:
-        """What is wrong with a server that was ready; None while nothing is. `health` asks it too."""
+        """What is wrong with a server that was ready; None while nothing is. `health` asks it too, with patience."""
         status = self._process.poll()
         if status is not None:
             return self._death(status, ready=self.startup_time is not None)
-        if health and not is_healthy(self.url, _HEALTH_TIMEOUT):
-            time.sleep(2 * _POLL)  # a death is told as one, and takes a moment after the last answer
-            engine_is_gone = engine_died(read_log(self.log))
-            deadline = time.monotonic() + (_LAST_BREATH if engine_is_gone else 0.0)
-            while (status := self._process.poll()) is None and time.monotonic() < deadline:
-                time.sleep(_POLL)
-            if status is not None or engine_is_gone:
-                return self._death(status, ready=True)
-            return self._living_failure(FailureKind.UNRESPONSIVE, "the server lives but is no longer healthy")
-        return None
+        return self._ill() if health else None
 
     def stop(self, grace: float = GRACE) -> StopReport:
         """End all of its processes; what could not be ended is in the report. Again, it gives the same report."""
@@ -129,7 +127,9 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        remains = self.stop().remains
+        if remains and error is None:  # the next server would start beside it, and its numbers would be of both
+            raise ServerError(Failure(FailureKind.NOT_STOPPED, remains, (), self._seconds(), self.log))
 
     def wait_until_ready(self, within: float) -> None:
         """Raises ServerError when it dies or is not healthy in time."""
@@ -159,18 +159,40 @@ class Server:
         self._watch.stop()
         members = [process.pid for process in self._find_all()]
         # Asked as a group first: a member that is just being forked gets the signal too.
-        grouped = [pid for pid in members if _group_of(pid) == self._process.pid]
+        grouped = [pid for pid in members if group_of(pid) == self._process.pid]
         if grouped:
-            _signal_group(self._process.pid, signal.SIGTERM)
+            signal_group(self._process.pid, signal.SIGTERM)
         report = end_processes(self._find_all, grace, already_asked=grouped)
         self._process.poll()
-        report = replace(report, trouble=_after_stop(self._launch))
+        trouble = _after_stop(self._launch)
+        # A port that was never ours may be another program's.
+        if trouble is None and self.startup_time is not None and not falls_silent(self._port):
+            trouble = f"something still answers at {self.url}"
+        report = replace(report, trouble=trouble)
         if not report.left and report.trouble is None:  # else a later call looks for it again
             delete_state(self._states, self._state.token)
         return report
 
+    def _ill(self) -> Failure | None:
+        """A busy or stalled server gets time for an answer; one whose engine is gone does not come back."""
+        deadline = time.monotonic() + PATIENCE
+        while not is_healthy(self.url, _HEALTH_TIMEOUT):
+            time.sleep(2 * _POLL)  # a death is told as one, and takes a moment after the last answer
+            engine_is_gone = engine_died(read_log(self.log))
+            last_breath = time.monotonic() + (_LAST_BREATH if engine_is_gone else 0.0)
+            while (status := self._process.poll()) is None and time.monotonic() < last_breath:
+                time.sleep(_POLL)
+            if status is not None or engine_is_gone:
+                return self._death(status, ready=True)
+            if time.monotonic() >= deadline:
+                text = f"the server lives but was not healthy for {PATIENCE:.0f} s"
+                return self._living_failure(FailureKind.UNRESPONSIVE, text)
+            time.sleep(PATIENT_POLL)
+        return None
+
     def _death(self, status: int | None, *, ready: bool) -> Failure:
-        failure = death(status, self._seconds(), self.log, ready=ready, secrets=self._secrets)
+        squeezed = self._watch.squeezed
+        failure = death(status, self._seconds(), self.log, ready=ready, secrets=self._secrets, squeezed=squeezed)
         # By these the engine says that it could not start the container; the version has not been heard yet.
         never_ran = self._launch.container is not None and not ready and status in (125, 126, 127)
         if never_ran and failure.kind is not FailureKind.PORT_TAKEN:
@@ -179,6 +201,8 @@ class Server:
 
     def _living_failure(self, kind: FailureKind, text: str) -> Failure:
         lines = decisive_lines(read_log(self.log), self._secrets)
+        if kind is FailureKind.NEVER_READY and (fault := fault_of_surroundings(lines, ready=False)) is not None:
+            kind, text = FailureKind.ENVIRONMENT, f"{fault}: {text}"
         return Failure(kind, text, lines, self._seconds(), self.log)
 
     def _listens(self) -> bool:
@@ -217,11 +241,13 @@ def start_server(
     state_directory: Path | None = None,
     progress: Progress | None = None,
     pick_port: Callable[[], int] | None = None,
+    on_spawn: Callable[[Server], None] | None = None,
 ) -> Server:
     """Start a server and wait until it is healthy. Whoever gets it stops it; on failure nothing is left running.
 
-    Raises ServerError when it cannot be started, dies or is not ready in time. A port that is taken between being
-    found free and being used is no failure of the server: another one is tried.
+    Raises ServerError when it cannot be started, dies or is not ready in time, and when what failed cannot be ended. A
+    port that is taken between being found free and being used is no failure of the server: another one is tried.
+    `on_spawn` is told of every server before it is waited for.
     """
     states = state_directory or default_directory()
     what = f"{request.served_model_name} on {environment.version or 'the given command'}"
@@ -231,9 +257,13 @@ def start_server(
             progress(f"starting {what}")
         server = Server(environment.launch(request, port), what, port, log, states)
         try:
+            if on_spawn:
+                on_spawn(server)
             server.wait_until_ready(ready_within)
         except ServerError as error:
-            server.stop()
+            if remains := server.stop().remains:
+                text = f"{error.failure.text}; then {remains}"
+                raise ServerError(replace(error.failure, kind=FailureKind.NOT_STOPPED, text=text)) from error
             if error.failure.kind is not FailureKind.PORT_TAKEN or attempt == PORT_TRIES:
                 raise
         except BaseException:
@@ -251,20 +281,6 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spawn(launch: Launch, token: str, log: Path) -> subprocess.Popen[bytes]:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603 - the environment's command
-            launch.command,
-            env={**launch.env, TOKEN_VARIABLE: token},
-            cwd=launch.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-
-
 def _after_stop(launch: Launch) -> str | None:
     """End what is out of our reach; what goes wrong must not hide why the server was stopped."""
     if launch.after_stop is None:
@@ -274,17 +290,3 @@ def _after_stop(launch: Launch) -> str | None:
     except Exception as error:
         return f"what the server left outside of its processes could not be ended ({type(error).__name__}: {error})"
     return None
-
-
-def _group_of(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return None
-
-
-def _signal_group(leader: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):  # gone, or all that is left of it are zombies
-        return

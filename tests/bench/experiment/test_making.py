@@ -1,5 +1,7 @@
 """Runs are made on real servers: what a start gives, what a failure leaves, and that no server outlives its run."""
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,17 +9,20 @@ from typing import Any
 
 import pytest
 
+from regress_gate.bench.experiment import making
 from regress_gate.bench.experiment.making import Bench, Made, Side, make_runs
 from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, Slot, server_groups
 from regress_gate.bench.load import guards
 from regress_gate.bench.load.measure import Limits, measure_load
 from regress_gate.bench.load.target import Target
 from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
+from regress_gate.bench.server import server as server_module
 from regress_gate.bench.server.failures import FailureKind, ServerError
 from regress_gate.bench.server.state import default_directory
 from regress_gate.bench.suite_run import load_workloads
-from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.run import Conditions, Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -64,7 +69,7 @@ class Bay:
     """Where servers are started; `made` makes runs of the two versions, which behave as told."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self._states = default_directory()
         self.bench = Bench(
             suite=SuiteRef("small", "1"),
@@ -79,7 +84,7 @@ class Bay:
         self.environments: dict[str, FakeEnvironment] = {}
 
     def environment(self, version: Version, *flags: str, tells: str | None = None) -> FakeEnvironment:
-        directory = self._directory / f"of-{version}"
+        directory = self.directory / f"of-{version}"
         directory.mkdir(exist_ok=True)
         says = [f"--vllm-version={tells}"] if tells else []
         return FakeEnvironment(version, write_behaviour(directory, {str(version): [*QUICK, *flags, *says]}))
@@ -100,6 +105,7 @@ def bay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bay]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for limit in LIMITS:
         monkeypatch.setattr(guards, limit, 1e9)
+    monkeypatch.setattr(server_module, "PATIENCE", 0.5)
     bay = Bay(tmp_path)
     yield bay
     assert bay.believed() == []
@@ -138,13 +144,13 @@ class TestOneServer:
 class _Cold(FakeEnvironment):
     """Caches are empty until something was served."""
 
-    served = False
+    served: tuple[ServeRequest, ...] = ()
 
-    def has_served(self) -> bool:
-        return self.served
+    def has_served(self, request: ServeRequest) -> bool:
+        return request in self.served
 
-    def note_served(self) -> None:
-        self.served = True
+    def note_served(self, request: ServeRequest) -> None:
+        self.served += (request,)
 
 
 def test_the_time_of_a_first_start_is_kept_apart_because_caches_were_empty(bay: Bay, tmp_path: Path) -> None:
@@ -169,25 +175,105 @@ def test_resident_servers_are_up_at_once_and_each_has_its_own_run(bay: Bay) -> N
     assert all(each.run.place is not None and each.run.place.resident for each in made)
 
 
-@pytest.mark.parametrize(
-    ("flags", "kind", "cause"),
-    [
-        (["--die-at-start"], "died_at_start", "torch.OutOfMemoryError"),
-        (["--die-at-start=silent"], "died_at_start", None),
-        (["--die-after=2"], "died_under_load", "CUDA error: an illegal memory access"),
-        (["--unhealthy-after=2"], "unresponsive", None),
-    ],
-)
-def test_where_one_of_two_servers_fails_that_is_its_run_and_the_other_is_measured(
-    bay: Bay, flags: list[str], kind: str, cause: str | None
-) -> None:
-    failed, good = bay.made(BOTH, {BASELINE: bay.environment(BASE, *flags), CANDIDATE: bay.environment(CAND)})
-    assert failed.run.failure is not None
-    assert failed.run.failure.kind == kind
-    assert (cause or "") in "\n".join(failed.run.failure.lines)
-    assert (failed.run.trials, failed.run.metrics, failed.run.outputs) == ((), {}, None)
-    assert good.run.failure is None
-    assert len(good.run.trials) == 1
+class TestFailing:
+    @pytest.mark.parametrize(
+        ("flags", "kind", "cause"),
+        [
+            (["--die-at-start"], "died_at_start", "torch.OutOfMemoryError"),
+            (["--die-at-start=silent"], "died_at_start", None),
+            (["--die-after=2"], "died_under_load", "CUDA error: an illegal memory access"),
+            (["--unhealthy-after=2"], "unresponsive", None),
+        ],
+    )
+    def test_a_server_that_fails_is_a_run_without_numbers(
+        self, bay: Bay, flags: list[str], kind: str, cause: str | None
+    ) -> None:
+        (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, *flags)})
+        run = made.run
+        assert run.failure is not None
+        assert run.failure.kind == kind
+        assert (cause or "") in "\n".join(run.failure.lines)
+        assert (run.trials, run.metrics, run.outputs) == ((), {}, None)
+
+    def test_it_says_under_what_conditions_it_failed_also_when_that_was_at_its_start(self, bay: Bay) -> None:
+        (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-at-start", "--startup-delay=1")})
+        assert made.run.conditions.outside_cpu_cores is not None
+
+    def test_a_start_that_fails_is_repeated_before_it_is_evidence(self, bay: Bay) -> None:
+        said: list[str] = []
+        bay.bench = replace(bay.bench, say=said.append)
+        (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-at-start")})
+        assert any(text.endswith("(exit status 1): starting it once more") for text in said)
+        assert made.run.failure is not None
+        assert made.run.failure.text.endswith("it was started 2 times")
+        (before,) = made.run.server["failed_starts"]
+        assert before["lines"][0].startswith("torch.OutOfMemoryError")
+        assert (bay.directory / f"of-{CAND}" / "starts").read_text() == ".."
+
+    def test_a_start_that_fails_once_is_told_and_no_evidence(self, bay: Bay) -> None:
+        (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-at-start", "--faulty-start=1")})
+        assert made.run.failure is None
+        assert len(made.run.trials) == 1
+        (before,) = made.run.server["failed_starts"]
+        assert before["kind"] == "died_at_start"
+        assert made.notes[0].startswith("a start failed before one served: the server ended ")
+        assert len(list((bay.directory / "logs").iterdir())) == 2
+
+    def test_what_speaks_of_the_surroundings_is_no_run(self, bay: Bay) -> None:
+        class Offline(FakeEnvironment):
+            def launch(self, request: ServeRequest, port: int) -> Launch:
+                says = (
+                    "raise SystemExit('OSError: We couldn\\'t connect to \\'https://hub.invalid\\' to load the files')"
+                )
+                return replace(super().launch(request, port), command=(sys.executable, "-c", says))
+
+        with pytest.raises(
+            ServerError, match=r"the model cannot be had from its hub: .* it was started 2 times"
+        ) as caught:
+            bay.made(BOTH[1:], {CANDIDATE: Offline(CAND, {})})
+        assert caught.value.failure.kind is FailureKind.ENVIRONMENT
+
+    def test_nor_is_what_failed_beside_another_program_on_the_gpus(
+        self, bay: Bay, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Crowded(ConditionsWatch):
+            def between(self, begin: float, end: float) -> Conditions:
+                return replace(super().between(begin, end), gpu_other_processes=2.0)
+
+        monkeypatch.setattr(making, "ConditionsWatch", Crowded)
+        with pytest.raises(ServerError, match="2 other processes were on the GPUs: the server ended"):
+            bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-after=2")})
+
+
+class TestResident:
+    """Where one of two servers fails, the other may be why."""
+
+    @pytest.mark.parametrize("flag", ["--die-at-start", "--die-after=2"])
+    def test_one_that_fails_alone_too_is_a_failed_run_and_none_of_the_block_is_resident(
+        self, bay: Bay, flag: str
+    ) -> None:
+        failed, good = bay.made(BOTH, {BASELINE: bay.environment(BASE, flag), CANDIDATE: bay.environment(CAND)})
+        assert failed.run.failure is not None
+        assert good.run.failure is None
+        assert len(good.run.trials) == 1
+        assert [each.run.place.resident for each in (failed, good) if each.run.place] == [False, False]
+
+    @pytest.mark.parametrize("fault", ["--die-at-start", "--die-after=2"])
+    def test_one_that_serves_alone_says_that_two_do_not_fit(self, bay: Bay, fault: str) -> None:
+        tokens: list[str] = []
+
+        class NeedsAll(FakeEnvironment):
+            def launch(self, request: ServeRequest, port: int) -> Launch:
+                launch = super().launch(request, port)
+                tokens.extend(bay.believed())
+                return replace(launch, command=(*launch.command, fault)) if bay.believed() else launch
+
+        variables = write_behaviour(bay.directory, {str(CAND): QUICK})
+        with pytest.raises(ServerError, match="candidate failed beside the other server and serves alone") as caught:
+            bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: NeedsAll(CAND, variables)})
+        assert "--one-at-a-time" in str(caught.value)
+        assert not caught.value.failure.kind.may_be_the_version
+        assert [carriers(token) for token in tokens] == [[]]
 
 
 def test_a_server_that_answers_no_request_hangs_though_it_is_healthy(bay: Bay) -> None:
@@ -208,6 +294,34 @@ def test_a_server_that_is_never_ready_is_a_failed_run(bay: Bay) -> None:
 def test_another_version_than_the_one_that_was_asked_for_is_an_error_and_no_run(bay: Bay) -> None:
     with pytest.raises(ProvisionError, match=r"started for 0\.19\.1 is vLLM 0\.20\.0; nothing was measured"):
         bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: bay.environment(CAND, tells="0.20.0")})
+
+
+@pytest.mark.parametrize("tells", ["0.23.1rc1.dev3+g4080263bb", "0.19.1"])
+def test_a_launch_line_for_a_commit_must_serve_that_commit(bay: Bay, tells: str) -> None:
+    class Line(FakeEnvironment):
+        """What serves is known only once it serves."""
+
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.version = None  # type: ignore[assignment]
+
+        def launch(self, request: ServeRequest, port: int) -> Launch:
+            launch = super().launch(request, port)
+            return replace(launch, command=(*launch.command[:-1], f"--vllm-version={tells}", *QUICK))
+
+    variables = write_behaviour(bay.directory, {})
+
+    def made(commit: str) -> list[Made]:
+        sides = {CANDIDATE: Side(CANDIDATE, Version.parse(f"commit:{commit}"), Line(CAND, variables))}
+        (group,) = server_groups(SUITE)
+        return make_runs(BOTH[1:], group, load_workloads(SUITE), sides, bay.bench, experiment="e1", attempt=1)
+
+    says = "is vLLM 0.23.1rc1.dev3" if "+g" in tells else "which does not tell its commit"
+    with pytest.raises(ProvisionError, match=re.escape(says)):
+        made("d" * 40)
+    if "+g" in tells:
+        (run,) = [each.run for each in made("4080263bb" + "0" * 31)]
+        assert run.failure is None
 
 
 class _Absent(FakeEnvironment):

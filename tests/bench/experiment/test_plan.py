@@ -29,7 +29,7 @@ SUITE = SuiteRef("small", "1")
 
 def make_plan(**given: Any) -> Plan:
     facts = {"versions": BOTH, "blocks": 2, "trials": 1, "resident": False, **given}
-    return Plan(experiment="e1", suite=SUITE, testbed="lab", **facts)
+    return Plan(experiment="e1", suite=SUITE, suite_digest="0" * 64, testbed="lab", **facts)
 
 
 def make_run(slot: Slot, *, experiment: str = "e1", failure: RunFailure | None = None) -> Run:
@@ -117,6 +117,7 @@ PLANS = st.builds(
     blocks=st.integers(1, 6),
     resident=st.booleans(),
     versions=st.sampled_from([BOTH, {SINGLE: "0.19.1"}]),
+    driver=st.sampled_from([None, "guidellm"]),
 )
 
 

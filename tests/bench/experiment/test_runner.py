@@ -94,6 +94,7 @@ class World:
         facts = {
             "experiment": "e1",
             "suite": SuiteRef("small", "1"),
+            "suite_digest": "0" * 64,
             "testbed": "lab",
             "versions": {SINGLE: "0.19.1"},
             "blocks": 3,
@@ -149,6 +150,22 @@ class TestComplete:
         assert [entry.id for entry in outcome.stored] == [1, 2, 3, 4]
         assert world.is_ended()
 
+    def test_each_run_is_told_under_its_own_number_in_whatever_order_they_are_stored(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        add = world.store.add_runs
+        monkeypatch.setattr(world.store, "add_runs", lambda runs: add(reversed(list(runs))))
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=1, resident=True))
+        assert {entry.id: entry.made.run.label for entry in outcome.stored} == {
+            run.id: run.label for run in world.store.runs()
+        }
+
+    def test_runs_keep_of_what_suite_they_are_and_how_their_version_was_got(self, world: World) -> None:
+        world.carry_out(world.plan(blocks=1), way="venv")
+        (run,) = world.store.runs()
+        assert run.place is not None
+        assert (run.place.suite_digest, run.place.way) == ("0" * 64, "venv")
+
     def test_servers_of_a_suite_are_measured_one_after_the_other_with_their_own_scenarios(self, world: World) -> None:
         world.suite = make_suite("a", "b")
         world.carry_out(world.plan(blocks=1))
@@ -183,6 +200,19 @@ class TestVoid:
         assert [entry.void for entry in outcome.stored] == ["busy", None, None]
         assert len(set(world.maker.labels)) == 3
 
+    def test_why_a_run_does_not_count_is_stored_with_it(self, world: World) -> None:
+        world.maker.how = lambda _slot, made: {"trials": ()} if made == 1 else {}
+        world.carry_out(world.plan(), why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
+        runs = sorted(world.store.runs(), key=lambda run: run.id or 0)
+        assert [run.void for run in runs] == ["busy", "0 of 1 trials of s1 could be used", None, None, None]
+
+    def test_a_failed_run_stays_evidence_when_the_run_beside_it_does_not_count(self, world: World) -> None:
+        world.maker.how = lambda slot, _made: {"failure": FAILURE} if slot.side == CANDIDATE else {}
+        plan = world.plan(versions=BOTH, blocks=1, resident=True)
+        world.carry_out(plan, why_void=lambda run: "busy" if run.failure is None else None)
+        (failed, *_) = world.store.runs(version=Version.parse("0.19.1"))
+        assert (failed.failure, failed.void) == (FAILURE, None)
+
     def test_after_three_tries_it_is_left_and_the_others_are_made(self, world: World) -> None:
         plan = world.plan(blocks=2)
         outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.place and run.place.block == 1 else None)
@@ -208,6 +238,12 @@ class TestVoid:
         outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
         assert outcome.ending is Ending.COMPLETE
         assert [slot.side for slots in world.maker.asked for slot in slots] == [BASELINE, CANDIDATE] * 2
+        assert [entry.void for entry in outcome.stored] == [
+            "busy",
+            "made beside a run that does not count: busy",
+            None,
+            None,
+        ]
 
 
 class TestFailing:
@@ -296,9 +332,26 @@ class TestBudget:
         assert not world.is_ended()
 
     @pytest.mark.usefixtures("clock")
-    def test_one_unit_is_made_however_little_time_there_is(self, world: World) -> None:
-        outcome = world.carry_out(world.plan(blocks=2), until=1.0)
-        assert (outcome.ending, len(outcome.stored)) == (Ending.BUDGET, 1)
+    @pytest.mark.parametrize("until", [1.0, 15.0, 25.0, 39.0])
+    def test_a_whole_block_is_made_however_little_time_there_is(self, world: World, until: float) -> None:
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=2), until=until)
+        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 2)
+        assert world.places() == [(1, BASELINE), (1, CANDIDATE)]
+
+    @pytest.mark.usefixtures("clock")
+    def test_a_block_is_begun_when_all_of_its_servers_fit(self, world: World) -> None:
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=3), until=45.0)
+        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 2)
+        assert world.places()[2:] == [(2, CANDIDATE), (2, BASELINE)]
+
+    @pytest.mark.usefixtures("clock")
+    def test_void_runs_of_the_first_block_are_made_again_beyond_the_time(self, world: World) -> None:
+        plan = world.plan(versions=BOTH, blocks=2)
+        outcome = world.carry_out(
+            plan, until=1.0, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None
+        )
+        assert outcome.ending is Ending.BUDGET
+        assert [entry.void for entry in outcome.stored] == ["busy", None, None]
 
     @pytest.mark.usefixtures("clock")
     def test_each_run_keeps_how_long_it_took(self, world: World) -> None:

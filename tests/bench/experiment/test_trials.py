@@ -1,5 +1,6 @@
 """Servers take turns, a trial that measured the client is sent again, and a failure ends the trials of one alone."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -118,6 +119,25 @@ class TestClientLimited:
         assert one.failed is None
 
 
+class TestTooLong:
+    CUT = (FailureCount(FailureKind.UNSENT, "not sent", 1), FailureCount(FailureKind.CUT_SHORT, "no end", 1))
+
+    def test_a_trial_that_our_limit_ended_is_no_data_and_not_sent_again(self) -> None:
+        meter = FakeMeter(lambda _url, name, n: result(name, n, failures=self.CUT))
+        calls = measure([one := subject("A")], meter)
+        assert len(calls) == 1
+        assert (one.trials, one.failed) == ([], None)
+        assert one.void == [
+            "c1, trial 1: it takes longer than the tool allows for a trial: send fewer requests",
+        ]
+
+    def test_one_in_which_nothing_was_answered_is_a_hang_all_the_same(self) -> None:
+        cut = (FailureCount(FailureKind.UNSENT, "not sent", 3), FailureCount(FailureKind.CUT_SHORT, "no end", 1))
+        measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=cut)))
+        assert one.failed is not None
+        assert one.failed.kind is ServerFailureKind.UNRESPONSIVE
+
+
 class TestFailures:
     def test_a_server_that_dies_ends_its_trials_and_the_other_goes_on(self) -> None:
         dead: list[bool] = []
@@ -132,6 +152,19 @@ class TestFailures:
         assert other.failed is DEAD
         assert [ordinal for url, _, ordinal in calls if url == "B"] == [1, 2]
         assert [trial.ordinal for trial in one.trials] == [1, 2, 3, 4]
+
+    def test_the_time_in_which_its_health_is_asked_is_not_the_trials(self) -> None:
+        windows: list[float] = []
+
+        class Watch(FakeWatch):
+            def between(self, begin: float, end: float) -> Conditions:
+                windows.append(end)
+                return super().between(begin, end)
+
+        asked: list[float] = []
+        one = subject("A", lambda: asked.append(time.monotonic()))
+        measure_trials([one], [scenario("c1")], FakeMeter(), Watch(), trials=1)
+        assert windows[0] <= asked[0]
 
     def test_a_dead_server_is_told_as_one_and_not_as_a_client_that_reaches_nothing(self) -> None:
         def answer(*_: object) -> LoadResult:

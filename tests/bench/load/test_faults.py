@@ -70,7 +70,7 @@ def test_the_deadline_of_the_trial_ends_what_hangs_and_what_waits(start):
     result = start("--hang-after", "0").measure(num_requests=5, concurrency=1, limits=Limits(trial=1.0))
     assert [(found.kind, found.count) for found in result.failures] == [
         (FailureKind.UNSENT, 4),
-        (FailureKind.TIMEOUT, 1),
+        (FailureKind.CUT_SHORT, 1),
     ]
     assert time.monotonic() - begun < 60
 
@@ -79,6 +79,27 @@ def test_the_deadline_ends_an_open_loop_too(start):
     result = start().measure(num_requests=50, request_rate=1.0, limits=Limits(trial=1.0))
     assert result.trial.failed >= 40
     assert result.failures[0].kind is FailureKind.UNSENT
+
+
+def test_what_the_deadline_of_the_trial_spoils_is_no_data(start):
+    server = start("--ttft", "0.4")
+    limited = server.measure(num_requests=10, concurrency=1, limits=Limits(trial=2.0))
+    assert limited.trial.completed > 0
+    assert "longer than the tool allows" in limited.why_void
+    assert server.measure(num_requests=1, limits=Limits(trial=60.0)).too_long is False
+
+
+def test_a_request_that_is_not_answered_in_its_own_time_is_data(start):
+    result = start("--hang-after", "3").measure(num_requests=4, concurrency=1, limits=Limits(request=0.5))
+    assert [found.kind for found in result.failures] == [FailureKind.TIMEOUT]
+    assert not result.too_long
+
+
+def test_a_long_warm_up_takes_no_time_from_what_is_measured(start):
+    result = start("--ttft", "0.3").measure(
+        num_requests=1, warmup_requests=6, concurrency=1, output_len=1, limits=Limits(trial=1.5)
+    )
+    assert (result.trial.completed, result.too_long) == (1, False)
 
 
 @pytest.mark.parametrize(

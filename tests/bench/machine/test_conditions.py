@@ -11,8 +11,10 @@ import pytest
 
 from regress_gate.bench.machine import conditions as module
 from regress_gate.bench.machine.conditions import ConditionsWatch
+from regress_gate.bench.machine.cpu import CpuMeter
 from regress_gate.model.run import Conditions
 from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
+from tests.bench.machine.neighbour import neighbour
 
 BURN = "while True: pass"
 SLEEP = "import time; time.sleep(600)"
@@ -20,19 +22,12 @@ SLEEP = "import time; time.sleep(600)"
 
 @pytest.fixture
 def burner() -> Iterator[psutil.Process]:
-    yield from _running(BURN)
+    yield from neighbour(BURN)
 
 
 @pytest.fixture
 def sleeper() -> Iterator[psutil.Process]:
-    yield from _running(SLEEP)
-
-
-def _running(code: str) -> Iterator[psutil.Process]:
-    process = subprocess.Popen([sys.executable, "-c", code])
-    yield psutil.Process(process.pid)
-    process.kill()
-    process.wait()
+    yield from neighbour(SLEEP)
 
 
 def test_a_neighbour_counts_as_outside_and_the_servers_do_not(burner: psutil.Process, sleeper: psutil.Process) -> None:
@@ -52,6 +47,17 @@ def test_a_neighbour_counts_as_outside_and_the_servers_do_not(burner: psutil.Pro
     assert burnt > 0.1
     # Everything else that the machine did is in both.
     assert neighbour.outside_cpu_cores - servers.outside_cpu_cores == pytest.approx(burnt, abs=0.15)
+
+
+def test_what_the_tool_itself_started_is_no_neighbour() -> None:
+    meter = CpuMeter(tuple)
+    begin = meter.read()
+    with subprocess.Popen([sys.executable, "-c", BURN]) as client:
+        while psutil.Process(client.pid).cpu_times().user < 0.5:
+            time.sleep(0.05)
+        end = meter.read()
+        client.kill()
+    assert end.ours - begin.ours >= 0.5
 
 
 def test_the_host_is_not_said_to_take_more_than_there_is(sleeper: psutil.Process) -> None:

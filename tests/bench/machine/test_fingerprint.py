@@ -51,6 +51,26 @@ def test_the_drivers_library_tells_more(monkeypatch: pytest.MonkeyPatch) -> None
     assert library.open == 0
 
 
+def test_what_is_found_is_believed_before_what_the_suite_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(name="NVIDIA A100-SXM4-40GB")))
+    bed = fingerprint(accelerator="H100")
+    assert (bed.accelerator, bed.accelerator_count) == ("NVIDIA A100-SXM4-40GB", 1)
+
+
+def test_where_nothing_is_found_the_suites_word_has_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_accelerators", lambda: None)
+    bed = fingerprint(accelerator="MI300X")
+    assert (bed.accelerator, bed.accelerator_count) == ("MI300X", None)
+
+
+def test_a_machine_is_another_testbed_by_its_processor_than_by_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.platform, "node", lambda: "node3")
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(name="NVIDIA H100 80GB HBM3")))
+    assert fingerprint(accelerator="cpu").name == fingerprint(accelerator="CPU").name == "node3"
+    assert fingerprint(accelerator="H100").name == fingerprint().name == "node3-h100-80gb-hbm3"
+    assert fingerprint("mine").name == "mine"
+
+
 def test_what_accelerators_do_not_have_in_common_or_do_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     few = FakeGpu(name="NVIDIA L4", capability=(8, 9), limit=None)
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(limit=None), few))

@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.machine.lock import MachineBusyError, machine_lock
+from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE, MachineBusyError, machine_lock
 from regress_gate.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +61,23 @@ def test_who_may_run_beside_whom(tmp_path: Path, theirs: str, ours: list[int] | 
             pass
         assert refused.value.exit_code is ExitCode.COULD_NOT_MEASURE
         assert f"process {process.pid}" in str(refused.value)
+
+
+def test_a_job_with_a_temporary_directory_of_its_own_meets_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.delenv(DIRECTORY_VARIABLE, raising=False)
+    with suppress(MachineBusyError), machine_lock([99_999]):  # another run may use the whole machine just now
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_locks_are_can_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    with held(tmp_path, ""), pytest.raises(MachineBusyError), machine_lock():
+        pass
 
 
 def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A run starts when others leave the machine alone, or is told that they do not."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,14 +9,12 @@ import pytest
 from regress_gate.bench.machine import quiet as module
 from regress_gate.bench.machine.cpu import CpuReading
 from regress_gate.bench.machine.quiet import wait_until_quiet
+from tests.bench.machine.neighbour import neighbour
 
 
 @pytest.fixture
 def burner() -> Iterator[psutil.Process]:
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    yield psutil.Process(process.pid)
-    process.kill()
-    process.wait()
+    yield from neighbour("while True: pass")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_unwanted_packages_are_left_out_even_where_another_package_wants_them(wo
     make_wheel(world.wheels, "made-up-helper", "1.3", {"made_up_helper.py": ""}, requires=["torchvision"])
     with world.provisioner().provision(VERSION) as environment:
         assert next(environment.path.glob("venv/lib/*/site-packages/made_up_helper-1.3.dist-info"))
+
+
+def test_what_was_served_is_remembered_by_what_caches_are_filled_for(world: World) -> None:
+    with world.provisioner().provision(VERSION) as environment:
+        assert not environment.has_served(REQUEST)
+        environment.note_served(REQUEST)
+    with world.provisioner().provision(VERSION) as environment:
+        turned = dict(reversed(REQUEST.engine_args.items()))
+        assert environment.has_served(replace(REQUEST, served_model_name="other", engine_args=turned))
+        assert not environment.has_served(replace(REQUEST, model="/models/large"))
+        assert not environment.has_served(replace(REQUEST, engine_args={"enforce_eager": False, "max_model_len": 64}))
+        assert not environment.has_served(replace(REQUEST, env={}))
 
 
 def test_the_second_time_nothing_is_installed(world: World) -> None:

@@ -2,7 +2,7 @@
 
 `python program.py MANNER,MANNER… PORT`. It answers /health, /version and /metrics, and ends when asked, unless:
 die, hang, deaf (ignores being asked), runaway (a child leaves the session and its parent dies), family (children in
-the session, one with a blank environment, one deaf), mute (unhealthy once /break was got), crash (dies at /break),
+the session, one with a blank environment, one deaf), mute (unhealthy from /break to /mend), crash (dies at /break),
 elsewhere (serves on no port at all, but lives), daemon (what serves goes into the background), quiet (closes its
 outputs and dies), chatty (tells the secret in its environment, writes more than can be read, and dies).
 """
@@ -30,6 +30,8 @@ class Handler(BaseHTTPRequestHandler):
                 say("Traceback (most recent call last):\nRuntimeError: CUDA error: an illegal access")
                 os.kill(os.getpid(), signal.SIGSEGV)
             type(self).broken = True
+        if self.path == "/mend":
+            type(self).broken = False
         self.send_response(503 if self.broken else 200)
         self.end_headers()
         if self.path == "/version":

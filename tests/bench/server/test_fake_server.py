@@ -11,6 +11,7 @@ import pytest
 
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.interface import ServeRequest
+from regress_gate.bench.server import server as module
 from regress_gate.bench.server.failures import Failure, FailureKind, ServerError
 from regress_gate.bench.server.server import Server, start_server
 from regress_gate.model.version import Version
@@ -146,7 +147,8 @@ def test_a_server_that_lives_without_its_engine_has_died(serve: Serve) -> None:
     assert "the server's engine ended" in failure.text
 
 
-def test_one_that_lives_unhealthy(serve: Serve) -> None:
+def test_one_that_lives_unhealthy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
     server = serve("--unhealthy-after=0")
     complete(server)
     failure = server.failure(health=True)

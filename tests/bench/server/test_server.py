@@ -1,19 +1,27 @@
 """A server is started, waited for, told apart from others, and stopped with everything it has started."""
 
 import json
+import os
+import signal
 import socket
+import sys
 import time
 import urllib.request
+from dataclasses import replace
 from http.server import HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import psutil
 import pytest
 
 import regress_gate.bench.server.server as module
+from regress_gate.bench.server import ending
 from regress_gate.bench.server.ending import StopReport, end_processes
 from regress_gate.bench.server.failures import FailureKind, ServerError
+from regress_gate.bench.server.http import is_healthy
+from regress_gate.bench.server.priority import NICENESS
 from regress_gate.bench.server.server import free_port
 from regress_gate.errors import ExitCode
 from regress_gate.model.version import Version
@@ -80,6 +88,24 @@ def test_a_server_that_is_never_ready_is_ended_at_the_deadline(start: Start) -> 
     assert failed.value.failure.exit_status is None
 
 
+def test_one_that_waits_for_a_hub_that_does_not_answer_is_not_its_version(start: Start) -> None:
+    says = "print('httpx.ConnectTimeout: timed out', flush=True); import time; time.sleep(600)"
+    with pytest.raises(ServerError, match="hub: the server was not healthy within 3 s") as failed:
+        start(command=(sys.executable, "-c", says), ready_within=3.0)
+    assert failed.value.failure.kind is FailureKind.ENVIRONMENT
+
+
+def test_one_that_is_killed_while_others_hold_the_memory_is_not_its_version(start: Start) -> None:
+    server = start()
+    server._watch.squeezed = True
+    os.kill(server.pid, signal.SIGKILL)
+    server._process.wait()
+    failure = server.failure()
+    assert failure is not None
+    assert failure.kind is FailureKind.ENVIRONMENT
+    assert failure.text.startswith("the machine was short of memory, and others held most of it: the server ended")
+
+
 def test_one_that_does_not_end_when_asked_is_killed(start: Start) -> None:
     server = start("deaf")
     report = server.stop(grace=0.5)
@@ -120,13 +146,33 @@ def test_a_death_under_load_is_told_as_one(start: Start) -> None:
     assert failure.lines == ("RuntimeError: CUDA error: an illegal access",)
 
 
-def test_a_server_that_lives_and_is_unhealthy_is_told_as_such(start: Start) -> None:
+def test_a_server_that_lives_and_stays_unhealthy_is_told_as_such(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
     server = start("mute")
     break_it(server.url)
     assert server.failure() is None
     failure = server.failure(health=True)
     assert failure is not None
     assert failure.kind is FailureKind.UNRESPONSIVE
+
+
+def test_a_server_that_answers_again_after_a_stall_has_not_failed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start("mute")
+    break_it(server.url)
+    asked: list[bool] = []
+
+    def mended_after_two(url: str, timeout: float) -> bool:
+        if len(asked) == 2:
+            urllib.request.urlopen(f"{url}/mend", timeout=10).close()
+        asked.append(is_healthy(url, timeout))
+        return asked[-1]
+
+    monkeypatch.setattr(module, "is_healthy", mended_after_two)
+    monkeypatch.setattr(module, "PATIENT_POLL", 0.0)
+    assert server.failure(health=True) is None
+    assert asked == [False, False, True]
 
 
 def test_a_port_that_was_taken_meanwhile_is_no_failure_of_the_server(start: Start) -> None:
@@ -155,14 +201,18 @@ def test_another_program_on_the_port_is_not_taken_for_the_server(start: Start) -
     assert failed.value.failure.kind is FailureKind.PORT_TAKEN
 
 
-def test_what_serves_out_of_sight_is_not_guessed_at(start: Start) -> None:
+def test_what_serves_out_of_sight_is_not_guessed_at_and_must_not_serve_on(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "SILENT_WITHIN", 0.2)
     with HTTPServer(("127.0.0.1", 0), Handler) as other:
         thread = Thread(target=other.serve_forever)
         thread.start()
         server = start("elsewhere", group=False, pick_port=lambda: other.server_port)
         assert server.processes() == []
         assert server.peak_memory is None
-        assert server.stop().left == ()
+        report = server.stop()
+        assert (report.left, report.trouble) == ((), f"something still answers at {server.url}")
         other.shutdown()
         thread.join()
 
@@ -183,6 +233,15 @@ def test_the_state_file_names_everyone_and_is_private(start: Start, states: Path
     assert state["leader"]["pid"] == server.pid
     assert {member["pid"] for member in state["members"]} >= {process.pid for process in server.processes()}
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(("group", "processes"), [(True, 1), (False, 0)])
+def test_whoever_watches_learns_of_a_server_before_it_is_ready(start: Start, group: bool, processes: int) -> None:
+    seen: list[tuple[float | None, int]] = []
+    server = start(on_spawn=lambda server: seen.append((server.startup_time, len(server.processes()))), group=group)
+    # What a launch line starts may be a program that only talks to what serves, until that is seen.
+    assert seen == [(None, processes)]
+    assert len(server.processes()) == 1
 
 
 def test_a_server_that_goes_into_the_background_is_told_so_and_ended(start: Start) -> None:
@@ -218,13 +277,38 @@ def test_what_ending_the_processes_does_not_reach_is_ended_after_them_and_once(s
     assert called == [False, False]
 
 
-def test_trouble_with_ending_it_is_told_and_hides_no_failure(start: Start) -> None:
-    def refuse() -> None:
-        raise OSError("no such container")
+def refuse() -> None:
+    raise OSError("no such container")
 
+
+def test_what_remains_after_the_stop_is_an_error_and_not_the_versions(start: Start) -> None:
     assert "no such container" in (start("well", after_stop=refuse).stop().trouble or "")
-    with pytest.raises(ServerError, match="lm_head"):
+    with pytest.raises(ServerError, match="no such container") as failed, start("well", after_stop=refuse):
+        pass
+    assert failed.value.failure.kind is FailureKind.NOT_STOPPED
+    assert not failed.value.failure.kind.may_be_the_version
+
+
+def test_nor_is_a_start_that_failed_of_which_something_remains(start: Start) -> None:
+    with pytest.raises(ServerError, match=r"; then .*no such container.*lm_head") as failed:
         start("die", after_stop=refuse)
+    assert failed.value.failure.kind is FailureKind.NOT_STOPPED
+
+
+def test_processes_that_cannot_be_ended_are_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = start()
+
+    def leave_two(*given: Any, **more: Any) -> StopReport:
+        return replace(end_processes(*given, **more), left=(7, 8))
+
+    monkeypatch.setattr(module, "end_processes", leave_two)
+    with pytest.raises(ServerError, match="processes 7, 8 of the server could not be ended"), server:
+        pass
+
+
+def test_what_went_wrong_before_the_stop_is_told_first(start: Start) -> None:
+    with pytest.raises(ValueError, match="first"), start("well", after_stop=refuse):
+        raise ValueError("first")
 
 
 def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
@@ -246,3 +330,11 @@ def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
     assert not alive(server.pid)
     assert server.stop().left == ()
     assert list(states.glob("*.json")) == []
+
+
+def test_a_server_yields_to_who_measures_it(start: Start) -> None:
+    server = start()
+    assert psutil.Process(server.pid).nice() == NICENESS
+    group = Path(f"/proc/{server.pid}/autogroup")
+    if group.exists():
+        assert group.read_text().endswith(f"nice {NICENESS}\n")

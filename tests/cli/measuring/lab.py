@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 
 from regress_gate.bench.load import guards
+from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
 from regress_gate.store.repository import find_store
@@ -42,10 +42,9 @@ class Lab:
         self.gate = gate
         self.suite = gate.directory / "small.yaml"
         self._monkeypatch = monkeypatch
-        own = gate.directory / "tmp"
+        own = gate.directory / "locks"
         own.mkdir()
-        monkeypatch.setenv("TMPDIR", str(own))  # where the machine's lock is: others measure here too
-        monkeypatch.setattr(tempfile, "tempdir", str(own))
+        monkeypatch.setenv(DIRECTORY_VARIABLE, str(own))  # others measure on this machine too
         for limit in LIMITS:
             monkeypatch.setattr(guards, limit, 1e9)
         self.write_suite()

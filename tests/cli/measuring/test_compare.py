@@ -2,6 +2,8 @@
 
 import pytest
 
+from regress_gate.bench.load import guards
+
 TIMES = ("--ttft=0.02", "--tpot=0.012", "--whole-at-once", "--jitter=0.02", "--run-spread=0.01")
 """Latencies are kept by sleeping, so that a busy machine hardly changes them."""
 
@@ -124,6 +126,35 @@ class TestBlocks:
         assert "both sides have 2 runs that count; nothing was measured" in outcome.err
         assert len(lab.runs()) == 4
         assert result["baseline"]["runs"] == result["candidate"]["runs"] == 2
+
+    def test_runs_that_were_not_made_side_by_side_are_no_blocks(self, lab):
+        for version in ("0.19.0", "0.19.1"):
+            assert lab("run", version, "--runs", 1).code == 0
+        measured(lab, runs=1)
+        assert [run.place.side for run in lab.runs()] == ["single", "single", "baseline", "candidate"]
+
+    def test_no_budget_leaves_a_side_without_runs(self, lab):
+        _, result = measured(lab, "--budget", "0.01s", runs=3)
+        assert [(run.place.block, run.place.side) for run in lab.runs()] == [(1, "baseline"), (1, "candidate")]
+        assert result["baseline"]["runs"] == result["candidate"]["runs"] == 1
+
+    def test_a_side_of_which_no_run_counts_could_not_be_measured(self, lab, monkeypatch):
+        monkeypatch.setattr(guards, "MAX_CPU_SHARE", 0.0)
+        outcome = lab("compare", "0.19.0", "0.19.1", "--measure", "--runs", 1)
+        assert (outcome.code, outcome.out) == (4, "")
+        assert "0.19.0 could not be measured: 0 of 1 trials of c4 could be used; quieten the machine" in outcome.err
+
+    def test_the_pinned_version_is_measured_against_another(self, lab):
+        lab("run", "0.19.0", "--runs", 1)
+        assert lab.gate("baseline", "pin", "0.19.0").code == 0
+        outcome = lab("compare", "pinned", "0.19.1", "--measure", "--runs", 1, "--format", "json")
+        assert (outcome.json["baseline"]["version"], outcome.json["candidate"]["version"]) == ("0.19.0", "0.19.1")
+        assert [run.place.side for run in lab.runs()] == ["single", "baseline", "candidate"]
+
+    def test_runs_keep_what_they_were_made_by(self, lab):
+        measured(lab, runs=1)
+        assert {run.place.way for run in lab.runs()} == {"command"}
+        assert len({run.place.suite_digest for run in lab.runs()}) == 1
 
     def test_a_plan_costs_nothing(self, lab):
         outcome = lab("compare", "0.19.0", "0.19.1", "--plan", "--runs", 3, "--format", "json")

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.server.processes import is_alive, mark
 
 
@@ -49,7 +50,7 @@ def test_an_interrupted_experiment_stops_its_server_and_is_resumed(lab, number, 
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
-    assert "interrupted: 1 runs of this experiment are stored; go on with --resume" in err
+    assert "interrupted: 1 run of this experiment stored; go on with --resume" in err
     assert err.endswith("regress-gate: error: interrupted\n")
     assert lab.servers() == []
     assert lab.states == []
@@ -57,6 +58,20 @@ def test_an_interrupted_experiment_stops_its_server_and_is_resumed(lab, number, 
     assert lab("run", "0.19.1", "--resume").code == 0
     assert len(lab.runs()) == 2
     check_whole(lab.runs())
+
+
+def test_who_interrupts_while_versions_are_got_can_go_on(lab, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CommandProvisioner, "provision", interrupt)
+        outcome = lab("run", "0.19.1", "--runs", 2)
+    assert outcome.code == 130
+    assert "interrupted: 0 runs of this experiment stored; go on with --resume" in outcome.err
+    assert lab("run", "0.19.1", "--resume").code == 0
+    check_whole(lab.runs())
+    assert len(lab.runs()) == 2
 
 
 def test_both_resident_servers_are_stopped(lab):

@@ -1,10 +1,12 @@
 """`run VERSION` from end to end: servers are started and stopped, and what they did is stored as what it was."""
 
 import re
+import sys
 
 import pytest
 
 from regress_gate.bench.load import guards
+from regress_gate.bench.load.measure import Limits
 from regress_gate.bench.machine.lock import machine_lock
 
 
@@ -53,7 +55,7 @@ class TestMeasured:
             "measuring 0.19.1, c4",
             "asking 0.19.1 the fixed prompts",
         ]
-        assert lines[4].startswith("run:1 block 1, single 0.19.1: 1 trials in ")
+        assert lines[4].startswith("run:1 block 1, single 0.19.1: 1 trial in ")
         assert re.fullmatch(r"starting fake on the given command \((about .+ left|nearly done)\)", lines[5])
 
     def test_quiet_means_quiet(self, lab):
@@ -97,7 +99,7 @@ class TestNotMeasured:
         outcome = lab("run", "0.19.1", "--runs", 1)
         assert outcome.code == 4
         assert "the client was the bottleneck" in outcome.err
-        assert "1 runs were disturbed at every try" in outcome.err
+        assert "1 run void at every try" in outcome.err
         assert outcome.out.startswith("stored 0 runs")
         assert [run.trials for run in lab.runs()] == [(), (), ()]
 
@@ -124,7 +126,7 @@ class TestFailed:
         assert outcome.code == 4
         assert "FAILED" in outcome.err
         assert line in outcome.err
-        assert "1 server starts failed; they are stored as evidence" in outcome.err
+        assert "1 server start failed: stored as evidence" in outcome.err
         assert outcome.out.startswith("stored 0 runs of 0.19.1")
         (run,) = lab.runs()
         assert run.failure.kind == kind
@@ -136,19 +138,45 @@ class TestFailed:
         assert lab("run", "0.19.1", "--runs", 5).code == 4
         assert len(lab.runs()) == 2
 
-    def test_one_failure_among_good_starts_is_kept_beside_them(self, lab):
-        lab.behave({"0.19.1": ["--die-at-start", "--faulty-start=2"]})
+    def test_one_failure_among_good_runs_is_kept_beside_them(self, lab):
+        lab.behave({"0.19.1": ["--die-at-start", "--faulty-start=2", "--faulty-start=3"]})
         outcome = lab("run", "0.19.1", "--runs", 3)
         assert outcome.code == 4
         assert outcome.out.startswith("stored 2 runs")
         assert [run.failure is None for run in lab.runs()] == [True, False, True]
+
+    def test_one_start_that_fails_is_repeated_and_told(self, lab):
+        lab.behave({"0.19.1": ["--die-at-start", "--faulty-start=1"]})
+        outcome = lab("run", "0.19.1", "--runs", 1)
+        assert outcome.code == 0
+        assert "note: a start failed before one served: the server ended" in outcome.err
+        (run,) = lab.runs()
+        assert run.failure is None
+        assert len(run.server["failed_starts"]) == 1
+
+    def test_what_is_not_the_versions_is_not_stored(self, lab):
+        line = f"{sys.executable} -c 'raise OSError(28, \"No space left on device\")' {{version}} {{port}}"
+        outcome = lab.gate("run", "0.19.1", "--suite", lab.suite, "--serve-command", line)
+        assert outcome.code == 4
+        assert "a disk is full: the server ended" in outcome.err
+        assert "No space left on device" in outcome.err
+        assert lab.runs() == []
+
+    def test_trials_that_take_longer_than_the_tool_allows_are_no_data(self, lab, monkeypatch):
+        lab.behave({"0.19.1": ["--ttft=1"]})
+        lab.write_suite(warmup=0)
+        monkeypatch.setattr(Limits.__init__, "__defaults__", (300.0, 1.7))  # four of six requests end in time
+        outcome = lab("run", "0.19.1", "--runs", 1)
+        assert outcome.code == 4
+        assert "longer than the tool allows" in outcome.err
+        assert [run.trials for run in lab.runs()] == [(), (), ()]
 
 
 class TestBudget:
     def test_what_does_not_fit_is_left_for_later(self, lab):
         outcome = lab("run", "0.19.1", "--runs", 2, "--budget", "0.01s")
         assert outcome.code == 4
-        assert "the budget is used up; 1 runs are missing, go on with --resume" in outcome.err
+        assert "the budget is used up with 1 run missing; --resume goes on" in outcome.err
         assert len(lab.runs()) == 1
         resumed = lab("run", "0.19.1", "--resume")
         assert (resumed.code, len(lab.runs())) == (0, 2)

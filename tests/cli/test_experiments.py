@@ -1,0 +1,113 @@
+"""Experiments that are begun and gone on with: the rest must be measured as the beginning was."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from regress_gate.bench.load.errors import LoadError
+from regress_gate.cli import carrying_out
+from regress_gate.cli.experiments import begin_experiment, find_plan, interruptible
+from regress_gate.cli.live import live_on_stderr
+from regress_gate.cli.measuring import Amount, Assignment
+from regress_gate.errors import InputError
+from regress_gate.model.provisioning import ProvisionConfig
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.store.holdings import Experiment
+from regress_gate.store.repository import Repository, open_store
+from regress_gate.suites import load_suite
+from tests.cli.conftest import Gate
+
+NEW = Amount(None, None, None, False, None, 60.0, None, None)
+RESUME = replace(NEW, resume=True)
+
+
+@pytest.fixture
+def store(gate: Gate) -> Iterator[Repository]:
+    with open_store(f"sqlite:///{gate.store}", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def wanted() -> Assignment:
+    versions = {"single": Version.parse("0.19.1")}
+    return Assignment(load_suite("cpu-tiny"), Testbed("lab"), versions, ProvisionConfig(), {})
+
+
+def begin(store: Repository, wanted: Assignment, **amount: Any) -> str:
+    plan, is_resumed = find_plan(store, wanted, replace(NEW, **amount))
+    assert not is_resumed
+    begin_experiment(store, plan)
+    return plan.experiment
+
+
+def test_an_experiment_goes_on_as_it_was_planned(store: Repository, wanted: Assignment) -> None:
+    experiment = begin(store, wanted, runs=7, trials=2, resident=True, driver="guidellm")
+    plan, is_resumed = find_plan(store, wanted, RESUME)
+    assert is_resumed
+    assert plan.experiment == experiment
+    assert (plan.blocks, plan.trials, plan.resident, plan.driver) == (7, 2, True, "guidellm")
+
+
+@pytest.mark.parametrize(
+    ("flag", "differs"),
+    [
+        ("--runs", {"runs": 8}),
+        ("--trials", {"trials": 3}),
+        ("--resident", {"resident": True}),
+        ("--driver", {"driver": "guidellm"}),
+    ],
+)
+def test_what_would_make_the_rest_another_experiment_is_refused(
+    store: Repository, wanted: Assignment, flag: str, differs: dict[str, Any]
+) -> None:
+    begin(store, wanted, runs=7, trials=2)
+    with pytest.raises(InputError, match=f"{flag} differs from the experiment .*; leave {flag} out"):
+        find_plan(store, wanted, replace(RESUME, **differs))
+    assert find_plan(store, wanted, replace(RESUME, runs=7, trials=2, resident=False))[1]
+
+
+def test_what_measured_the_beginning_measures_the_rest(
+    store: Repository, wanted: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(driver: str | None, _: Any) -> Any:
+        raise LoadError(f"asked for {driver}")
+
+    monkeypatch.setattr(carrying_out, "meter_of", asked)
+    begin(store, wanted, driver="guidellm")
+    plan, _ = find_plan(store, wanted, RESUME)
+    provisioner: Any = None
+    with pytest.raises(LoadError, match="asked for guidellm"), live_on_stderr(quiet=True) as live:
+        carrying_out.carry_out(store, plan, wanted, RESUME, provisioner, live, is_resumed=True)
+
+
+def test_a_suite_that_was_edited_since_is_refused(store: Repository, wanted: Assignment) -> None:
+    begin(store, wanted)
+    edited = replace(wanted, suite=wanted.suite.model_copy(update={"request_timeout": 7.0}))
+    with pytest.raises(InputError, match="has been edited since the experiment began"):
+        find_plan(store, edited, RESUME)
+
+
+@pytest.mark.parametrize("document", [{}, {"experiment": "old", "suite": {}}, {"unknown": 1}])
+def test_plans_of_another_version_of_the_program_are_in_nobodys_way(
+    store: Repository, wanted: Assignment, document: dict[str, Any]
+) -> None:
+    experiment = begin(store, wanted)
+    store.begin_experiment(Experiment("old", datetime.now(UTC), document))
+    assert find_plan(store, wanted, RESUME)[0].experiment == experiment
+
+
+def test_how_to_go_on_is_said_only_of_what_was_begun(
+    store: Repository, wanted: Assignment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, _ = find_plan(store, wanted, NEW)
+    with pytest.raises(KeyboardInterrupt), interruptible(store, plan):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == ""
+    begin_experiment(store, plan)
+    with pytest.raises(KeyboardInterrupt), interruptible(store, plan):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "interrupted: 0 runs of this experiment stored; go on with --resume\n"
