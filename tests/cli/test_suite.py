@@ -65,7 +65,7 @@ class TestShow:
 
     def test_scripts_get_json(self, gate):
         suite = gate("suite", "show", "cpu-tiny", "--format", "json").json["suite"]
-        assert suite["scenarios"][0]["workload"]["num_requests"] == 12
+        assert suite["scenarios"][0]["workload"]["num_requests"] == 24
 
     def test_an_unknown_name_is_answered_with_the_nearest(self, gate):
         done = gate("suite", "show", "cpu-tinny")

@@ -22,6 +22,7 @@ from regress_gate.bench.server.ending import StopReport, end_processes, falls_si
 from regress_gate.bench.server.facts import ServerFacts, read_facts
 from regress_gate.bench.server.failures import Failure, FailureKind, ServerError, death
 from regress_gate.bench.server.http import is_healthy
+from regress_gate.bench.server.interrupts import interrupts_deferred
 from regress_gate.bench.server.log_lines import decisive_lines, engine_died, read_log
 from regress_gate.bench.server.masking import secret_values
 from regress_gate.bench.server.priority import yield_to_the_client
@@ -72,12 +73,12 @@ class Server:
         self._begin = time.monotonic()
         try:
             self._process = spawn(launch, token, log)
-            yield_to_the_client(self._process.pid)
         except OSError as error:
             delete_state(state_directory, token)
             text = f"{launch.command[0]} cannot be run ({error.strerror or error})"
             raise ServerError(Failure(FailureKind.NOT_STARTED, text, (), 0.0, None)) from None
         try:
+            yield_to_the_client(self._process.pid)
             leader = mark(self._process.pid)  # not reaped before we say so, therefore still there
             if leader is None:
                 raise OSError("the process that was just started is not in the process table")
@@ -255,19 +256,23 @@ def start_server(
         port = (pick_port or free_port)()
         if progress:
             progress(f"starting {what}")
-        server = Server(environment.launch(request, port), what, port, log, states)
+        launch = environment.launch(request, port)
+        server: Server | None = None
         try:
+            with interrupts_deferred():
+                server = Server(launch, what, port, log, states)
             if on_spawn:
                 on_spawn(server)
             server.wait_until_ready(ready_within)
         except ServerError as error:
-            if remains := server.stop().remains:
+            if server is not None and (remains := server.stop().remains):
                 text = f"{error.failure.text}; then {remains}"
                 raise ServerError(replace(error.failure, kind=FailureKind.NOT_STOPPED, text=text)) from error
             if error.failure.kind is not FailureKind.PORT_TAKEN or attempt == PORT_TRIES:
                 raise
         except BaseException:
-            server.stop()
+            if server is not None:
+                server.stop()
             raise
         else:
             return server

@@ -90,7 +90,10 @@ class Bay:
         return FakeEnvironment(version, write_behaviour(directory, {str(version): [*QUICK, *flags, *says]}))
 
     def made(self, slots: list[Slot], environments: Mapping[str, FakeEnvironment], **more: Any) -> list[Made]:
-        sides = {side: Side(side, environment.version, environment) for side, environment in environments.items()}
+        sides = {
+            side: Side(side, environment.version, environment, {"libc": "glibc-2.36"})
+            for side, environment in environments.items()
+        }
         (group,) = server_groups(SUITE)
         facts = {"experiment": "e1", "attempt": 1, **more}
         return make_runs(slots, group, load_workloads(SUITE), sides, self.bench, **facts)
@@ -123,7 +126,7 @@ class TestOneServer:
         assert run.place is not None
         assert (run.place.experiment, run.place.block, run.place.position, run.place.side) == ("e1", 3, 1, CANDIDATE)
         assert (run.place.resident, run.place.cold, run.place.group) == (False, False, "server")
-        assert run.libraries == {"torch": "2.10.0"}
+        assert run.libraries == {"torch": "2.10.0", "libc": "glibc-2.36"}
 
     def test_what_is_measured_once_a_start_is_there(self, run: Run) -> None:
         assert run.metrics["kv_cache_tokens"] == 174720
