@@ -6,36 +6,19 @@ network can tell (does the thread say so? is the fix in the tag?) is not checked
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Literal
 
 from regress_gate.errors import InputError
 from regress_gate.known import names
 from regress_gate.known.ranges import event_key
 from regress_gate.known.records import SUFFIX, read_document, read_issue, record_files
+from regress_gate.model.complaint import Complaint, Found
 from regress_gate.model.documents import Document, Location
 from regress_gate.model.issue import IssueKind, KnownIssue, Range, Reference, Scope
 
 REVIEW_AFTER = timedelta(days=180)
 TRACKER = "https://github.com/vllm-project/vllm"
-
-Level = Literal["error", "warning"]
-Found = tuple[Location, str, Level]
-"""Where in the record, what is wrong, how bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    file: Path
-    line: int | None
-    what: str
-    severity: Level
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
-        return f"{place}: {self.severity}: {self.what}"
 
 
 def lint(directory: Path, *, today: date) -> list[Complaint]:

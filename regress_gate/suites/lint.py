@@ -5,36 +5,20 @@ there such a model? does this version know the engine argument?) is not checked 
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
 from regress_gate.errors import InputError
+from regress_gate.model.complaint import Complaint, Found
 from regress_gate.model.deployment import engine_arg_key
-from regress_gate.model.documents import Document, Location, ModelT, complaints
+from regress_gate.model.documents import Document, ModelT, complaints
 from regress_gate.model.metric import METRICS
 from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.policy import Policy, PolicyOverrides
 from regress_gate.model.suite import Scenario, Suite
 from regress_gate.suites import read_document
-
-Level = Literal["error", "warning"]
-Found = tuple[Location, str, Level]
-"""Where in a scenario, what is wrong, how bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    file: Path
-    line: int | None
-    what: str
-    severity: Level
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
-        return f"{place}: {self.severity}: {self.what}"
 
 
 def lint(file: Path, known_issues: Collection[str]) -> list[Complaint]:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.lint import Complaint, lint
+from regress_gate.known.lint import lint
+from regress_gate.model.complaint import Complaint
 from tests.known.builders import REPO, affected, record_data, write
 
 TODAY = date(2026, 11, 21)

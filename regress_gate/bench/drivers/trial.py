@@ -10,7 +10,7 @@ from typing import Any
 
 from regress_gate.bench.load.errors import LoadError
 from regress_gate.bench.load.guards import Guards
-from regress_gate.bench.load.result import LoadResult
+from regress_gate.bench.load.result import LoadResult, described_workload
 from regress_gate.bench.load.workload import LoadWorkload
 from regress_gate.ingest.interface import Reading
 from regress_gate.ingest.text import plural
@@ -97,19 +97,7 @@ def _check_rate(measured: Measured) -> None:
 
 def _described(measured: Measured) -> dict[str, Any]:
     workload = measured.workload
-    described: dict[str, Any] = {
-        **measured.reading.workload,
-        "model": measured.model,
-        "request_rate": workload.request_rate,
-        "max_concurrency": workload.concurrency,
-        "num_prompts": workload.num_requests,
-        "dataset": "random",
-        "input_len": workload.input_len,
-        "output_len": workload.output_len,
-        "prefix_len": workload.prefix_len,
-        "seed": workload.seed,
-        "warmup_requests": workload.warmup_requests,
-    }
+    described = {**measured.reading.workload, **described_workload(workload, measured.model)}
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
     if workload.slo is not None:

@@ -156,7 +156,7 @@ def _engine_hints() -> dict[str, Any]:
 def _resolved(hint: Any, names: dict[str, Any]) -> Any:
     try:
         return eval(hint, names) if isinstance(hint, str) else hint  # noqa: S307 - an annotation of vLLM's own
-    except Exception:
+    except Exception:  # an annotation may run any code; one that cannot be read costs its own hint and nothing else
         return None
 
 
@@ -189,7 +189,7 @@ def _default_of(info: Any) -> Any:
     if callable(info.default_factory):
         try:
             return plain(info.default_factory())
-        except Exception:
+        except Exception:  # what only the machine that serves can make
             return COMPUTED
     undefined = info.default is dataclasses.MISSING or type(info.default).__name__ == "PydanticUndefinedType"
     return REQUIRED if undefined else plain(info.default)

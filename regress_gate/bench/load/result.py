@@ -215,11 +215,10 @@ def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
     return notes
 
 
-def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[str, Any]:
-    """The workload in the words of imported trials, and then in its own."""
-    workload = measured.workload
-    described: dict[str, Any] = {
-        "model": measured.model,
+def described_workload(workload: LoadWorkload, model: str) -> dict[str, Any]:
+    """What every client is asked to send, in the words of imported trials and then in its own."""
+    return {
+        "model": model,
         "request_rate": workload.request_rate,
         "max_concurrency": workload.concurrency,
         "num_prompts": workload.num_requests,
@@ -230,6 +229,11 @@ def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[st
         "seed": workload.seed,
         "warmup_requests": workload.warmup_requests,
     }
+
+
+def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[str, Any]:
+    workload = measured.workload
+    described = described_workload(workload, measured.model)
     if not workload.api.streamed:
         described["api"] = workload.api.value
     if workload.documents:

@@ -31,7 +31,7 @@ except ImportError:
 try:
     from vllm.platforms import current_platform
     found["device"] = current_platform.device_type
-except Exception:
+except Exception:  # platforms are found by plugins, which fail in their own ways; the device is then not known
     pass
 try:
     import torch
