@@ -1,0 +1,157 @@
+"""Change points of one series, from the array to the list: the modules of this package in their order.
+
+1. `series`: points that are there, on the scale of the analysis, made alike where replicates say how noisy each is.
+2. `noise`, `candidates`, `segments`: a first noise, many proposals, the best division by them.
+3. `judge`: backward elimination under a noise that includes how the level wanders by itself; steps of more than two
+   noises are no wander, nor is what was believed in the last round, until a round changes nothing.
+4. `tail`: the last points; `shape`: ramps; `variance`: the spread; `probability`: how sure.
+
+Deterministic, and O(n log n) in the number of points. See docs/history.md for what it finds and what it misses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regress_gate.stats.changepoints import noise as noises
+from regress_gate.stats.changepoints import shape, tail, variance
+from regress_gate.stats.changepoints.candidates import candidates
+from regress_gate.stats.changepoints.judge import Judge
+from regress_gate.stats.changepoints.noise import Noise
+from regress_gate.stats.changepoints.position import Position
+from regress_gate.stats.changepoints.probability import DEFAULT, extra_evidence, of_margin
+from regress_gate.stats.changepoints.scale import hold_spikes, median, spread
+from regress_gate.stats.changepoints.segments import partition
+from regress_gate.stats.changepoints.series import Series, prepare
+from regress_gate.stats.changepoints.types import ChangePoint, Floats
+
+LEAST_POINTS = 8
+_PENALTY = 2.5
+_NO_WANDER = 2.0
+_ROUNDS = 6
+
+
+def detect(
+    values: Floats, *, variances: Floats | None = None, min_change: float = 0.0, probability: float = DEFAULT
+) -> list[ChangePoint]:
+    """The change points of a series, ascending by index.
+
+    `values` has shape (n,), oldest first; NaN is skipped, and indices count it. `variances`, of the same shape, are
+    those of each value's mean as its replicates show them (relative ones, for a series that is positive throughout);
+    NaN where unknown. Steps and ramps smaller than `min_change` are left out, on the scale of `ChangePoint.change`.
+    `probability` is the least that is reported; see `probability` for what it means. Fewer than 8 points: nothing.
+    """
+    series, ask = prepare(values, variances), extra_evidence(probability)
+    if len(series.values) < LEAST_POINTS or not series.values.any():
+        return []
+    found = _Search(series, ask)
+    points = [*found.steps_and_ramps(), *found.last_points(), *found.spreads()]
+    kept = [point for point in points if point.change is None or abs(point.change) >= min_change]
+    return sorted(kept, key=lambda point: point.index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    starts: list[int]
+    judge: Judge
+    noise: Noise
+
+
+class _Search:
+    def __init__(self, series: Series, ask: float):
+        self._series, self._ask = series, ask
+        values = series.values
+        floor = noises.RESOLUTION
+        self._held = hold_spikes(values, max(floor, spread(values[1:] - values[:-1]) / np.sqrt(2.0)))
+        first = noises.of_differences(values, self._held, floor)
+        rough = first.long_run_sd
+        proposed = candidates(self._held, rough)
+        starts = partition(self._held, proposed, rough, _PENALTY * float(np.log(len(values))))
+        self._found = self._elimination(starts, noises.of_residuals(self._held, starts, floor))
+        self._changes = self._shapes()
+
+    def _elimination(self, starts: list[int], noise: Noise) -> _Found:
+        judge = Judge(self._series.values, self._held, noise, self._ask)
+        kept = judge.prune(starts)
+        large = {
+            at for at, size in zip(kept, self._sizes(kept, judge), strict=True) if abs(size) >= _NO_WANDER * noise.sd
+        }
+        believed = large
+        for _ in range(_ROUNDS):
+            wandering = noises.with_wander(noise, self._held, sorted(believed))
+            judge = Judge(self._series.values, self._held, wandering, self._ask)
+            kept = judge.settle(starts)
+            if large | set(kept) == believed:
+                break
+            believed = large | set(kept)
+        return _Found(kept, judge, wandering)
+
+    def _sizes(self, starts: Sequence[int], judge: Judge) -> list[float]:
+        edges = [0, *starts, len(self._series.values)]
+        return [judge.step(*edges[i : i + 3]).size for i in range(len(starts))]
+
+    def _shapes(self) -> list[tuple[list[int], tuple[int, int] | None]]:
+        """Groups of starts, as positions among them, each with the ramp that takes their place, if one does."""
+        starts, judge = self._found.starts, self._found.judge
+        edges = [0, *starts, len(self._held)]
+        groups = shape.runs_of_steps(starts, self._sizes(starts, judge))
+        around = ((group, edges[group[0]], edges[group[-1] + 2]) for group in groups)
+        return [
+            (group, shape.ramp(self._held, before, [starts[i] for i in group], after, self._found.noise))
+            for group, before, after in around
+        ]
+
+    def steps_and_ramps(self) -> list[ChangePoint]:
+        starts, judge = self._found.starts, self._found.judge
+        edges, points = [0, *starts, len(self._held)], list[ChangePoint]()
+        for group, slope in self._changes:
+            if slope is None:
+                points += [self._step(*edges[i : i + 3]) for i in group]
+                continue
+            middle = (slope[0] + slope[1] + 1) // 2
+            step = judge.step(edges[group[0]], middle, edges[group[-1] + 2])
+            sure = max(judge.margin(*edges[i : i + 3]) for i in group)
+            points.append(self._point(Position(middle, slope, 1.0), "ramp", sure, step.size, step.half_width))
+        return points
+
+    def _step(self, start: int, at: int, stop: int) -> ChangePoint:
+        judge = self._found.judge
+        step = judge.step(start, at, stop)
+        return self._point(
+            judge.place(start, at, stop), "step", judge.margin(start, at, stop), step.size, step.half_width
+        )
+
+    def last_points(self) -> list[ChangePoint]:
+        start = self._found.starts[-1] if self._found.starts else 0
+        new = tail.shifted(self._series.values, start, self._found.noise, self._ask)
+        if new is None:
+            return []
+        at, size, half, margin = new
+        earliest = max(1, at - 1)
+        return [self._point(Position(at, (earliest, at), 1.0), "step", margin, size, half)]
+
+    def _levels(self) -> Floats:
+        """The found level at every point: the median of each stretch, and the line where a ramp joins two."""
+        size, starts = len(self._held), self._found.starts
+        begins, ends = [0], list[int]()
+        for group, slope in self._changes:
+            begins += [starts[i] for i in group] if slope is None else [slope[1]]
+            ends += [starts[i] for i in group] if slope is None else [slope[0] + 1]
+        flat, level = np.zeros(size, dtype=bool), np.empty(size)
+        for begin, end in zip(begins, [*ends, size], strict=True):
+            flat[begin:end], level[begin:end] = True, median(self._held[begin:end])
+        return np.interp(np.arange(size), np.flatnonzero(flat), level[flat])
+
+    def spreads(self) -> list[ChangePoint]:
+        levels = self._levels()
+        changed = variance.changes(self._series.values - levels, self._found.noise.rho, self._ask)
+        return [self._point(place, "variance", margin, None, None) for place, margin in changed]
+
+    def _point(self, place: Position, kind: str, margin: float, size: float | None, half: float | None) -> ChangePoint:
+        series = self._series
+        interval = (max(1, series.index(place.interval[0])), series.index(place.interval[1]))
+        change = None if size is None else series.change(size)
+        limits = None if size is None or half is None else (series.change(size - half), series.change(size + half))
+        sure = of_margin(margin + self._ask)
+        return ChangePoint(series.index(place.index), interval, kind, change, limits, sure, series.relative)

@@ -1,0 +1,101 @@
+"""Which of the proposed boundaries stay: the weakest goes first, until all that are left can be believed.
+
+A boundary's margin is how far its evidence lies beyond what is asked. Asked is:
+- against a constant level: a log likelihood ratio of 2.5 plus the log of the number of points (so many places were
+  looked at), and up to 3 more while the new level is younger than 30 points, because a growing series is looked at
+  again at each point;
+- against a smooth curve: the more, the smaller the step is beside the noise; drift makes small differences, not large.
+  A difference of three noises or more may be a ramp, which is no step but no drift either: then the better of step and
+  ramp is set against the curve.
+Removing one changes the stretches of its neighbours, which are then judged anew (backward elimination). Places are
+found again by `position` once the wrong neighbours are gone.
+"""
+
+import math
+from collections.abc import Sequence
+
+from regress_gate.stats.changepoints.evidence import Step, level, step, window
+from regress_gate.stats.changepoints.noise import Noise
+from regress_gate.stats.changepoints.position import Position, locate
+from regress_gate.stats.changepoints.shape import against_smooth
+from regress_gate.stats.changepoints.types import Floats
+
+SHORTEST = 5
+"""Points of the shortest stretch that is compared; the last 2 to 4 points of a series have a rule of their own."""
+_BASE, _LEAST_SIZE = 2.5, 40
+_YOUNG_POINTS, _YOUNG_COST = 30, 3.0
+_SMOOTH_COST, _SMOOTH_UP_TO = 8.0, 2.0
+_MAY_BE_RAMP = 3.0
+
+
+class Judge:
+    """Judges boundaries of one series under one idea of its noise; `ask` is added to every demand."""
+
+    def __init__(self, values: Floats, held: Floats, noise: Noise, ask: float = 0.0, shortest: int = SHORTEST):
+        self._values, self._held, self._noise, self._ask, self._shortest = values, held, noise, ask, shortest
+        self._known: dict[tuple[int, int, int], tuple[float, Step | None]] = {}
+
+    def margin(self, start: int, at: int, stop: int) -> float:
+        return self._judged(start, at, stop)[0]
+
+    def step(self, start: int, at: int, stop: int) -> Step:
+        found = self._judged(start, at, stop)[1]
+        return found or step(self._values, start, at, stop, self._noise)
+
+    def _judged(self, start: int, at: int, stop: int) -> tuple[float, Step | None]:
+        key = (start, at, stop)
+        if key not in self._known:
+            if min(at - start, stop - at) < self._shortest:
+                self._known[key] = (-math.inf, None)
+            else:
+                found = step(self._values, start, at, stop, self._noise)
+                self._known[key] = (self._margin(found, start, at, stop), found)
+        return self._known[key]
+
+    def _margin(self, found: Step, start: int, at: int, stop: int) -> float:
+        asked = _BASE + math.log(max(_LEAST_SIZE, len(self._values)))
+        if stop == len(self._values):
+            asked += _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS)
+        height = abs(found.size) / self._noise.sd
+        of_smooth = _SMOOTH_COST * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
+        smooth = found.against_smooth - of_smooth
+        if smooth < 0.0 and height >= _MAY_BE_RAMP:
+            low, high = window(start, at, stop)
+            smooth = max(smooth, against_smooth(self._held[low:high], self._noise))
+        return min(found.against_none - asked, smooth) - self._ask
+
+    def prune(self, starts: Sequence[int]) -> list[int]:
+        """The starts that stay."""
+        edges = [0, *starts, len(self._values)]
+        margins = [self.margin(*edges[i : i + 3]) for i in range(len(edges) - 2)]
+        while margins:
+            worst = min(range(len(margins)), key=margins.__getitem__)
+            if margins[worst] >= 0.0:
+                break
+            del edges[worst + 1], margins[worst]
+            for i in (worst - 1, worst):
+                if 0 <= i < len(margins):
+                    margins[i] = self.margin(*edges[i : i + 3])
+        return edges[1:-1]
+
+    def settle(self, starts: Sequence[int]) -> list[int]:
+        """Prune, find the places of what is left again, and prune once more where that moved any."""
+        kept = self.prune(starts)
+        for _ in range(2):
+            moved = sorted({place.index for place in self.places(kept)})
+            if moved == kept:
+                break
+            kept = self.prune(moved)
+        return kept
+
+    def places(self, starts: Sequence[int]) -> list[Position]:
+        edges = [0, *starts, len(self._values)]
+        return [self.place(*edges[i : i + 3]) for i in range(len(starts))]
+
+    def place(self, start: int, at: int, stop: int) -> Position:
+        low, high = window(start, at, stop)
+        left, right = level(self._values[low:at], self._noise.sd), level(self._values[at:high], self._noise.sd)
+        scale = math.sqrt((left.scale**2 + right.scale**2) / 2.0)
+        shortest = min(self._shortest, at - low, high - at)
+        inflation = self._noise.inflation(math.inf)
+        return locate(self._values[low:high], low, left.mean, right.mean, scale, inflation, shortest)

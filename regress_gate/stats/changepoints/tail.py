@@ -1,0 +1,49 @@
+"""Have the last few points left the level? What a step looks like while it is new.
+
+Two to four points at the end are too few for a test of two samples, and a spike must never be a step. So all of them
+must lie on the same side, each counts for no more than one noise beyond the nearest of them, and together they must
+lie further off than any earlier points of the same number in the stretch did: that last demand needs no model of tails
+or dependence. One point alone is never reported. What is asked of the log likelihood ratio is 7 plus the log of the
+number of points, more than of an older step, because a growing series is asked anew at each point.
+"""
+
+import math
+
+import numpy as np
+
+from regress_gate.stats.changepoints.evidence import as_normal, level
+from regress_gate.stats.changepoints.judge import SHORTEST
+from regress_gate.stats.changepoints.noise import Noise
+from regress_gate.stats.changepoints.types import Floats
+
+_FEWEST = 2
+_REACH = 60
+_LEAST_LEVEL = 12
+_ASKED = 7.0
+
+
+def shifted(values: Floats, start: int, noise: Noise, ask: float = 0.0) -> tuple[int, float, float, float] | None:
+    """(index, size, half width of its 95 % interval, margin) of the best supported shift at the end of [start, n)."""
+    best = None
+    for count in range(_FEWEST, SHORTEST):
+        at = len(values) - count
+        before = values[max(start, at - _REACH) : at]
+        if len(before) < _LEAST_LEVEL:
+            continue
+        known = level(before, noise.sd)
+        scale = math.sqrt(known.variance)
+        off = (values[at:] - known.mean) / scale
+        side = math.copysign(1.0, float(off.sum()))
+        off = side * off
+        nearest = float(off.min())
+        deviations = (before - known.mean) / scale
+        windows = np.lib.stride_tricks.sliding_window_view(deviations, count)
+        if nearest <= max(float(windows.min(axis=1).max()), -float(windows.max(axis=1).min()), 0.0):
+            continue
+        shift = float(np.minimum(off, nearest + 1.0).mean())
+        error = math.sqrt(noise.inflation(count) / count + noise.inflation(len(before)) / len(before))
+        ratio = as_normal(shift / error, max(4.0, len(before) / noise.inflation(math.inf) + 7.0))
+        margin = 0.5 * ratio * ratio - _ASKED - math.log(len(values)) - ask
+        if margin >= 0.0 and (best is None or margin > best[3]):
+            best = (at, side * shift * scale, 2.0 * error * scale, margin)
+    return best

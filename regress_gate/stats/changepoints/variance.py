@@ -1,0 +1,36 @@
+"""Did the noise itself become larger or smaller? Changes of the spread, apart from those of the level.
+
+The square roots of the absolute residuals about the found levels are near enough to normal, and their mean follows the
+spread, so they are searched with the same candidates, partition and test as levels are (the idea of a test of spread on
+absolute deviations is H. Levene's, 1960). More is asked than of a step, and a stretch has at least 20 points: spread is
+learnt slowly, and nobody is woken by it.
+"""
+
+import numpy as np
+
+from regress_gate.stats.changepoints.candidates import candidates
+from regress_gate.stats.changepoints.judge import Judge
+from regress_gate.stats.changepoints.noise import Noise
+from regress_gate.stats.changepoints.position import Position
+from regress_gate.stats.changepoints.scale import hold_spikes, spread
+from regress_gate.stats.changepoints.segments import partition
+from regress_gate.stats.changepoints.types import Floats
+
+_SHORTEST = 20
+_ASK = -1.0
+
+
+def changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, float]]:
+    """(place, margin) of every change of the spread; `ask` is added to the evidence that is demanded."""
+    size = len(residuals)
+    roots = np.sqrt(np.abs(residuals))
+    noise = spread(roots - np.median(roots))
+    if size < 2 * _SHORTEST or noise <= 0.0:
+        return []
+    held = hold_spikes(roots, noise)
+    model = Noise(noise, rho / 2.0)
+    starts = partition(held, candidates(held, noise), noise, 3.0 * float(np.log(size)), _SHORTEST)
+    judge = Judge(held, held, model, _ASK + ask, _SHORTEST)
+    kept = judge.settle(starts)
+    edges = [0, *kept, size]
+    return [(place, judge.margin(*edges[i : i + 3])) for i, place in enumerate(judge.places(kept))]
