@@ -28,7 +28,7 @@ from regress_gate.model.result import (
     VersionSide,
     VoidRun,
 )
-from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
+from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.model.waiver import Waiver
@@ -45,12 +45,14 @@ def decide_compare(
     findings: Sequence[IssueFinding],
     now: datetime,
     config_changes: Sequence[ConfigChange] = (),
+    earlier: Sequence[Run] = (),
     allow_incomparable: bool = False,
     report_only: bool = False,
 ) -> Result:
     """The gate on stored runs of two versions.
 
     `definition` is what is known of the suite: its scenarios, limits and notice; None for one that is not known.
+    `earlier` runs that count, of any version on this suite and testbed, say what spread is usual.
     `now` is when; its date decides which waivers have expired.
     """
     limits = definition.conditions if definition else ConditionLimits()
@@ -78,7 +80,7 @@ def decide_compare(
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     elif baseline.counted and candidate.counted:
-        judged = judge(baseline, candidate, policy)
+        judged = judge(baseline, candidate, policy, paired=pairing.is_side_by_side, earlier=earlier)
         reasons += [*_missing_scenarios(judged, definition), *_weigh_series(judged, book)]
         warnings += judged.warnings
         if not comparability.comparable:

@@ -6,8 +6,8 @@ to cap, so no waiver covers it.
 
 from collections.abc import Sequence
 
-from regress_gate.gate.series import SERVER
 from regress_gate.gate.sides import Side
+from regress_gate.gate.values import SERVER
 from regress_gate.model.result import FailedRun, Reason, ReasonCode
 from regress_gate.model.run import Run
 

@@ -2,35 +2,23 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from regress_gate.gate.accuracy import SCORES, compare_outputs
+from regress_gate.gate.replicates import circumstances, replicates, tabulate
 from regress_gate.gate.sides import Side, workload_difference
+from regress_gate.gate.steadied import steadied
+from regress_gate.gate.values import SideValues, Values, run_level_values
 from regress_gate.model.metric import METRICS, Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
-from regress_gate.stats.comparison import Comparison, compare
+from regress_gate.stats.comparison import Circumstances, Comparison, compare
 from regress_gate.stats.estimate import SeriesData, least_spread
-
-SERVER = "server"
-"""Scenario name under which what is measured once per server start is reported."""
-
-
-@dataclass(slots=True)
-class Values:
-    """One metric of one scenario on one side."""
-
-    per_run: list[float] = field(default_factory=list)
-    requests: int = 0
-    smallest_trial: int | None = None
-    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for."""
-
-
-SideValues = dict[tuple[str, str], Values]
+from regress_gate.stats.sequential import Looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +31,22 @@ class JudgedSeries:
     dead: tuple[str, ...]
     """Scenarios in which candidate runs completed nothing where all baseline runs served: what happened, in words."""
     warnings: tuple[str, ...]
+    looks: Looks | None = None
+    """Where the runs were looked at after every block; None: once."""
 
 
-def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> SideValues:
-    """A run's value of a metric is the mean over its trials: trials share the run's luck.
+def judge(
+    baseline: Side, candidate: Side, policy: Policy, *, paired: bool = False, earlier: Sequence[Run] = ()
+) -> JudgedSeries:
+    """Compare every series that either side has; the order is by scenario, then as the metrics are catalogued.
 
-    `ordinals` names, by scenario, the trials that count; a scenario that it does not name counts in full.
+    With `paired`, all runs are of blocks that both sides share. `earlier` runs, of any version, on the same suite and
+    testbed say what spread is usual; they may hold those compared.
     """
-    values: SideValues = defaultdict(Values)
-    for run in runs:
-        by_series: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for trial in run.trials:
-            if ordinals and trial.ordinal not in ordinals.get(trial.scenario, {trial.ordinal}):
-                continue
-            for name, value in trial.metrics.items():
-                key = (trial.scenario, name)
-                by_series[key].append(value)
-                entry = values[key]
-                entry.requests += trial.requests
-                if entry.smallest_trial is None or trial.requests < entry.smallest_trial:
-                    entry.smallest_trial = trial.requests
-        group = SERVER if run.place is None else run.place.group
-        for name, value in run.metrics.items():
-            by_series[group, name].append(value)
-        for key, found in by_series.items():
-            values[key].per_run.append(sum(found) / len(found))
-    return values
-
-
-def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
-    """Compare every series that either side has; the order is by scenario, then as the metrics are catalogued."""
     ordinals, uneven = _common_ordinals((*baseline.counted, *candidate.counted))
     left, right = (run_level_values(side.counted, ordinals) for side in (baseline, candidate))
+    made = replicates(baseline.counted, candidate.counted, paired=paired)
+    table = tabulate(made, ordinals)
     trials = [_by_scenario(side.counted) for side in (baseline, candidate)]
     incomparable = {
         scenario: difference
@@ -121,10 +93,16 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
                 for side, shares in zip(("baseline", "candidate"), failing, strict=True)
                 if (share := shares.get(key[0], 0.0)) > 0
             ]
-        inputs.append(_series_data(known, ours, theirs, policy.margin(known.name), gated))
+        data = _series_data(key, ours, theirs, policy.margin(known.name), gated)
+        if known.scale is Scale.RATIO:
+            values = table.values(key)
+            data = replace(data, baseline=values[0], candidate=values[1], steadied=steadied(made, key, ordinals))
+        inputs.append(data)
         notes.append(remarks)
     judged = [key[0] not in incomparable and key not in lacking for key in keys]
-    outcomes = iter(_compare([data for data, counts in zip(inputs, judged, strict=True) if counts], policy))
+    tested = [(key, data) for key, data, counts in zip(keys, inputs, judged, strict=True) if counts]
+    known_of_runs = circumstances(made, [key for key, _ in tested], earlier)
+    outcomes = iter(_compare([data for _, data in tested], policy, known_of_runs))
     series, only_candidate = [], []
     one_sided: dict[str, str] = {}
     for key, data, remarks, counts in zip(keys, inputs, notes, judged, strict=True):
@@ -153,19 +131,22 @@ def judge(baseline: Side, candidate: Side, policy: Policy) -> JudgedSeries:
             warnings.append(f"{scenario}: answers are not compared: {found.incomparable}")
     if only_candidate:
         warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
-    return JudgedSeries(tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings))
+    return JudgedSeries(
+        tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings), known_of_runs.looks
+    )
 
 
 _NOT_COMPARED = Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None)
 
 
-def _compare(inputs: list[SeriesData], policy: Policy) -> list[Comparison]:
+def _compare(inputs: list[SeriesData], policy: Policy, known_of_runs: Circumstances) -> list[Comparison]:
     # A series that only one side has takes no part in the family: it is missing, not tested.
     return compare(
         inputs,
         false_alarm_budget=policy.false_alarm_budget,
         confidence=policy.confidence,
         expected_cv=policy.expected_cv,
+        circumstances=known_of_runs,
     )
 
 
@@ -225,7 +206,8 @@ def _series_order(key: tuple[str, str]) -> tuple[bool, str, int, str]:
     return metric(key[1]).per_run, key[0], place, key[1]
 
 
-def _series_data(known: Metric, ours: Values, theirs: Values, margin: float, gated: bool) -> SeriesData:
+def _series_data(key: tuple[str, str], ours: Values, theirs: Values, margin: float, gated: bool) -> SeriesData:
+    known = metric(key[1])
     return SeriesData(
         baseline=np.asarray(ours.per_run, dtype=np.float64),
         candidate=np.asarray(theirs.per_run, dtype=np.float64),
@@ -236,6 +218,8 @@ def _series_data(known: Metric, ours: Values, theirs: Values, margin: float, gat
         min_cv=least_spread(known),
         baseline_requests=ours.requests,
         candidate_requests=theirs.requests,
+        scenario=None if known.per_run else key[0],
+        metric=known.name,
     )
 
 

@@ -58,6 +58,13 @@ def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *,
     return Side(version, tuple(runs), tuple(counted), tuple(void), origin, failed)
 
 
+def counted_of(runs: Sequence[Run], limits: ConditionLimits) -> list[Run]:
+    """The runs that count, of all versions among `runs`, each held to what is known of its own version's."""
+    versions = dict.fromkeys(run.version for run in runs)
+    sides = [make_side(version, [run for run in runs if run.version == version], limits) for version in versions]
+    return [run for side in sides for run in side.counted]
+
+
 def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
     """`recorded`: how many runs of the side say what their outside load was."""
     if run.void is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regress_gate.gate.accuracy import compare_outputs
-from regress_gate.gate.series import Values, run_level_values
+from regress_gate.gate.values import Values, run_level_values
 from regress_gate.model.metric import Metric, Scale, metric
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version

@@ -57,7 +57,7 @@ class Policy(StrictModel):
     """The largest acceptable loss by metric or glob, later patterns first; over `DEFAULT_MARGINS`."""
     false_alarm_budget: Budget = 0.05
     """Chance of a false `fail`, over all gated series together."""
-    confidence: Confidence = 0.95
+    confidence: Confidence = 0.90
     """Of each series' two-sided interval; a loss of the size of the margin passes in at most half of the rest."""
     expected_cv: Share = 0.05
     """Run-to-run coefficient of variation assumed only to say how many runs a first comparison needs."""

@@ -76,6 +76,9 @@ class Place:
     """How the version was got: venv, docker, command."""
     seconds: float | None = None
     """Wall time from the first start to the last stop, shared out over the runs that were made together."""
+    most_blocks: int | None = None
+    """Where the decision is asked for after every block and may end the experiment: the blocks that it can rest on at
+    most, with those that were stored when this one was planned. None: looked at once, when all blocks are made."""
 
 
 @dataclass(frozen=True, slots=True)

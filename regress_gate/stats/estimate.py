@@ -9,7 +9,7 @@ wide as it must be.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ def least_spread(known: Metric) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesData:
-    """Run-level values of one series on both sides, each of shape (runs,)."""
+    """Run-level values of one series on both sides, each of shape (runs,); NaN where a run has none."""
 
     baseline: Floats
     candidate: Floats
@@ -45,6 +45,22 @@ class SeriesData:
     baseline_requests: int = 0
     """Requests over all runs of the side; used by difference metrics only."""
     candidate_requests: int = 0
+    scenario: str | None = None
+    """Series of one scenario are tested as a group; None for what belongs to none, such as what a server does once."""
+    metric: str | None = None
+    """Series of one metric lend each other their spread; None for one that stands alone."""
+    steadied: tuple[Floats, Floats] | None = None
+    """Of a percentile, where the requests are known: logarithms of its steadied form on both sides (`tail`)."""
+
+    @property
+    def sign(self) -> float:
+        """By which logarithms become losses."""
+        return 1.0 if self.direction is Direction.LOWER else -1.0
+
+    def without_gaps(self) -> "SeriesData":
+        """Without the runs in which this series is missing (NaN)."""
+        baseline, candidate = (side[~np.isnan(side)] for side in (self.baseline, self.candidate))
+        return replace(self, baseline=baseline, candidate=candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,7 @@ def estimate(data: SeriesData) -> Estimate | None:
     """The loss of a series; None when a side has no value, or a ratio metric has one that is not positive."""
     if not len(data.baseline) or not len(data.candidate):
         return None
-    sign = 1.0 if data.direction is Direction.LOWER else -1.0
+    sign = data.sign
     if data.scale is Scale.RATIO:
         if min(data.baseline.min(), data.candidate.min()) <= 0:
             return None
@@ -117,11 +133,10 @@ def to_change(loss: float, data: SeriesData) -> float:
     """From the analysis scale to the reported one: +0.05 is 5 % slower, or 5 % less throughput."""
     if data.scale is Scale.DIFFERENCE:
         return loss
-    sign = 1.0 if data.direction is Direction.LOWER else -1.0
     try:
-        return sign * math.expm1(sign * loss)
+        return data.sign * math.expm1(data.sign * loss)
     except OverflowError:
-        return sign * math.inf
+        return data.sign * math.inf
 
 
 def margin_as_loss(data: SeriesData) -> float:

@@ -78,11 +78,11 @@ def detectable_change(expected: Expected, runs: int, *, error: float, confidence
     """
     if runs < 2:
         return math.inf
-    reach, end = _reach(runs, 1 - error), _reach(runs, 0.5 + confidence / 2)
     half, margin = (_as_loss(share, expected) for share in (expected.margin / 2, expected.margin))
 
     def lack(loss: float) -> float:
-        true, found = _standard_errors(expected, runs, loss)
+        true, found, freedom = _standard_errors(expected, runs, loss)
+        reach, end = stdtrit(freedom, 1 - error), stdtrit(freedom, 0.5 + confidence / 2)
         least = np.maximum(np.maximum(reach * found, half), margin - end * found)
         return float(ndtr((loss - least) / true).mean()) - POWER
 
@@ -93,17 +93,14 @@ def shown_within(expected: Expected, runs: int, *, confidence: float) -> float:
     """The smallest margin that an unchanged version is shown to keep with a probability of POWER, as a change."""
     if runs < 2:
         return math.inf
-    true, found = _standard_errors(expected, runs, 0.0)
-    end = _reach(runs, 0.5 + confidence / 2)
+    true, found, freedom = _standard_errors(expected, runs, 0.0)
+    end = stdtrit(freedom, 0.5 + confidence / 2)
     return _solve(lambda margin: float(ndtr((margin - end * found) / true).mean()) - POWER, expected)
 
 
-def _reach(runs: int, probability: float) -> float:
-    return float(stdtrit(runs - 1, probability))
-
-
-def _standard_errors(expected: Expected, runs: int, loss: float) -> tuple[float, Floats]:
-    """The true one of the estimated loss, and those that the comparison may find, each equally likely.
+def _standard_errors(expected: Expected, runs: int, loss: float) -> tuple[float, Floats, float]:
+    """The true one of the estimated loss, and those that the comparison may find, each equally likely, with their
+    degrees of freedom.
 
     A spread found with few runs is often much too small or too large, and the verdict feels it: the common formula with
     two quantiles of t promises 80 % where 3 to 5 runs a side give 52 to 78 %. So each side's variance is taken at the
@@ -111,8 +108,11 @@ def _standard_errors(expected: Expected, runs: int, loss: float) -> tuple[float,
     """
     floors = _floors(expected, runs, loss)
     trues = [max(expected.run_sd**2 / runs, floor) for floor in floors]
-    found = [np.maximum(true * _quantiles(runs - 1), floor) for true, floor in zip(trues, floors, strict=True)]
-    return math.sqrt(sum(trues)), np.sqrt(np.add.outer(*found).ravel())
+    sides = [np.maximum(true * _quantiles(runs - 1), floor) for true, floor in zip(trues, floors, strict=True)]
+    left, right = (each.ravel() for each in np.meshgrid(*sides))
+    # As `evidence` has it where many series say that neither side scatters more.
+    freedom = 2 * (runs - 1) if expected.scale is Scale.RATIO else runs - 1
+    return math.sqrt(sum(trues)), np.sqrt(left + right), float(freedom)
 
 
 @cache

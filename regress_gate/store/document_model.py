@@ -90,6 +90,7 @@ class PlacePart(Part):
     suite_digest: str | None = None
     way: str | None = None
     seconds: float | None = None
+    most_blocks: Count | None = None
 
 
 class FailurePart(Part):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regress_gate.gate.check import decide_check
 from regress_gate.gate.decide import decide_compare
-from regress_gate.gate.series import run_level_values
+from regress_gate.gate.values import run_level_values
 from regress_gate.model.metric import metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict

@@ -140,7 +140,7 @@ class TestVerdicts:
 
     def test_equal_timings_have_the_least_spread_that_a_machine_has(self):
         (found,) = judge(series([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]))
-        expected = scipy_stats.t.ppf(0.975, 2) * MIN_TIMING_CV * math.sqrt(2 / 3)
+        expected = scipy_stats.t.ppf(0.975, 4) * MIN_TIMING_CV * math.sqrt(2 / 3)
         assert found.interval[1] == pytest.approx(math.expm1(expected))
 
     def test_a_change_without_bound_has_no_number_that_json_lacks(self):

@@ -99,6 +99,7 @@ PLACES = st.builds(
     st.none() | NAMES,
     st.none() | NAMES,
     st.none() | FLOATS,
+    st.none() | COUNTS,
 )
 FAILURES = st.builds(RunFailure, NAMES, NAMES, st.lists(NAMES, max_size=3).map(tuple), st.none() | FLOATS)
 ANSWERS = st.builds(Answer, NAMES, *(st.lists(values, max_size=3).map(tuple) for values in (NAMES, FLOATS, FLOATS)))

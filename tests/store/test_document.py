@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.run import Place, Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import document
@@ -109,6 +109,15 @@ def exported() -> dict[str, Any]:
 
 def test_an_export_is_made_to_be_read() -> None:
     assert document.dump([example()]) == EXPORTED
+
+
+def test_what_was_looked_at_once_is_written_as_it_was_before_looking_often_was_possible() -> None:
+    """So that what is exported, shipped and stored already stays the same text."""
+    once = replace(example(), place=Place("e1", 1, 1, "baseline"))
+    assert "most_blocks" not in document.dump([once])
+    often = replace(example(), place=Place("e1", 1, 1, "baseline", most_blocks=6))
+    [read] = document.load(document.dump([often]), "x.json")
+    assert read.place == often.place
 
 
 def test_an_export_gives_the_runs_back() -> None:

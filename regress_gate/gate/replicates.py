@@ -1,0 +1,152 @@
+"""Which runs of a comparison answer each other: from runs to the rows that the statistics see.
+
+A row is a block where the sides were measured in blocks, so that row i of one side belongs to row i of the other; else
+it is a run. Earlier runs of the same suite on the same testbed, of whatever version, become the sessions from which
+the usual spread is known. Not for which runs count (`sides`, `pairing`), nor for what follows from them (`stats`).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from regress_gate.gate.values import SERVER, SideValues, Values, run_level_values
+from regress_gate.model.metric import Scale, metric
+from regress_gate.model.run import Run
+from regress_gate.stats.comparison import Circumstances
+from regress_gate.stats.sequential import Looks
+
+Floats = npt.NDArray[np.float64]
+Key = tuple[str, str]
+"""Scenario and metric."""
+Row = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """Both sides' runs as rows, the same for every series."""
+
+    baseline: Mapping[Row, tuple[Run, ...]]
+    candidate: Mapping[Row, tuple[Run, ...]]
+    paired: bool
+
+    @property
+    def apart(self) -> bool:
+        """Whether the sides have no session in common, as far as is known."""
+        left, right = ({session_of(run) for runs in side.values() for run in runs} for side in self._sides)
+        return not left & right
+
+    @property
+    def looks(self) -> Looks | None:
+        """Of an experiment that was looked at after every block; None where one look is all there was to be."""
+        allowed = [run.place.most_blocks for side in self._sides for runs in side.values() for run in runs if run.place]
+        most = [blocks for blocks in allowed if blocks is not None]
+        return Looks(len(self.baseline), max(*most, len(self.baseline))) if self.paired and most else None
+
+    @property
+    def _sides(self) -> tuple[Mapping[Row, tuple[Run, ...]], ...]:
+        return self.baseline, self.candidate
+
+
+def replicates(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: bool) -> Replicates:
+    """With `paired`, all runs are of blocks in which both sides have some, as `pairing.side_by_side` leaves them."""
+    return Replicates(dict(_rows(baseline, paired)), dict(_rows(candidate, paired)), paired)
+
+
+def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[Row, tuple[Run, ...]]]:
+    """In blocks, all servers of a block are one row; else the first run of every server of a suite, the second…"""
+    rows: dict[Row, list[Run]] = defaultdict(list)
+    seen: dict[str, int] = defaultdict(int)
+    for run in runs:
+        group = SERVER if run.place is None else run.place.group
+        if paired and run.place is not None:
+            rows[run.place.experiment, run.place.block].append(run)
+        else:
+            rows["", seen[group]].append(run)
+            seen[group] += 1
+    return [(row, tuple(rows[row])) for row in sorted(rows)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Run-level values of both sides, row by row."""
+
+    baseline: tuple[SideValues, ...]
+    candidate: tuple[SideValues, ...]
+
+    def values(self, key: Key) -> tuple[Floats, Floats]:
+        """One a row, NaN where a row has none; of a row with several runs, their mean. Empty where a side has none."""
+        return _column(self.baseline, key), _column(self.candidate, key)
+
+
+def _column(rows: Sequence[SideValues], key: Key) -> Floats:
+    values = np.array([_mean(row.get(key)) for row in rows], dtype=np.float64)
+    return values if np.isfinite(values).any() else values[:0]
+
+
+def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> Table:
+    """`ordinals` as for `run_level_values`."""
+    rows = sorted({*found.baseline, *found.candidate}) if found.paired else None
+    sides = [
+        tuple(run_level_values(side.get(row, ()), ordinals) for row in rows or side)
+        for side in (found.baseline, found.candidate)
+    ]
+    return Table(*sides)
+
+
+def circumstances(found: Replicates, keys: Sequence[Key], earlier: Sequence[Run]) -> Circumstances:
+    """How the runs were made, with what earlier runs show of `keys`; `earlier` may hold the runs compared, too."""
+    compared = {run.key for side in (found.baseline, found.candidate) for runs in side.values() for run in runs}
+    others = [run for run in earlier if run.key not in compared]
+    sessions = _block_sessions(others, keys) if found.paired else _version_sessions(others, keys)
+    return Circumstances(found.paired, found.apart, sessions, found.looks)
+
+
+def _version_sessions(runs: Sequence[Run], keys: Sequence[Key]) -> tuple[tuple[Floats, ...], ...]:
+    """Runs of one version that were made together."""
+    sessions: dict[object, list[Run]] = defaultdict(list)
+    for run in runs:
+        if (session := session_of(run)) is not None:
+            sessions[session, run.version].append(run)
+    tables = [[run_level_values(row) for _, row in _rows(found, paired=False)] for found in sessions.values()]
+    return tuple(
+        tuple(np.array([_mean(row.get(key)) for row in table]) for key in keys) for table in tables if len(table) > 1
+    )
+
+
+def _block_sessions(runs: Sequence[Run], keys: Sequence[Key]) -> tuple[tuple[Floats, ...], ...]:
+    """Logarithms of what lay between the two sides of earlier blocks."""
+    blocks: dict[str, dict[int, dict[str, list[Run]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for run in runs:
+        if run.place is not None:
+            blocks[run.place.experiment][run.place.block][run.place.side].append(run)
+    sessions = []
+    for experiment in blocks.values():
+        pairs = [sides for sides in experiment.values() if {"baseline", "candidate"} <= set(sides)]
+        if len(pairs) < 2:
+            continue
+        left, right = ([run_level_values(sides[side]) for sides in pairs] for side in ("baseline", "candidate"))
+        sessions.append(tuple(_log_ratios(left, right, key) for key in keys))
+    return tuple(sessions)
+
+
+def _log_ratios(left: Sequence[SideValues], right: Sequence[SideValues], key: Key) -> Floats:
+    ours, theirs = (np.array([_mean(row.get(key)) for row in side]) for side in (left, right))
+    if metric(key[1]).scale is not Scale.RATIO:
+        return np.full(len(ours), math.nan)
+    usable = (ours > 0) & (theirs > 0)
+    return np.where(usable, np.log(np.where(usable, theirs, 1.0) / np.where(usable, ours, 1.0)), math.nan)
+
+
+def _mean(values: Values | None) -> float:
+    return sum(values.per_run) / len(values.per_run) if values is not None and values.per_run else math.nan
+
+
+def session_of(run: Run) -> object:
+    """What names the occasion on which a run was made; None where nothing tells."""
+    if run.place is not None:
+        return run.place.experiment
+    return None if run.started is None else run.started.date()

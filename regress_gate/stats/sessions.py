@@ -1,0 +1,51 @@
+"""How far two measuring sessions of one version lie apart, beyond the spread within each.
+
+Measured on another day, everything may be one per cent slower, and repeating a run on that day never shows it. Earlier
+sessions do. Model: session offsets are normal, their variance `ratio` times that of a run; with s sessions, k runs
+each, the mean squares between and within sessions then have a ratio that is 1 + k·ratio times an F variable (the
+one-way random-effects analysis of variance). The prior says that with a probability of 0.7 there is no offset,
+else that every ratio on the grid is as likely (log-uniform). What is returned is the whole posterior: a p-value is the
+mean of those at each ratio, so that not knowing widens it.
+
+Not for sides measured side by side in blocks: nothing of a session is left in their difference.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import f as f_distribution
+
+Floats = npt.NDArray[np.float64]
+
+_NO_OFFSET = 0.7
+"""Prior probability that sessions do not differ."""
+_RATIOS = np.geomspace(0.1, 10.0, 17)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionSpread:
+    """Posterior of the variance between sessions as a multiple of the variance between runs."""
+
+    ratios: Floats
+    """Shape (g,)."""
+    probabilities: Floats
+    """Shape (g,), adding up to 1."""
+
+
+NO_SESSIONS = SessionSpread(np.zeros(1), np.ones(1))
+"""Of sides that were measured together, or of which nothing is known."""
+
+
+def session_spread(
+    between: float, within: float, *, between_freedom: float, within_freedom: float, runs: float
+) -> SessionSpread:
+    """From the mean squares between and within sessions of `runs` runs each."""
+    grid = np.concatenate([[0.0], _RATIOS])
+    prior = np.concatenate([[_NO_OFFSET], np.full(len(_RATIOS), (1 - _NO_OFFSET) / len(_RATIOS))])
+    lift = 1 + runs * grid
+    logs = (
+        np.log(prior) + f_distribution.logpdf(between / within / lift, between_freedom, within_freedom) - np.log(lift)
+    )
+    weights = np.exp(logs - logs.max())
+    return SessionSpread(grid, weights / weights.sum())
