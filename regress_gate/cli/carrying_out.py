@@ -16,7 +16,7 @@ from regress_gate.cli.this_machine import end_orphans, gpus_of, note_what_is_not
 if TYPE_CHECKING:
     from regress_gate.bench.experiment.making import Side
     from regress_gate.bench.experiment.plan import Plan
-    from regress_gate.bench.experiment.runner import Outcome
+    from regress_gate.bench.experiment.runner import AfterBlock, Outcome
     from regress_gate.bench.experiment.trials import Meter
     from regress_gate.bench.provision.interface import Provisioner
     from regress_gate.cli.live import Live
@@ -35,8 +35,10 @@ def carry_out(
     live: "Live",
     *,
     is_resumed: bool,
+    after_block: "AfterBlock | None" = None,
 ) -> "Outcome":
-    """Get the versions and make the runs that the plan lacks. Raises what could not be measured."""
+    """Get the versions and make the runs that the plan lacks, or fewer where `after_block` says that these will do.
+    Raises what could not be measured."""
     from regress_gate.bench.experiment.making import Bench
     from regress_gate.bench.experiment.runner import carry_out as make
     from regress_gate.bench.machine.lock import machine_lock
@@ -75,6 +77,7 @@ def carry_out(
             until=until,
             before_unit=lambda: wait_until_quiet(wanted, live),
             watcher=Teller(live),
+            after_block=after_block,
         )
 
 

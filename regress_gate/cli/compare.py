@@ -18,9 +18,12 @@ from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from regress_gate.cli.compare_measure import Measured
+    from regress_gate.cli.looking import Decide
     from regress_gate.cli.settings import Settings
     from regress_gate.gate.config_changes import ConfigChange
     from regress_gate.gate.sides import Side
+    from regress_gate.model.policy import PolicyOverrides
+    from regress_gate.model.result import Result
     from regress_gate.model.run import Run
     from regress_gate.model.suite import ConditionLimits, Suite
     from regress_gate.model.version import Ref
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 @click.argument("baseline", metavar="BASE")
 @click.argument("candidate", metavar="CAND")
 @click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report.")
-@click.option("--measure", is_flag=True, help="Measure what is missing on this machine first, in blocks.")
+@click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided.")
+@click.option("--all-blocks", is_flag=True, help="With --measure: make every block, and look once, when all are made.")
 @click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's.")
 @click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it can show.")
 @measure_options
@@ -49,6 +53,7 @@ def compare(
     candidate: str,
     allow_incomparable: bool,
     measure: bool,
+    all_blocks: bool,
     urls: tuple[str, ...],
     plan_only: bool,
     format_: str,
@@ -65,7 +70,7 @@ def compare(
     BASE and CAND are versions (v0.19.1, 0.20.0rc1, commit:SHA), pinned, latest, nightly or run:N. Exits 0 for pass, 1
     for fail, 3 for inconclusive.
     """
-    from datetime import UTC, datetime
+    from functools import partial
 
     from regress_gate.cli.output import deliver, parse_outputs
     from regress_gate.model.policy import PolicyOverrides
@@ -77,6 +82,8 @@ def compare(
     files = parse_outputs(outputs)
     refs = Ref.parse(baseline), Ref.parse(candidate)
     place = settings.suite.value, settings.testbed.value
+    flags = PolicyOverrides(on_inconclusive=on_inconclusive)
+    decide: Decide = partial(_decide, settings, flags, allow_incomparable=allow_incomparable, report_only=report_only)
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure gets versions from the network", todo="leave --offline or --measure out")
@@ -84,21 +91,55 @@ def compare(
 
         measured: Measured | None
         if urls and not plan_only:
+            if all_blocks:
+                raise InputError("a server that runs already is one run", todo="leave --all-blocks out")
             measured = measure_both_running(settings, baseline, candidate, urls, amount, quiet=quiet)
         else:
             provisioning = provisioning_from(given, settings)
             measured = measure_both(
-                settings, baseline, candidate, amount, provisioning, plan_only=plan_only, format_=format_, quiet=quiet
+                settings,
+                baseline,
+                candidate,
+                amount,
+                provisioning,
+                decide=None if all_blocks else decide,
+                plan_only=plan_only,
+                format_=format_,
+                quiet=quiet,
             )
         if measured is None:
             return ExitCode.PASS
         refs, place = measured.refs, (measured.suite, measured.testbed)
-    elif urls:
-        raise InputError("--url is for measuring", todo="give --measure too")
+    elif urls or all_blocks:
+        raise InputError(f"{'--url' if urls else '--all-blocks'} is for measuring", todo="give --measure too")
+    result = decide(refs, place)
+    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
+    return result.exit_code
+
+
+def _decide(
+    settings: "Settings",
+    flags: "PolicyOverrides",
+    refs: "tuple[Ref, Ref]",
+    place: "tuple[str | None, str | None]",
+    *,
+    allow_incomparable: bool,
+    report_only: bool,
+) -> "Result":
+    """The decision on what is stored now: that which is printed, and, while blocks are measured, those which are not.
+
+    `place` are a suite, by name or path, and a testbed; None: whatever the stored runs leave no choice of.
+    """
+    from datetime import UTC, datetime
 
     from regress_gate.cli.known import find_known_issues
     from regress_gate.gate.decide import decide_compare
+    from regress_gate.gate.history import sides_of
+    from regress_gate.gate.history_place import with_origins
     from regress_gate.gate.select import select
+    from regress_gate.gate.sides import counted_of
+    from regress_gate.gate.steadied import wants_samples
+    from regress_gate.model.metric import METRICS
     from regress_gate.model.suite import ConditionLimits
     from regress_gate.store.library import open_library
     from regress_gate.suites import find_suite, is_path, load_suite
@@ -116,25 +157,27 @@ def compare(
         )
         suite = own or find_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
+        policy = settings.policy(suite.gate if suite else None, flags)
+        with_samples = wants_samples([name for name in METRICS if policy.gates(name)])
         sides = [
-            _side(library, ref, holding, limits)
+            _side(library, ref, holding, limits, with_samples=with_samples)
             for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
         ]
-    flags = PolicyOverrides(on_inconclusive=on_inconclusive)
+        runs = library.runs(testbed=choice.candidate.testbed, suite=choice.candidate.suite)
     result = decide_compare(
         *sides,
         suite=choice.candidate.suite,
         definition=suite,
-        policy=settings.policy(suite.gate if suite else None, flags),
+        policy=policy,
         waivers=settings.waivers,
         findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
         config_changes=_config_changes(settings, sides, suite),
         now=datetime.now(UTC),
+        earlier=counted_of(runs, limits),
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
-    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
-    return result.exit_code
+    return with_origins(result, *sides, sides_of(runs, limits), policy, limits)
 
 
 def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | None") -> "list[ConfigChange]":
@@ -164,7 +207,9 @@ def _single_runs(library: "Library", refs: "tuple[Ref, Ref]") -> "dict[int | Non
     return {run.id: replace(next(iter(holdings_of([run]))), origin=Origin.STORE) for run in runs}
 
 
-def _side(library: "Library", ref: "Ref", holding: "Holding", limits: "ConditionLimits") -> "Side":
+def _side(
+    library: "Library", ref: "Ref", holding: "Holding", limits: "ConditionLimits", *, with_samples: bool
+) -> "Side":
     from regress_gate.gate.sides import make_side
 
     runs: list[Run]
@@ -172,6 +217,8 @@ def _side(library: "Library", ref: "Ref", holding: "Holding", limits: "Condition
         run = library.run(ref.run)
         runs = [] if run is None else [run]
     else:
-        found = library.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite)
+        found = library.runs(
+            version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=with_samples
+        )
         runs = [run for run in found if run.version == holding.version]
     return make_side(holding.version, runs, limits, origin=holding.origin.value)

@@ -1,20 +1,25 @@
-"""`compare --measure` and `--plan`: how many blocks are missing, what they cost and can show, and making them."""
+"""`compare --measure` and `--plan`: how many blocks are missing, what they cost and can show, and making them until
+the decision stands. Not for the looks at the data after each block, which are `looking`'s.
+"""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.measuring import DEFAULT_RUNS, Amount, assignment
+from regress_gate.cli.measured_blocks import built_version, counted_runs, whole_blocks
+from regress_gate.cli.measuring import DEFAULT_BLOCKS, Amount, assignment
 from regress_gate.cli.provisioning import make_provisioner
 from regress_gate.errors import ExitCode, InputError, RegressGateError
 
 if TYPE_CHECKING:
+    from regress_gate.bench.experiment.runner import Outcome
+    from regress_gate.bench.provision.interface import Provisioner
+    from regress_gate.cli.looking import Decide, Looks
     from regress_gate.cli.measuring import Assignment
     from regress_gate.cli.settings import Settings
     from regress_gate.gate.planning import RunPlan
     from regress_gate.model.provisioning import ProvisionConfig
-    from regress_gate.model.run import Run
     from regress_gate.model.version import Ref, Version
 
 
@@ -41,47 +46,85 @@ def measure_both(
     amount: Amount,
     provisioning: "ProvisionConfig",
     *,
+    decide: "Decide | None" = None,
     plan_only: bool,
     format_: str,
     quiet: bool,
 ) -> Measured | None:
-    """Make the blocks that are missing; None when only the plan was asked for, which is then printed.
+    """Make the blocks that are missing, or as many of them as `decide`, asked after each, needs for its answer; None
+    when only the plan was asked for, which is then printed. Without `decide` all blocks are made.
 
     A side that fails to serve is no error here: its failed runs are stored, and the gate weighs them. Raises
     NotMeasuredError when a side has neither those nor a run that counts.
     """
     from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
-    from regress_gate.cli.carrying_out import carry_out
-    from regress_gate.cli.experiments import find_plan, interruptible
-    from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.looking import Looks
     from regress_gate.cli.plan_text import print_plan
-    from regress_gate.cli.telling import explain
+    from regress_gate.cli.text import plain
     from regress_gate.model.version import Ref
-    from regress_gate.store.repository import open_store
 
     sides = {BASELINE: baseline, CANDIDATE: candidate}
     what = assignment(settings, sides, provisioning, plan_only=plan_only)
     if what.versions[BASELINE] == what.versions[CANDIDATE]:
         raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
-    plan = plan_blocks(settings, what, amount)
+    looks = None if decide is None else Looks(settings, what, decide)
+    plan = plan_blocks(settings, what, amount, stops_early=looks is not None)
+    standing = None
+    if looks is not None and plan.blocks and not amount.resume:
+        standing = looks.standing(plan.runs_a_side)
+    if standing is not None:
+        have = plan.runs_a_side - plan.blocks
+        plan = plan_blocks(settings, what, replace(amount, runs=have), stops_early=False)
     if plan_only:
         print_plan(what, plan, amount, format_)
         return None
-    built = {side: _built(settings, what, side) for side in what.versions}
+    built = {side: built_version(settings, what, side) for side in what.versions}
     if plan.blocks or amount.resume:
         provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
-        with open_store(str(settings.store_url.value), create=True) as store:
-            todo, is_resumed = find_plan(store, what, amount if amount.resume else replace(amount, runs=plan.blocks))
-            with interruptible(store, todo), live_on_stderr(quiet=quiet) as live:
-                outcome = carry_out(store, todo, what, amount, provisioner, live, is_resumed=is_resumed)
-        explain(outcome)
+        outcome = _measure(settings, what, amount, plan, provisioner, looks, quiet=quiet)
         built |= {entry.made.slot.side: entry.made.run.version for entry in outcome.stored}
         for version in built.values():
             _check_measured(settings, what, version)
     elif not quiet:
-        click.echo(f"both sides have {plan.runs_a_side} runs that count; nothing was measured", err=True)
+        known = standing or f"both sides have {plan.runs_a_side} runs that count"
+        hint = "" if standing is None else " (--all-blocks measures all the same)"
+        click.echo(f"{plain(known)}; nothing was measured{hint}", err=True)
     refs = Ref.parse(str(built[BASELINE])), Ref.parse(str(built[CANDIDATE]))
     return Measured(refs, str(settings.suite.value or what.suite.name), what.testbed.name)
+
+
+def _measure(
+    settings: "Settings",
+    what: "Assignment",
+    amount: Amount,
+    plan: "RunPlan",
+    provisioner: "Provisioner",
+    looks: "Looks | None",
+    *,
+    quiet: bool,
+) -> "Outcome":
+    from regress_gate.cli.carrying_out import carry_out
+    from regress_gate.cli.experiments import find_plan, interruptible
+    from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.telling import explain
+    from regress_gate.store.repository import open_store
+
+    with open_store(str(settings.store_url.value), create=True) as store:
+        todo, is_resumed = find_plan(
+            store,
+            what,
+            amount if amount.resume else replace(amount, runs=plan.blocks),
+            most_blocks=None if looks is None else plan.runs_a_side,
+        )
+        if todo.most_blocks is None:  # begun to be looked at once, and its runs say so
+            looks = None
+        with interruptible(store, todo), live_on_stderr(quiet=quiet) as live:
+            after_block = None if looks is None else looks.after_block(store, todo, live)
+            outcome = carry_out(
+                store, todo, what, amount, provisioner, live, is_resumed=is_resumed, after_block=after_block
+            )
+    explain(outcome)
+    return outcome
 
 
 def measure_both_running(
@@ -104,7 +147,7 @@ def measure_both_running(
     return Measured((left, right), done.suite, done.testbed)
 
 
-def plan_blocks(settings: "Settings", what: "Assignment", amount: Amount) -> "RunPlan":
+def plan_blocks(settings: "Settings", what: "Assignment", amount: Amount, *, stops_early: bool) -> "RunPlan":
     """The blocks that are missing of the runs asked for, within the budget, and what they can show.
 
     Where not one block fits the budget, one is planned all the same: the budget itself will end it.
@@ -112,50 +155,15 @@ def plan_blocks(settings: "Settings", what: "Assignment", amount: Amount) -> "Ru
     from regress_gate.gate.planning import plan_runs
 
     earlier = counted_runs(settings, what)
-    have = _whole_blocks(earlier, what)
-    blocks = max(0, (amount.runs or DEFAULT_RUNS) - have)
+    have = whole_blocks(earlier, what)
+    blocks = max(0, (amount.runs or DEFAULT_BLOCKS) - have)
     policy = settings.policy(what.suite.gate)
-    plan = plan_runs(earlier, policy, what.suite, blocks=blocks, have=have)
+    plan = plan_runs(earlier, policy, what.suite, blocks=blocks, have=have, stops_early=stops_early)
     if amount.budget is not None and plan.seconds_a_block:
         fitting = max(1, int(amount.budget / plan.seconds_a_block))
         if fitting < blocks:
-            plan = plan_runs(earlier, policy, what.suite, blocks=fitting, have=have)
+            plan = plan_runs(earlier, policy, what.suite, blocks=fitting, have=have, stops_early=stops_early)
     return plan
-
-
-def _whole_blocks(earlier: "list[Run]", what: "Assignment") -> int:
-    """Blocks in which both versions count: what a comparison takes. Where the suite wants several servers, the one
-    that has the fewest decides."""
-    from regress_gate.bench.experiment.plan import server_groups
-    from regress_gate.gate.pairing import side_by_side
-
-    baseline, candidate = (
-        [run for run in earlier if run.place is not None and run.version.matches(version)]
-        for version in what.versions.values()
-    )
-    return min(
-        side_by_side(
-            [run for run in baseline if run.place and run.place.group == group.name],
-            [run for run in candidate if run.place and run.place.group == group.name],
-        ).blocks
-        for group in server_groups(what.suite)
-    )
-
-
-def counted_runs(settings: "Settings", what: "Assignment") -> "list[Run]":
-    """Runs of any version that count, of the suite on this testbed: stored ones and shipped ones."""
-    from regress_gate.gate.sides import make_side
-    from regress_gate.model.run import SuiteRef
-    from regress_gate.store.library import open_library
-
-    with open_library(str(settings.store_url.value)) as library:
-        runs = library.runs(testbed=what.testbed.name, suite=SuiteRef(what.suite.name, what.suite.version))
-    by_version: dict[Version, list[Run]] = {}
-    for run in runs:
-        by_version.setdefault(run.version, []).append(run)
-    return [
-        run for version, same in by_version.items() for run in make_side(version, same, what.suite.conditions).counted
-    ]
 
 
 def _check_measured(settings: "Settings", what: "Assignment", version: "Version") -> None:
@@ -171,16 +179,3 @@ def _check_measured(settings: "Settings", what: "Assignment", version: "Version"
     if not side.counted and not side.failed:
         why = f": {side.void[-1].reason}" if side.void else ""
         raise NotMeasuredError(f"{version} could not be measured{why}; quieten the machine, then go on with --resume")
-
-
-def _built(settings: "Settings", what: "Assignment", side: str) -> "Version":
-    """The build that is stored for a side, where what was asked for left something open."""
-    from regress_gate.model.run import SuiteRef
-    from regress_gate.store.library import open_library
-
-    wanted = what.versions[side]
-    with open_library(str(settings.store_url.value)) as library:
-        runs = library.runs(
-            version=wanted, testbed=what.testbed.name, suite=SuiteRef(what.suite.name, what.suite.version)
-        )
-    return runs[-1].version if runs else wanted

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from regress_gate.store.repository import Repository
 
 
-def find_plan(store: "Repository", wanted: "Assignment", amount: Amount) -> "tuple[Plan, bool]":
-    """The plan to carry out, and whether it was begun before. Raises InputError when there is nothing to resume."""
+def find_plan(
+    store: "Repository", wanted: "Assignment", amount: Amount, *, most_blocks: int | None = None
+) -> "tuple[Plan, bool]":
+    """The plan to carry out, and whether it was begun before. Raises InputError when there is nothing to resume.
+
+    `most_blocks` is that of a new plan; one that goes on keeps its own, as the levels of its looks depend on it.
+    """
     from regress_gate.bench.experiment.plan import Plan, new_experiment_id, suite_digest
     from regress_gate.model.run import SuiteRef
 
@@ -48,6 +53,7 @@ def find_plan(store: "Repository", wanted: "Assignment", amount: Amount) -> "tup
         trials=amount.trials or wanted.suite.trials,
         resident=bool(amount.resident),
         driver=amount.driver,
+        most_blocks=most_blocks,
     ), False
 
 
@@ -71,7 +77,7 @@ def _check_resumable(plan: "Plan", wanted: "Assignment", amount: Amount) -> None
             todo="raise its version and begin anew without --resume",
         )
     for flag, given, begun in (
-        ("--runs", amount.runs, plan.blocks),
+        ("--runs", amount.runs, plan.most_blocks or plan.blocks),
         ("--trials", amount.trials, plan.trials),
         ("--resident", amount.resident, plan.resident),
         ("--driver", amount.driver, plan.driver),

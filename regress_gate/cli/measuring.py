@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_SUITE = "cpu-tiny"
 DEFAULT_RUNS = 5
+DEFAULT_BLOCKS = 6
+"""Runs a side of `compare --measure`, which mostly ends before them: the last ones are for what is hard to tell."""
 
 
 def measure_options(command: F) -> F:
@@ -46,7 +48,10 @@ def measure_options(command: F) -> F:
             "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
         ),
         click.option(
-            "-n", "--runs", type=click.IntRange(1, 1000), help=f"Server starts a side [default: {DEFAULT_RUNS}]."
+            "-n",
+            "--runs",
+            type=click.IntRange(1, 1000),
+            help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
         ),
     ):
         command = option(command)

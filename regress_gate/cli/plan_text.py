@@ -8,6 +8,7 @@ from regress_gate.cli.duration import in_words
 
 if TYPE_CHECKING:
     from regress_gate.cli.measuring import Amount, Assignment
+    from regress_gate.gate.likely_end import LikelyEnd
     from regress_gate.gate.planning import RunPlan
 
 SENSELESS = 10.0
@@ -23,18 +24,22 @@ SHOWS    the smallest margin that an unchanged version is shown to keep, four
 def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: str) -> None:
     """As a table, or as the object that `RunPlan.as_document` tells of, under the key `plan`."""
     from regress_gate.cli.text import columns, json_text, plain
+    from regress_gate.stats.sequential import FIRST_LOOK
 
     if format_ == "json":
         click.echo(json_text({"plan": plan.as_document()}))
         return
     versions = " and ".join(plain(version) for version in what.versions.values())
     blocks = "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks"
+    most = "at most " if plan.stops_early and plan.blocks > 1 else ""
     suite = f"{plain(what.suite.name)}@{plain(what.suite.version)}"
-    click.echo(f"{blocks} of {versions} with {suite} on {plain(what.testbed.name)}")
-    after = f", {plan.runs_a_side} after that" if plan.blocks else ": nothing is missing"
+    click.echo(f"{most}{blocks} of {versions} with {suite} on {plain(what.testbed.name)}")
+    after = f", {most}{plan.runs_a_side} after that" if plan.blocks else ": nothing is missing"
     click.echo(f"runs  {plan.runs_a_side - plan.blocks} a side are stored{after}")
     if plan.blocks:
         click.echo(f"time  {_time(plan, amount)}")
+        if plan.likely_end is not None and plan.runs_a_side > FIRST_LOOK:
+            click.echo(f"ends  {_ends(plan.likely_end)}")
     rows = [
         (
             each.name,
@@ -55,12 +60,18 @@ def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: s
         )
 
 
+def _ends(likely: "LikelyEnd") -> str:
+    unchanged = f"about block {likely.unchanged}" if likely.unchanged else "the last block"
+    lost = f"block {likely.lost}" if likely.lost else "the last"
+    return f"after {unchanged} if unchanged, {lost} if twice a margin is lost"
+
+
 def _time(plan: "RunPlan", amount: "Amount") -> str:
     if plan.seconds is None or plan.seconds_a_block is None:
         return "not known: no run of this suite was made on this testbed yet"
-    text = f"about {in_words(plan.seconds)}" + (
-        f", {in_words(plan.seconds_a_block)} a block" if plan.blocks > 1 else ""
-    )
+    text = f"about {in_words(plan.seconds)}"
+    if plan.blocks > 1:
+        text += f"{' at most' if plan.stops_early else ''}, {in_words(plan.seconds_a_block)} a block"
     if amount.budget is None:
         return text
     if plan.seconds > amount.budget:

@@ -5,9 +5,10 @@ Not for which runs are made, or in which order.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from regress_gate.gate.likely_end import LikelyEnd, likely_end
 from regress_gate.gate.spread import Key, Spread, series_spread
 from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
@@ -16,6 +17,7 @@ from regress_gate.model.suite import Scenario, Suite
 from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.noise import Expected, detectable_change, shown_within
 from regress_gate.stats.power import POWER
+from regress_gate.stats.sequential import Looks, level
 
 _SIDES = 2
 
@@ -57,6 +59,13 @@ class RunPlan:
     """None: no run of this suite was made by the tool on this testbed yet."""
     series: tuple[SeriesPlan, ...]
     """Those that gate."""
+    likely_end: LikelyEnd | None = None
+    """Where the decision is asked for after every block, so that the blocks are the most that are made; None: all
+    are."""
+
+    @property
+    def stops_early(self) -> bool:
+        return self.likely_end is not None
 
     @property
     def seconds(self) -> float | None:
@@ -65,14 +74,18 @@ class RunPlan:
     def as_document(self) -> dict[str, Any]:
         """As `compare --plan --format json` prints it under the key `plan`.
 
-        `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet), `power`
-        (the probability behind the changes), and for each gated series its `scenario`, `metric`, `margin`, `run_cv`
-        (spread between runs), `noise_runs` (runs behind that; 0: assumed), `detectable_change` and `shown_within`
-        (null: no change is large enough). Changes and margins as in the result: fractions, positive for worse.
+        `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet);
+        `likely_end` (null: all blocks are made) with the block after which it will probably end where nothing changed
+        (`unchanged`) and where one series `lost` twice its margin, each null where the last block will probably not
+        show it; `power` (the probability behind the changes), and for each gated series its `scenario`, `metric`,
+        `margin`, `run_cv` (spread between runs), `noise_runs` (runs behind that; 0: assumed), `detectable_change` and
+        `shown_within` (null: no change is large enough). Changes and margins as in the result: fractions, positive for
+        worse.
         """
         return {
             "blocks": self.blocks,
             "runs_a_side": self.runs_a_side,
+            "likely_end": None if self.likely_end is None else asdict(self.likely_end),
             "minutes_a_block": None if self.seconds_a_block is None else round(self.seconds_a_block / 60, 2),
             "minutes": None if self.seconds is None else round(self.seconds / 60, 2),
             "power": POWER,
@@ -91,8 +104,12 @@ class RunPlan:
         }
 
 
-def plan_runs(earlier: Sequence[Run], policy: Policy, suite: Suite, *, blocks: int, have: int) -> RunPlan:
+def plan_runs(
+    earlier: Sequence[Run], policy: Policy, suite: Suite, *, blocks: int, have: int, stops_early: bool = False
+) -> RunPlan:
     """`earlier` are the runs of the suite on the testbed that count, of any version; `have` those a side already.
+
+    What can be shown is what the last look can show; of a plan that `stops_early`, at the levels of its looks.
 
     Scenarios that nobody has run yet are expected to scatter as the policy expects; what is measured once per server
     start, and answers, are only planned once they have been seen.
@@ -106,23 +123,28 @@ def plan_runs(earlier: Sequence[Run], policy: Policy, suite: Suite, *, blocks: i
     for scenario in suite.scenarios:
         if scenario.name not in seen:
             gated.update(_unseen(scenario, policy, suite.trials))
-    runs, error = have + blocks, policy.false_alarm_budget / max(1, len(gated))
-    series = []
-    for (name, measured), spread in gated.items():
-        expected = _expected(metric(measured), spread, policy)
-        series.append(
-            SeriesPlan(
-                scenario=name,
-                metric=measured,
-                margin=expected.margin,
-                run_cv=expected.run_sd,
-                noise_runs=spread.noise.runs if spread.noise else 0,
-                # The first step of Holm's correction: what one regression among unchanged series has to pass.
-                detectable=detectable_change(expected, runs, error=error, confidence=policy.confidence),
-                shown_within=shown_within(expected, runs, confidence=policy.confidence),
-            )
+    runs = have + blocks
+    # One-sided, and the first step of Holm's correction: what one regression among unchanged series has to pass.
+    error, confidence = policy.false_alarm_budget / max(1, len(gated)), policy.confidence
+    expected = {(name, known): _expected(metric(known), spread, policy) for (name, known), spread in gated.items()}
+    end = None
+    if stops_early:
+        end = likely_end(set(expected.values()), have=have, most=runs, error=error, confidence=confidence)
+        last = Looks(runs, runs)
+        error, confidence = level(error, last), 1 - 2 * level((1 - confidence) / 2, last)
+    series = [
+        SeriesPlan(
+            scenario=name,
+            metric=measured,
+            margin=each.margin,
+            run_cv=each.run_sd,
+            noise_runs=noise.runs if (noise := gated[name, measured].noise) else 0,
+            detectable=detectable_change(each, runs, error=error, confidence=confidence),
+            shown_within=shown_within(each, runs, confidence=confidence),
         )
-    return RunPlan(blocks, runs, _seconds_a_block(earlier, suite), tuple(series))
+        for (name, measured), each in expected.items()
+    ]
+    return RunPlan(blocks, runs, _seconds_a_block(earlier, suite), tuple(series), end)
 
 
 def _expected(known: Metric, spread: Spread, policy: Policy) -> Expected:

@@ -37,8 +37,8 @@ def wanted() -> Assignment:
     return Assignment(load_suite("cpu-tiny"), Testbed("lab"), versions, ProvisionConfig(), {})
 
 
-def begin(store: Repository, wanted: Assignment, **amount: Any) -> str:
-    plan, is_resumed = find_plan(store, wanted, replace(NEW, **amount))
+def begin(store: Repository, wanted: Assignment, *, most_blocks: int | None = None, **amount: Any) -> str:
+    plan, is_resumed = find_plan(store, wanted, replace(NEW, **amount), most_blocks=most_blocks)
     assert not is_resumed
     begin_experiment(store, plan)
     return plan.experiment
@@ -68,6 +68,21 @@ def test_what_would_make_the_rest_another_experiment_is_refused(
     with pytest.raises(InputError, match=f"{flag} differs from the experiment .*; leave {flag} out"):
         find_plan(store, wanted, replace(RESUME, **differs))
     assert find_plan(store, wanted, replace(RESUME, runs=7, trials=2, resident=False))[1]
+
+
+def test_the_blocks_that_were_allowed_for_stay_those(store: Repository, wanted: Assignment) -> None:
+    """The levels of the looks that were made already depend on them."""
+    begin(store, wanted, runs=4, most_blocks=6)  # two were stored before
+    for runs in (None, 6):
+        plan, _ = find_plan(store, wanted, replace(RESUME, runs=runs), most_blocks=9)
+        assert (plan.blocks, plan.most_blocks) == (4, 6)
+    with pytest.raises(InputError, match="--runs differs from the experiment"):
+        find_plan(store, wanted, replace(RESUME, runs=9))
+
+
+def test_what_was_begun_to_be_looked_at_once_stays_so(store: Repository, wanted: Assignment) -> None:
+    begin(store, wanted, runs=4)
+    assert find_plan(store, wanted, RESUME, most_blocks=6)[0].most_blocks is None
 
 
 def test_what_measured_the_beginning_measures_the_rest(

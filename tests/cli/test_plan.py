@@ -76,8 +76,8 @@ class TestWithoutAnyRun:
         outcome = plan()
         assert (outcome.code, outcome.err) == (0, "")
         first, runs, time, *_ = outcome.out.splitlines()
-        assert first == "5 blocks of 0.19.0 and 0.19.1 with small@1 on lab"
-        assert runs == "runs  0 a side are stored, 5 after that"
+        assert first == "at most 6 blocks of 0.19.0 and 0.19.1 with small@1 on lab"
+        assert runs == "runs  0 a side are stored, at most 6 after that"
         assert time == "time  not known: no run of this suite was made on this testbed yet"
         assert outcome.out.count("assumed") == 6
 
@@ -110,7 +110,8 @@ class TestWithRuns:
 
     def test_the_time_is_that_of_both_sides_and_all_servers(self, plan):
         plan.store(blocks=3)
-        assert "time  about 12 min, 6 min a block" in plan("--runs", 5).out
+        assert "time  about 12 min at most, 6 min a block" in plan("--runs", 5).out
+        assert "time  about 12 min, 6 min a block" in plan("--runs", 5, "--all-blocks").out
 
     def test_spread_is_measured(self, plan):
         plan.store(blocks=4, sd=0.03)
@@ -138,19 +139,19 @@ class TestWithRuns:
         failure = RunFailure("died_at_start", "the server died")
         plan.store(change=lambda run: replace(run, failure=failure, trials=()))
         found = plan("--format", "json").json["plan"]
-        assert (found["blocks"], found["minutes"]) == (5, None)
+        assert (found["blocks"], found["minutes"]) == (6, None)
 
     def test_runs_of_other_versions_tell_the_spread_too(self, plan):
         plan.store(versions=("0.18.0",))
         found = plan("--format", "json").json["plan"]
-        assert found["blocks"] == 5
+        assert found["blocks"] == 6
         assert {series["noise_runs"] for series in found["series"]} == {3}
 
     def test_where_nothing_is_missing_there_is_no_time(self, plan):
-        plan.store(blocks=5)
+        plan.store(blocks=6)
         out = plan().out
         assert out.startswith("0 blocks of")
-        assert "runs  5 a side are stored: nothing is missing" in out
+        assert "runs  6 a side are stored: nothing is missing" in out
         assert "time" not in out.partition("SERIES")[0]
 
     def test_it_fits_a_terminal(self, plan):
@@ -165,12 +166,60 @@ class TestWithRuns:
         assert marked[0]
 
 
+class TestDecided:
+    """What is stored may decide already; then `--measure` would measure nothing."""
+
+    @staticmethod
+    def looked_at_often(run):
+        return replace(run, place=replace(run.place, most_blocks=6))
+
+    def test_blocks_that_a_plan_like_this_one_decided_on_need_no_more(self, plan):
+        plan.store(blocks=3, sd=0.001, change=self.looked_at_often)
+        out = plan().out
+        assert out.startswith("0 blocks of")
+        assert "runs  3 a side are stored: nothing is missing" in out
+        assert plan("--all-blocks").out.startswith("3 blocks of")
+
+    def test_blocks_that_a_plan_like_this_one_gave_up_on_need_no_more(self, plan):
+        plan.store(blocks=4, sd=1.0, change=self.looked_at_often)
+        assert plan().out.startswith("0 blocks of")
+
+    def test_blocks_that_were_to_be_looked_at_once_have_had_that_look(self, plan):
+        plan.store(blocks=3, sd=0.001)
+        assert plan().out.startswith("at most 3 blocks of")
+
+
+class TestEnd:
+    def test_a_plan_that_may_stop_says_after_which_block_it_probably_will(self, plan):
+        plan.store(blocks=3, sd=0.01)
+        likely = plan("--runs", 8, "--format", "json").json["plan"]["likely_end"]
+        assert 4 <= likely["unchanged"] <= 8
+        assert 4 <= likely["lost"] <= 8
+        line = f"ends  after about block {likely['unchanged']} if unchanged, block {likely['lost']} if twice a margin"
+        assert line in plan("--runs", 8).out
+
+    def test_one_that_will_not_show_anything_ends_with_its_last_block(self, plan):
+        plan.store(blocks=3, sd=1.0)
+        assert plan("--format", "json").json["plan"]["likely_end"] == {"unchanged": None, "lost": None}
+        assert "ends  after the last block if unchanged, the last if twice a margin is lost" in plan().out
+
+    def test_one_that_makes_all_its_blocks_ends_with_them(self, plan):
+        found = plan("--all-blocks", "--format", "json").json["plan"]
+        assert (found["blocks"], found["likely_end"]) == (6, None)
+        out = plan("--all-blocks").out
+        assert out.startswith("6 blocks of")
+        assert "ends" not in out.partition("SERIES")[0]
+
+    def test_two_blocks_leave_nothing_to_stop(self, plan):
+        assert "ends" not in plan("--runs", 2).out.partition("SERIES")[0]
+
+
 class TestBudget:
     def test_only_blocks_that_fit_are_planned(self, plan):
         plan.store(blocks=1)
         outcome = plan("--runs", 9, "--budget", "20m")
-        assert outcome.out.startswith("3 blocks of")
-        assert "time  about 18 min, 6 min a block, within the budget of 20 min" in outcome.out
+        assert outcome.out.startswith("at most 3 blocks of")
+        assert "time  about 18 min at most, 6 min a block, within the budget of 20 min" in outcome.out
 
     def test_a_budget_in_which_no_block_ends_is_said_to_be_one(self, plan):
         plan.store(blocks=1)

@@ -145,6 +145,17 @@ class TestSpread:
         assert fresh.runs_a_side == half.runs_a_side == 5
         assert fresh.series == half.series
 
+    def test_looking_after_every_block_costs_a_little_of_what_the_last_can_show(self):
+        earlier = runs_of("0.19.0", 5)
+        once, often = (
+            plan_runs(earlier, POLICY, SUITE, blocks=6, have=0, stops_early=stops_early)
+            for stops_early in (False, True)
+        )
+        ours, theirs = (by_name(plan)["c8/ttft_median"] for plan in (once, often))
+        assert 1.0 < theirs.detectable / ours.detectable < 1.5
+        assert 1.0 < theirs.shown_within / ours.shown_within < 1.5
+        assert (once.stops_early, often.stops_early) == (False, True)
+
     def test_one_run_a_side_finds_nothing(self):
         document = planned(runs_of("0.19.0", 4), blocks=1).as_document()
         assert {(s["detectable_change"], s["shown_within"]) for s in document["series"]} == {(None, None)}

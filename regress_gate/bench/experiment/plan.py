@@ -50,6 +50,9 @@ class Plan:
     """Whether the servers of a block are up at once and their trials take turns."""
     driver: str | None = None
     """Another tool that measures; None: our own client."""
+    most_blocks: int | None = None
+    """Blocks that a decision can rest on at most, with those stored before, where it is asked for after every block;
+    None: looked at once, when all blocks are made."""
 
     def units(self, groups: Iterable[str]) -> Iterator[tuple[Slot, ...]]:
         """What is measured together, in the order of measuring: a run, or the runs of a block whose servers are

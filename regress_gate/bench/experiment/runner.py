@@ -1,4 +1,5 @@
-"""Carries out a plan: unit after unit, each stored when it is whole, until nothing is missing or the time is up.
+"""Carries out a plan: unit after unit, each stored when it is whole, until nothing is missing, the time is up, or
+whoever is asked after every block says that it is enough.
 
 What is stored is never a part of a run, so whatever ends this (Ctrl-C, a crash, a reboot), the plan can be carried on
 with what is missing. Not for making a plan, and not for judging what was measured.
@@ -32,6 +33,8 @@ class Ending(StrEnum):
     """What is missing was tried as often as it may be, and was void each time."""
     FAILING = "failing"
     """One side fails again and again."""
+    STOPPED = "stopped"
+    """Who was asked after a block wanted no more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Outcome:
     stored: tuple[Stored, ...]
     missing: int
     """Units that the plan still lacks."""
+    why: str | None = None
+    """Why it was stopped; None where it was not."""
 
 
 Key = tuple[int, str, str]
@@ -59,6 +64,9 @@ Key = tuple[int, str, str]
 
 Watcher = Callable[[Stored, int, int], None]
 """Told each run that was stored, the units that are done in this call, and how many were to be."""
+
+AfterBlock = Callable[[], str | None]
+"""Asked between blocks: why no more of them are wanted, or None to go on."""
 
 
 def carry_out(
@@ -73,10 +81,13 @@ def carry_out(
     until: float | None = None,
     before_unit: Callable[[], None] | None = None,
     watcher: Watcher | None = None,
+    after_block: AfterBlock | None = None,
 ) -> Outcome:
     """Make what the plan lacks. `until` (time.monotonic) is when the last block should have ended; blocks are never
     left half made for it, and the first one is made in any case. `why_void` says why a run does not count; such a run
-    is stored with the reason, and made again. `way` is how the versions were got.
+    is stored with the reason, and made again. `way` is how the versions were got. `after_block` is asked after every
+    block of which each run counts and none failed, and before the first one where an earlier call made such blocks;
+    what it stops is ended, and cannot be resumed.
 
     Raises what make_runs raises; what was stored before stays.
     """
@@ -95,6 +106,12 @@ def carry_out(
         wanted = wanted or len(units)
         slots = units[0]
         if slots[0].block != block:
+            whole = _whole_blocks(plan, groups, _counted(held, why_not))
+            if after_block is not None and (whole if block is None else block in whole):
+                why = after_block()
+                if why is not None:
+                    store.end_experiment(plan.experiment, datetime.now(UTC))
+                    return Outcome(Ending.STOPPED, tuple(stored), len(units), why)
             needed = longest * sum(unit[0].block == slots[0].block for unit in units)
             if until is not None and block is not None and time.monotonic() + needed > until:
                 return Outcome(Ending.BUDGET, tuple(stored), len(units))
@@ -142,7 +159,9 @@ def held_runs(plan: Plan, store: Repository) -> list[Run]:
 def _placed(made: Made, plan: Plan, way: str | None, seconds: float) -> Made:
     if made.run.place is None:
         return made
-    place = replace(made.run.place, suite_digest=plan.suite_digest, way=way, seconds=seconds)
+    place = replace(
+        made.run.place, suite_digest=plan.suite_digest, way=way, seconds=seconds, most_blocks=plan.most_blocks
+    )
     return replace(made, run=replace(made.run, place=place))
 
 
@@ -161,6 +180,16 @@ def _marked_void(made: Sequence[Made], reasons: Sequence[str | None]) -> list[Ma
 
 def _counted(held: Sequence[Run], why_void: Callable[[Run], str | None]) -> list[Run]:
     return [run for run in held if why_void(run) is None]
+
+
+def _whole_blocks(plan: Plan, groups: Mapping[str, ServerGroup], counted: Sequence[Run]) -> set[int]:
+    """Those of which every run counts and has numbers: without one, a comparison leaves out the run beside it."""
+    made = {_key(run) for run in counted if run.failure is None}
+    return {
+        block
+        for block in range(1, plan.blocks + 1)
+        if all((block, side, group) in made for side in plan.versions for group in groups)
+    }
 
 
 def _why_not_whole(run: Run, plan: Plan, groups: Mapping[str, ServerGroup]) -> str | None:

@@ -118,6 +118,7 @@ PLANS = st.builds(
     resident=st.booleans(),
     versions=st.sampled_from([BOTH, {SINGLE: "0.19.1"}]),
     driver=st.sampled_from([None, "guidellm"]),
+    most_blocks=st.none() | st.integers(1, 9),
 )
 
 
@@ -168,6 +169,12 @@ def test_a_plan_survives_being_kept_as_json(plan: Plan) -> None:
     again = Plan.from_document(json.loads(json.dumps(plan.as_document())))
     assert again == plan
     assert list(again.versions) == list(plan.versions)  # the order is part of it
+
+
+def test_a_plan_that_was_kept_before_there_were_looks_is_looked_at_once() -> None:
+    document = make_plan(most_blocks=6).as_document()
+    del document["most_blocks"]
+    assert Plan.from_document(document) == make_plan()
 
 
 def test_experiments_sort_by_time_and_two_of_one_second_differ() -> None:

@@ -172,6 +172,10 @@ class TestComplete:
         runs = world.store.runs()
         assert [[trial.scenario for trial in run.trials] for run in runs] == [["s1"], ["s2"]]
 
+    def test_runs_keep_how_often_their_plan_was_to_be_looked_at(self, world: World) -> None:
+        world.carry_out(world.plan(versions=BOTH, blocks=1, most_blocks=6))
+        assert [run.place.most_blocks for run in world.store.runs() if run.place] == [6, 6]
+
     def test_each_run_that_was_stored_is_told_with_how_far_it_is(self, world: World) -> None:
         told: list[tuple[int, int, int]] = []
         world.carry_out(world.plan(), watcher=lambda entry, done, units: told.append((entry.id, done, units)))
@@ -244,6 +248,93 @@ class TestVoid:
             None,
             None,
         ]
+
+
+class Asked:
+    """Who is asked between blocks: wants no more of them once so many were asked about."""
+
+    def __init__(self, world: World, *, enough: int | None = None) -> None:
+        self.world = world
+        self.enough = enough
+        self.places: list[list[tuple[int, str]]] = []
+        """What was stored each time."""
+
+    def __call__(self) -> str | None:
+        self.places.append(self.world.places())
+        return "it is decided" if len(self.places) == self.enough else None
+
+
+class TestStopped:
+    def test_after_every_block_it_is_asked_whether_more_are_wanted(self, world: World) -> None:
+        asked = Asked(world)
+        outcome = world.carry_out(world.plan(versions=BOTH, blocks=4), after_block=asked)
+        assert [len(places) for places in asked.places] == [2, 4, 6]
+        assert outcome.ending is Ending.COMPLETE
+
+    @pytest.mark.parametrize("resident", [False, True])
+    def test_when_no_more_are_wanted_none_is_made_and_the_plan_is_ended(self, world: World, resident: bool) -> None:
+        plan = world.plan(versions=BOTH, blocks=5, resident=resident)
+        outcome = world.carry_out(plan, after_block=Asked(world, enough=2))
+        assert (outcome.ending, outcome.why) == (Ending.STOPPED, "it is decided")
+        assert [block for block, _ in world.places()] == [1, 1, 2, 2]
+        assert world.is_ended()
+
+    def test_a_block_is_whole_when_all_servers_of_the_suite_were_measured_on_both_sides(self, world: World) -> None:
+        world.suite = make_suite("a", "b")
+        asked = Asked(world, enough=1)
+        world.carry_out(world.plan(versions=BOTH, blocks=2), after_block=asked)
+        assert [block for block, _ in asked.places[0]] == [1, 1, 1, 1]
+
+    def test_a_void_run_is_made_again_before_it_is_asked(self, world: World) -> None:
+        asked = Asked(world)
+        plan = world.plan(versions=BOTH, blocks=2)
+        world.carry_out(
+            plan, after_block=asked, why_void=lambda run: "busy" if run.label in world.maker.labels[1:2] else None
+        )
+        assert asked.places == [[(1, BASELINE), (1, CANDIDATE), (1, CANDIDATE)]]
+
+    def test_a_block_that_is_given_up_is_nothing_to_ask_about(self, world: World) -> None:
+        asked = Asked(world)
+        plan = world.plan(versions=BOTH, blocks=3)
+        world.carry_out(
+            plan, after_block=asked, why_void=lambda run: "busy" if run.place and run.place.block == 1 else None
+        )
+        assert [places[-1][0] for places in asked.places] == [2]
+
+    def test_a_block_in_which_a_server_failed_is_nothing_to_ask_about(self, world: World) -> None:
+        world.maker.how = lambda slot, _made: {"failure": FAILURE} if (slot.block, slot.side) == (1, CANDIDATE) else {}
+        asked = Asked(world)
+        world.carry_out(world.plan(versions=BOTH, blocks=3), after_block=asked)
+        assert [len(places) for places in asked.places] == [4]
+
+    def test_who_goes_on_is_asked_first_about_the_blocks_that_are_there(self, world: World) -> None:
+        def interrupt(_slot: Slot, made: int) -> dict[str, Any]:
+            if made == 3:
+                raise KeyboardInterrupt
+            return {}
+
+        world.maker.how = interrupt
+        plan = world.plan(versions=BOTH, blocks=4)
+        with pytest.raises(KeyboardInterrupt):
+            world.carry_out(plan)
+        outcome = world.carry_out(plan, after_block=Asked(world, enough=1))
+        assert (outcome.ending, outcome.stored) == (Ending.STOPPED, ())
+        assert world.is_ended()
+
+    def test_of_half_a_block_nobody_is_asked(self, world: World) -> None:
+        def interrupt(_slot: Slot, made: int) -> dict[str, Any]:
+            if made == 1:
+                raise KeyboardInterrupt
+            return {}
+
+        world.maker.how = interrupt
+        plan = world.plan(versions=BOTH, blocks=2)
+        with pytest.raises(KeyboardInterrupt):
+            world.carry_out(plan)
+        world.maker.how = lambda _slot, _made: {}
+        asked = Asked(world)
+        world.carry_out(plan, after_block=asked)
+        assert [len(places) for places in asked.places] == [2]
 
 
 class TestFailing:

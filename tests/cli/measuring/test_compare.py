@@ -39,7 +39,7 @@ class TestSpeed:
         slower = series(result, "tpot_median")
         assert slower["verdict"] == "regression"
         assert slower["change"] == pytest.approx(0.08, abs=0.03)
-        assert slower["baseline"]["runs"] == slower["candidate"]["runs"] == 5
+        assert 2 <= slower["baseline"]["runs"] == slower["candidate"]["runs"] <= 5
         reasons = [reason for reason in result["reasons"] if reason["code"] == "regression"]
         assert [reason["series"] for reason in reasons] == ["c4/tpot_median"]
 

@@ -1,0 +1,100 @@
+"""The gate's own decision as rules for the scoring harness of two-version comparisons.
+
+Nothing is decided here: series, requests and earlier sessions are handed to `regress_gate.stats` as the gate hands
+them, with the default policy, and its verdicts are handed back. See benchmarks/README.md for how to run it.
+"""
+
+import numpy as np
+
+from regress_gate.gate.futility import why_futile
+from regress_gate.model.metric import METRICS, Direction, Scale
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import SeriesResult, SideSummary, Verdict
+from regress_gate.stats.comparison import Circumstances, Comparison, compare
+from regress_gate.stats.estimate import SeriesData
+from regress_gate.stats.sequential import Looks
+from regress_gate.stats.tail import steadied_percentile
+
+MOST_BLOCKS = 10
+WORDS = {
+    Verdict.REGRESSION: "fail",
+    Verdict.EQUIVALENT: "pass",
+    Verdict.IMPROVEMENT: "pass",
+    Verdict.INCONCLUSIVE: "inconclusive",
+}
+
+
+def judge(family, looks: Looks | None = None) -> list[Comparison]:
+    """What the gate says of a harness family; larger is worse for all of its metrics."""
+    policy = Policy()
+    history = family.history()
+    earlier = tuple(tuple(history[j, s] for j in range(len(history))) for s in range(history.shape[1]))
+    return compare(
+        [_series(family, j) for j in range(len(family.metrics))],
+        false_alarm_budget=policy.false_alarm_budget,
+        confidence=policy.confidence,
+        expected_cv=policy.expected_cv,
+        circumstances=Circumstances(apart=True, earlier=earlier, looks=looks),
+    )
+
+
+def _series(family, j: int) -> SeriesData:
+    variable, statistic, cell = family.metrics[j]
+    steadied = None
+    if statistic == "p99":
+        logs = np.log(np.vstack([family.requests(0, j), family.requests(1, j)]))
+        found = steadied_percentile(logs, 0.01)
+        steadied = (found[: family.R], found[family.R :])
+    return SeriesData(
+        family.runs(0, j),
+        family.runs(1, j),
+        Direction.LOWER,
+        Scale.RATIO,
+        family.margin(j),
+        scenario=f"load {cell}",
+        metric=f"{'ttft' if variable % 2 == 0 else 'tpot'}_{statistic}",
+        steadied=steadied,
+    )
+
+
+def fixed(family) -> list[str]:
+    return [WORDS[each.verdict] for each in judge(family)]
+
+
+def sequential(family, stream) -> list[str]:
+    """As `compare --measure` goes: a look after every block, until the answer stands or is out of reach."""
+    while True:
+        found = judge(family, Looks(family.R, MOST_BLOCKS))
+        open_ = [_as_reported(family, j, each) for j, each in enumerate(found) if each.verdict is Verdict.INCONCLUSIVE]
+        if not open_ or any(each.verdict is Verdict.REGRESSION for each in found) or family.R >= MOST_BLOCKS:
+            break
+        if why_futile(open_, made=family.R, most=MOST_BLOCKS) or not stream.more():
+            break
+    return [WORDS[each.verdict] for each in found]
+
+
+def _as_reported(family, j: int, found: Comparison) -> SeriesResult:
+    data = _series(family, j)
+    sides = [SideSummary(mean=None, runs=family.R) for _ in range(2)]
+    return SeriesResult(
+        scenario=data.scenario,
+        metric=data.metric,
+        unit=METRICS[data.metric].unit,
+        direction=data.direction,
+        scale=data.scale,
+        gated=True,
+        baseline=sides[0],
+        candidate=sides[1],
+        change=found.change,
+        interval=found.interval,
+        confidence=Policy().confidence,
+        p_worse=found.p_worse,
+        q_worse=found.q_worse,
+        margin=data.margin,
+        verdict=found.verdict,
+    )
+
+
+sequential.sequential = True
+
+RULES = {"regress-gate": fixed, "regress-gate, sequential": sequential}
