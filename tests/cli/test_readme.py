@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import ROOT
 from tests.cli.results import write_starts
+from tests.cli.tables import write_nightly
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -34,6 +35,7 @@ def test_the_readme_shows_the_commands_that_a_newcomer_needs():
 def test_every_command_exits_as_the_page_says(gate, page):
     for version in ("v0.19.1", "v0.20.0"):
         write_starts(gate.directory / "results" / version)
+    write_nightly(gate.directory / "nightly.csv")
     for command, code in commands(page):
         done = gate(*shlex.split(command)[1:])
         assert done.code == code, f"{command}\n{done.out}{done.err}"

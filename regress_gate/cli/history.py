@@ -1,0 +1,107 @@
+"""`regress-gate history`: every stored version of a suite on a testbed, and which of them changed something."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.errors import InputError, NoDataError
+
+if TYPE_CHECKING:
+    from regress_gate.model.run import SuiteRef
+    from regress_gate.report.history_table import HistoryView
+    from regress_gate.store.holdings import Holding
+
+
+@click.command(context_settings=CONTEXT, epilog="Example: regress-gate history --metric ttft_median --detect")
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Metric or glob (repeatable) [default: gating]"
+)
+@click.option("--scenario", "scenarios", metavar="NAME", multiple=True, help="Scenario or glob (repeatable).")
+@click.option("--detect", "asked", is_flag=True, help="Say which versions changed something.")
+@click.option("--improvements", is_flag=True, help="With --detect: tell changes for the better too.")
+@click.option(
+    "--format", "format_", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
+)
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
+@place_options
+@store_options
+def history(
+    metrics: tuple[str, ...],
+    scenarios: tuple[str, ...],
+    asked: bool,
+    improvements: bool,
+    format_: str,
+    quiet: bool,
+    verbose: int,  # noqa: ARG001 - main looks for -vv itself
+    **options: Any,
+) -> None:
+    """Show the series of a suite on a testbed over all stored versions: releases by version, nightlies by date.
+
+    From your store, and the shipped baselines where it has none. Eight versions or more are searched for change points;
+    of fewer, neighbours are compared. Exits 0 whatever was found.
+    """
+    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.gate.history import Selection, lines_of, sides_of
+    from regress_gate.gate.history_changes import find_line_changes, without_improvements
+    from regress_gate.model.suite import ConditionLimits
+    from regress_gate.report.history_table import HistoryView, LineView
+    from regress_gate.store.library import open_library
+    from regress_gate.suites import find_suite, is_path, load_suite
+
+    if improvements and not asked:
+        raise InputError("there are none without --detect", where="--improvements", todo="give --detect too")
+    settings = settings_from(options)
+    name = settings.suite.value
+    own = load_suite(name) if name is not None and is_path(name) else None
+    if own is not None:
+        name = f"{own.name}@{own.version}"
+    with open_library(str(settings.store_url.value)) as library:
+        ref, testbed = _place(library.inventory(), name, settings.testbed.value)
+        runs = library.runs(testbed=testbed, suite=ref)
+    suite = own or find_suite(ref)
+    limits = suite.conditions if suite else ConditionLimits()
+    policy = settings.policy(suite.gate if suite else None)
+    lines = lines_of(sides_of(runs, limits), policy, Selection(metrics, scenarios))
+    views = []
+    with progress_on_stderr("looking for changes", quiet=quiet) as advance:
+        for done, line in enumerate(lines):
+            if advance is not None:
+                advance(done, len(lines))
+            changes = find_line_changes(line, policy, limits) if asked else None
+            hidden = 0
+            if changes is not None and not improvements:
+                changes, hidden = without_improvements(changes)
+            views.append(LineView(line, changes, hidden))
+    _print(HistoryView(str(ref), testbed, views), format_)
+
+
+def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tuple[SuiteRef, str]":
+    """The suite and testbed that are meant; the user's own before the shipped ones, as in a comparison."""
+    from regress_gate.store.holdings import Origin
+
+    kept = [h for h in held if suite in (None, h.suite.name, str(h.suite)) and testbed in (None, h.testbed)]
+    if not kept:
+        raise NoDataError("no stored runs of that suite and testbed; see `regress-gate baseline list`")
+    own = [holding for holding in kept if holding.origin is Origin.STORE]
+    places: dict[tuple[SuiteRef, str], set[str]] = {}
+    for holding in own or kept:
+        places.setdefault((holding.suite, holding.testbed), set()).add(str(holding.version))
+    if len(places) > 1:
+        listed = sorted(f"--suite {s} --testbed {t} ({len(v)} versions)" for (s, t), v in places.items())
+        raise InputError("runs of more than one suite or testbed are stored", todo=f"choose: {' | '.join(listed[:8])}")
+    return next(iter(places))
+
+
+def _print(found: "HistoryView", format_: str) -> None:
+    from regress_gate.cli.text import json_text
+    from regress_gate.report.history_table import history_document, history_markdown, history_table
+    from regress_gate.report.terminal import options_for
+
+    if format_ == "json":
+        click.echo(json_text(history_document(found)))
+        return
+    render = history_table if format_ == "table" else history_markdown
+    click.echo(render(found, options_for(sys.stdout)), nl=False)

@@ -1,0 +1,189 @@
+"""The history of a suite on a testbed: every version that has runs, in order, and each series' value on it.
+
+Releases and release candidates are ordered by version; nightlies and commits, whose names have no order, by the day of
+their first run. The two are never mixed into one line, nor are builds of different variants. Not for changes, which
+`history_changes` looks for, nor for placing a candidate among the versions (`history_place`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+import numpy as np
+import numpy.typing as npt
+
+from regress_gate.errors import InputError
+from regress_gate.gate.sides import Side, make_side
+from regress_gate.gate.values import SideValues, run_level_values
+from regress_gate.model.metric import METRICS, Metric, Scale, metric
+from regress_gate.model.nearest import did_you_mean
+from regress_gate.model.policy import Policy
+from regress_gate.model.run import Run
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
+from regress_gate.stats.replicates import points_of
+from regress_gate.store.holdings import natural_key
+
+Floats = npt.NDArray[np.float64]
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+class Order(StrEnum):
+    VERSION = "version"
+    DATE = "date"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistorySeries:
+    scenario: str
+    metric: Metric
+    per_version: tuple[tuple[float, ...], ...]
+    """Run-level values on each version of the line; empty where it has none."""
+    values: Floats
+    """(versions,) their means; NaN where a version has none."""
+    variances: Floats | None
+    """(versions,) of those means, relative for a ratio metric; None where no version has two runs."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.scenario}/{self.metric.name}"
+
+    def value(self, place: int) -> float | None:
+        """On the version at that place; None where it has none."""
+        return None if np.isnan(self.values[place]) else float(self.values[place])
+
+    def spread(self, place: int) -> float | None:
+        """Coefficient of variation between the runs of a version; None for a single one, or around zero."""
+        runs = np.asarray(self.per_version[place])
+        if len(runs) < 2 or not runs.mean():
+            return None
+        return float(runs.std(ddof=1) / abs(runs.mean()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """Versions that have an order, and the series that were measured on them."""
+
+    order: Order
+    variant: str | None
+    sides: tuple[Side, ...]
+    series: tuple[HistorySeries, ...]
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        return tuple(side.version for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which series are wanted. Names or globs; none: those that gate, in all scenarios."""
+
+    metrics: Sequence[str] = ()
+    scenarios: Sequence[str] = ()
+
+
+def sides_of(runs: Iterable[Run], limits: ConditionLimits) -> list[Side]:
+    """The runs of one suite on one testbed by version; which of them count is decided as for a comparison."""
+    by_version: dict[Version, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_version[run.version].append(run)
+    return [make_side(version, same, limits) for version, same in by_version.items()]
+
+
+def in_order(sides: Iterable[Side]) -> dict[tuple[Order, str | None], list[Side]]:
+    """The sides of each line, in its order: by version where versions have one, by date where not."""
+    found: dict[tuple[Order, str | None], list[Side]] = defaultdict(list)
+    for side in sides:
+        order = Order.DATE if side.version.order_key is None else Order.VERSION
+        found[order, side.version.variant].append(side)
+    return {
+        (order, variant): sorted(found[order, variant], key=_by_version if order is Order.VERSION else _by_date)
+        for order, variant in sorted(found, key=lambda key: (key[0] is Order.DATE, key[1] or ""))
+    }
+
+
+def begun(side: Side) -> datetime | None:
+    """When the first of its runs was made, as far as that was recorded."""
+    times = [run.started or next((trial.started for trial in run.trials), None) for run in side.runs]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _by_version(side: Side) -> tuple[object, str]:
+    return side.version.order_key, str(side.version)
+
+
+def _by_date(side: Side) -> tuple[datetime, str]:
+    time = begun(side) or _BEFORE_ALL
+    return time if time.tzinfo else time.replace(tzinfo=UTC), str(side.version)
+
+
+def lines_of(sides: Iterable[Side], policy: Policy, wanted: Selection) -> list[Line]:
+    """The history as lines. Raises InputError for a metric or scenario that no run has."""
+    groups = in_order(sides)
+    found = {key: _values(members) for key, members in groups.items()}
+    names = {name for values in found.values() for name in values}
+    _check(wanted.metrics, {name for _, name in names}, "metric", "--metric")
+    _check(wanted.scenarios, {scenario for scenario, _ in names}, "scenario", "--scenario")
+    lines = []
+    for (order, variant), members in groups.items():
+        kept = {key: each for key, each in found[order, variant].items() if _is_wanted(*key, wanted, policy)}
+        series = [_series(key, each) for key, each in sorted(kept.items(), key=_catalogue_order)]
+        lines.append(Line(order, variant, tuple(members), tuple(series)))
+    return lines
+
+
+def _values(sides: Sequence[Side]) -> dict[tuple[str, str], list[Sequence[float]]]:
+    """Run-level values by series, one entry a side."""
+    ordinals = shared_trials(run for side in sides for run in side.counted)
+    found: list[SideValues] = [run_level_values(side.counted, ordinals) for side in sides]
+    keys = dict.fromkeys(key for values in found for key in values)
+    return {key: [values[key].per_run if key in values else () for values in found] for key in keys}
+
+
+def shared_trials(runs: Iterable[Run]) -> dict[str, set[int]]:
+    """By scenario the trials that every run of it has: one run's first must not be held against another's third."""
+    found: dict[str, list[set[int]]] = defaultdict(list)
+    for run in runs:
+        by_scenario: dict[str, set[int]] = defaultdict(set)
+        for trial in run.trials:
+            by_scenario[trial.scenario].add(trial.ordinal)
+        for scenario, ordinals in by_scenario.items():
+            found[scenario].append(ordinals)
+    return {scenario: set.intersection(*sets) for scenario, sets in found.items()}
+
+
+def _series(key: tuple[str, str], per_version: Sequence[Sequence[float]]) -> HistorySeries:
+    padded = [tuple(values) or (float("nan"),) for values in per_version]
+    lengths = [len(values) for values in padded]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    known = metric(key[1])
+    points = points_of(np.concatenate(padded), starts, relative=known.scale is Scale.RATIO)
+    return HistorySeries(key[0], known, tuple(tuple(values) for values in per_version), points.values, points.variances)
+
+
+def _is_wanted(scenario: str, name: str, wanted: Selection, policy: Policy) -> bool:
+    if wanted.scenarios and not any(fnmatchcase(scenario, pattern) for pattern in wanted.scenarios):
+        return False
+    if wanted.metrics:
+        return any(fnmatchcase(name, pattern) for pattern in wanted.metrics)
+    return policy.gates(name)
+
+
+def _check(patterns: Sequence[str], names: set[str], what: str, flag: str) -> None:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(
+                f"no stored run has the {what} {pattern!r}" + did_you_mean(pattern, sorted(names)), where=flag
+            )
+
+
+def _catalogue_order(item: tuple[tuple[str, str], object]) -> tuple[object, ...]:
+    scenario, name = item[0]
+    place = _PLACES.get(name, len(_PLACES))
+    return metric(name).per_run, natural_key(scenario), place, name
+
+
+_PLACES: Mapping[str, int] = {name: place for place, name in enumerate(METRICS)}

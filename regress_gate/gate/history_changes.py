@@ -1,0 +1,217 @@
+"""Which versions of a history changed a series, and by how much.
+
+With enough versions every series is asked for change points, each version being one point with the variance that its
+runs give it; the newest is also compared with the one before it, since a single point is never a step. With fewer
+versions there is nothing to tell a change from the points' own scatter, but each version has runs: then neighbouring
+versions are compared as `compare` would, all steps of all series as one family (the false-alarm budget is shared out
+over the steps, and within a step over the series). What is told has at least half the margin of its metric: less than
+that matters to nobody. Not for deciding whether to move.
+
+Limits: versions measured on different days differ by the day too; a comparison of neighbours can only show a change
+from one version to the next, so a drift over several may stay unseen. Both are said with the result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from regress_gate.gate.detection import SHORTEST
+from regress_gate.gate.history import HistorySeries, Line
+from regress_gate.gate.pairing import side_by_side
+from regress_gate.gate.series import judge
+from regress_gate.gate.sides import Side, compare_sides
+from regress_gate.model.metric import Direction, Scale, metric
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import SeriesResult, Verdict
+from regress_gate.model.run import Run
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.stats.changepoints import ChangePoint, detect
+
+_CONFIDENCE = 0.95
+
+
+class Way(StrEnum):
+    """How changes were looked for."""
+
+    CHANGE_POINTS = "change_points"
+    NEIGHBOURS = "neighbours"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    scenario: str
+    metric: str
+    scale: Scale
+    kind: str
+    """`step`, `ramp` or `variance`."""
+    at: int
+    """The first version after the change, as its place in the line."""
+    since: tuple[int, int]
+    """It came after the first and with the second of these places at the latest."""
+    loss: float | None
+    """Positive is worse, for every metric; relative for a ratio metric, a difference else. None for `variance`."""
+    interval: tuple[float | None, float | None] | None
+    """95 % interval of the loss, as that of a change point is."""
+    probability: float | None
+    """That there is a change; None where neighbours were compared, which shows a change or does not."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.scenario}/{self.metric}"
+
+    @property
+    def is_worse(self) -> bool | None:
+        return None if self.loss is None else self.loss > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What was looked at, and what was found there."""
+
+    way: Way
+    series: int
+    """Series that were looked at."""
+    steps: int
+    """Between neighbouring versions that were compared; where change points were looked for, the newest."""
+    found: tuple[Change, ...]
+    """By place, then by series."""
+    notes: tuple[str, ...]
+    """What could not be looked at, and what to keep in mind."""
+
+
+def find_line_changes(line: Line, policy: Policy, limits: ConditionLimits) -> Changes:
+    """All changes of the line's series, those for the better too."""
+    pairs = list(pairwise(place for place, side in enumerate(line.sides) if side.counted))
+    if len(pairs) + 1 < SHORTEST:
+        return _between_neighbours(line, pairs, policy, limits)
+    searched = _change_points(line, policy)
+    # The newest version is the one that people ask about, and a point alone is a spike as often as a step.
+    newest = _between_neighbours(line, pairs[-1:], policy, limits)
+    known = {change.name for change in searched.found if max(change.since[1], change.at + 1) >= pairs[-1][1]}
+    found = [*searched.found, *(change for change in newest.found if change.name not in known)]
+    notes = (*searched.notes, *_breaks(line, pairs[:-1], limits), *newest.notes)
+    return replace(searched, steps=newest.steps, found=_sorted(found), notes=notes)
+
+
+def _change_points(line: Line, policy: Policy) -> Changes:
+    found, short, unfit = list[Change](), 0, 0
+    for series in line.series:
+        values = series.values
+        if int((~np.isnan(values)).sum()) < SHORTEST:
+            short += 1
+            continue
+        if series.metric.scale is Scale.DIFFERENCE:
+            values = values - np.nanmean(values)  # of which no ratio is formed, though all fractions may be positive
+        elif float(np.nanmin(values)) <= 0:
+            unfit += 1
+            continue
+        least = policy.margin(series.metric.name) / 2
+        points = detect(values, variances=series.variances, min_change=least)
+        found += [_from_point(series, point) for point in points]
+    notes = [f"{short} series have fewer than {SHORTEST} versions: not asked for change points"] if short else []
+    notes += [f"{unfit} series have a value that is zero or negative: no ratio can be formed"] if unfit else []
+    return Changes(Way.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sorted(found), tuple(notes))
+
+
+def _from_point(series: HistorySeries, point: ChangePoint) -> Change:
+    sign = 1.0 if series.metric.direction is Direction.LOWER else -1.0
+    interval: tuple[float | None, float | None] | None = None
+    if point.change_interval is not None:
+        low, high = sorted(sign * bound for bound in point.change_interval)
+        interval = (low, high)
+    return Change(
+        scenario=series.scenario,
+        metric=series.metric.name,
+        scale=series.metric.scale,
+        kind=point.kind,
+        at=point.index,
+        since=(max(0, point.interval[0] - 1), point.interval[1]),
+        loss=None if point.change is None else sign * point.change,
+        interval=interval,
+        probability=point.probability,
+    )
+
+
+def _breaks(line: Line, pairs: Sequence[tuple[int, int]], limits: ConditionLimits) -> list[str]:
+    """Where a change may be one of the machine or the suite: neighbours that nobody would compare."""
+    found = []
+    for before, after in pairs:
+        if why := _incomparable(line.sides[before], line.sides[after], limits):
+            found.append(f"{line.versions[before]} and {line.versions[after]} are not comparable: {why}")
+    return found
+
+
+def _incomparable(old: Side, new: Side, limits: ConditionLimits) -> str:
+    """Why the two may not be compared; empty if they may."""
+    return "; ".join(str(difference) for difference in compare_sides(old, new, limits).differences if difference.blocks)
+
+
+def _between_neighbours(
+    line: Line, pairs: Sequence[tuple[int, int]], policy: Policy, limits: ConditionLimits
+) -> Changes:
+    """`pairs`: places of versions with runs that count. One without is passed over: its neighbours are compared."""
+    wanted = {series.name for series in line.series}
+    names = tuple(dict.fromkeys(series.metric.name for series in line.series))
+    scenarios = {series.scenario for series in line.series}
+    budget = policy.false_alarm_budget / max(1, len(pairs))
+    shared = policy.model_copy(update={"metrics": names, "false_alarm_budget": budget, "confidence": _CONFIDENCE})
+    # How far runs usually lie apart is known from all versions, also from those on neither side of a step.
+    everything = [run for side in line.sides for run in _only(side, side.counted, scenarios).counted]
+    found, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
+    for before, after in pairs:
+        old, new = line.sides[before], line.sides[after]
+        pairing = side_by_side(old.counted, new.counted)
+        old, new = _only(old, pairing.baseline, scenarios), _only(new, pairing.candidate, scenarios)
+        if why := _incomparable(old, new, limits):
+            notes.append(f"{old.version} and {new.version} are not comparable, so not looked at: {why}")
+            continue
+        steps += 1
+        apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
+        few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
+        judged = judge(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
+        told = [series for series in judged.series if series.name in wanted and _is_shown(series)]
+        found += [_from_series(series, before, after) for series in told]
+    if few:
+        notes.append(f"one run shows nothing, and these versions have no more: {', '.join(few)}")
+    if apart:
+        notes.append(f"not measured side by side, so that days differ too: {', '.join(apart)}")
+    return Changes(Way.NEIGHBOURS, len(line.series), steps, _sorted(found), tuple(notes))
+
+
+def _only(side: Side, counted: Sequence[Run], scenarios: set[str]) -> Side:
+    """A series that nobody asked for is no member of the family either."""
+    kept = [replace(run, trials=tuple(trial for trial in run.trials if trial.scenario in scenarios)) for run in counted]
+    return replace(side, counted=tuple(kept))
+
+
+def _is_shown(series: SeriesResult) -> bool:
+    """Shown to be there over the whole family, and large enough to matter."""
+    shown = series.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    return shown and series.change is not None and abs(series.change) >= series.margin / 2
+
+
+def _from_series(series: SeriesResult, before: int, after: int) -> Change:
+    return Change(
+        scenario=series.scenario,
+        metric=series.metric,
+        scale=metric(series.metric).scale,
+        kind="step",
+        at=after,
+        since=(before, after),
+        loss=series.change,
+        interval=series.interval,
+        probability=None,
+    )
+
+
+def _sorted(changes: Sequence[Change]) -> tuple[Change, ...]:
+    return tuple(sorted(changes, key=lambda change: (change.at, change.scenario, change.metric)))
+
+
+def without_improvements(changes: Changes) -> tuple[Changes, int]:
+    """Those that are not for the better, and how many are left out."""
+    kept = tuple(change for change in changes.found if change.is_worse is not False)
+    return replace(changes, found=kept), len(changes.found) - len(kept)

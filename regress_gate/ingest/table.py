@@ -1,0 +1,203 @@
+"""A table in a file or a pipe: CSV in its dialects, JSON, JSON lines, also as gzip. Cells stay as they are written.
+
+Not for benchmark results, which have readers of their own, and not for what a column means: `table_series` asks that.
+The format is told by what the file begins with, since a pipe has no name. Read with the standard library and orjson
+and not with pandas, which knows the line of an error only now and then and would be the largest dependency of all.
+"""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from regress_gate.errors import InputError
+from regress_gate.ingest.text import clean
+
+MAX_BYTES = 512 * 1024 * 1024
+"""Largest table that is read, unpacked. A million rows of four columns have 50 MiB."""
+DELIMITERS = ",;\t|"
+
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_OTHER_FILES = (
+    (b"PK\x03\x04", "a zip file (or a spreadsheet); save it as CSV"),
+    (b"PAR1", "a Parquet file; save it as CSV"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"%PDF", "a PDF"),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns of equal length. Cells are what the file holds: text in CSV, JSON values in JSON."""
+
+    name: str
+    """Path or `standard input`, for messages."""
+    columns: Mapping[str, Sequence[Any]]
+    lines: Sequence[int] | None
+    """Line of each row; None where rows have no lines of their own, as in a JSON document."""
+
+    @property
+    def rows(self) -> int:
+        return max(map(len, self.columns.values()), default=0)
+
+    def refusal(self, row: int, what: str, todo: str | None = None) -> InputError:
+        """An error that says where the row stands."""
+        if self.lines is not None:
+            return InputError(what, where=self.name, line=self.lines[row], todo=todo)
+        return InputError(f"entry {row + 1}: {what}", where=self.name, todo=todo)
+
+
+def read_table(data: bytes, name: str) -> Table:
+    """The table that the bytes hold. Raises InputError, with the line where there is one."""
+    data = _unpacked(data, name)
+    for magic, what in _OTHER_FILES:
+        if data.startswith(magic):
+            raise InputError(f"is {what}", where=name)
+    if data.startswith(_UTF16):
+        raise InputError("is UTF-16 text", where=name, todo="save it as UTF-8")
+    if b"\x00" in data[:4096]:
+        raise InputError("is a binary file", where=name, todo="give CSV, JSON or JSON lines")
+    text = _decoded(data, name)
+    if not text.strip():
+        raise InputError("is empty", where=name, todo="give a table with at least one column of numbers")
+    columns, lines = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _csv(text, name)
+    table = Table(name, columns, lines)
+    if not table.rows:
+        raise InputError("has no rows", where=name)
+    return table
+
+
+def _unpacked(data: bytes, name: str) -> bytes:
+    if data.startswith(_GZIP):
+        try:
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_BYTES + 1)
+        except (OSError, EOFError, zlib.error):
+            raise InputError("is a gzip file that is cut off or damaged", where=name) from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"is larger than {MAX_BYTES // 1024**2} MiB", where=name, todo="split it")
+    return data
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8 text", where=name, line=line, todo="save it as UTF-8") from None
+
+
+def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
+    head = text.lstrip("\r\n").split("\n", 1)[0]
+    counts = {sign: head.count(sign) for sign in DELIMITERS}
+    delimiter = max(DELIMITERS, key=counts.__getitem__)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    begins = 1
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append(row)
+                lines.append(begins)
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"is not valid CSV ({error})", where=name, line=begins) from None
+    if not rows:
+        return {}, []
+    width = len(rows[0])
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != width:
+            what = f"has {len(row)} cells where the first row has {width}"
+            raise InputError(what, where=name, line=line, todo="quote cells that hold the delimiter")
+    # A first row that holds a number is no header: what is piped in often has none.
+    headed = not any(_is_number(cell) for cell in rows[0])
+    names = [cell.strip() or str(place) for place, cell in enumerate(rows[0], 1)] if headed else []
+    names = names or (["value"] if width == 1 else [str(place) for place in range(1, width + 1)])
+    if twice := [column for column, count in Counter(names).items() if count > 1]:
+        raise InputError(f"has two columns named {clean(twice[0], 60)!r}", where=name, line=lines[0])
+    begin = int(headed)
+    return {column: [row[place] for row in rows[begin:]] for place, column in enumerate(names)}, lines[begin:]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return cell.strip().lower() not in ("nan", "inf", "infinity")
+
+
+def _json(text: str, name: str) -> tuple[dict[str, list[Any]], list[int] | None]:
+    if (found := _json_lines(text, name)) is not None:
+        documents, lines = found
+        return _of_rows(documents, name, lines), lines
+    document = _loads(text, name, 0)
+    if isinstance(document, dict):
+        document = _only_table(document, name)
+    if isinstance(document, dict):
+        return document, None
+    return _of_rows(document, name, None), None
+
+
+def _json_lines(text: str, name: str) -> tuple[list[Any], list[int]] | None:
+    """The documents of a file with one on each line, and their lines; None for a file that is one document."""
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(numbered) < 2:
+        return None
+    try:
+        orjson.loads(numbered[0][1])
+    except orjson.JSONDecodeError:
+        return None
+    return [_loads(line, name, number - 1) for number, line in numbered], [number for number, _ in numbered]
+
+
+def _loads(text: str, name: str, lines_before: int) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(text)  # takes NaN, which Python programs write
+    except json.JSONDecodeError as error:
+        line = lines_before + error.lineno
+        raise InputError(f"is not valid JSON ({error.msg}, column {error.colno})", where=name, line=line) from None
+    except (RecursionError, ValueError):  # nested thousands deep; an integer of thousands of digits
+        raise InputError("is not readable JSON", where=name, line=lines_before + 1) from None
+
+
+def _only_table(document: dict[str, Any], name: str) -> Any:
+    """Of an object: its columns where it holds lists of values, or the one list of rows in it."""
+    lists = {key: value for key, value in document.items() if isinstance(value, list)}
+    rows = {key: value for key, value in lists.items() if value and isinstance(value[0], dict)}
+    if len(rows) == 1 and len(lists) == 1:
+        return next(iter(rows.values()))
+    if not lists or rows:
+        todo = "give a list of objects, an object of lists, or one object a line"
+        raise InputError("holds no table, or more than one", where=name, todo=todo)
+    if len(set(map(len, lists.values()))) > 1:
+        sizes = ", ".join(f"{clean(key, 40)} has {len(value)}" for key, value in list(lists.items())[:4])
+        raise InputError(f"its lists have different lengths: {sizes}", where=name)
+    return lists
+
+
+def _of_rows(rows: Sequence[Any], name: str, lines: Sequence[int] | None) -> dict[str, list[Any]]:
+    """Rows are objects, or all of them plain values, which make a column named `value`."""
+    if not any(isinstance(row, (dict, list)) for row in rows):
+        return {"value": list(rows)}
+    wrong = next((place for place, row in enumerate(rows) if not isinstance(row, dict)), None)
+    if wrong is not None:
+        what = f"is {'a list' if isinstance(rows[wrong], list) else 'a single value'} where an object was expected"
+        raise Table(name, {}, lines).refusal(wrong, what)
+    return {column: [row.get(column) for row in rows] for column in _keys(rows)}
+
+
+def _keys(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    return iter(dict.fromkeys(key for row in rows for key in row))

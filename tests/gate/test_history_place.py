@@ -1,0 +1,146 @@
+"""The candidate in its version history: whose step it was."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from regress_gate.gate.decide import decide_compare
+from regress_gate.gate.history_place import place_regressions, with_origins
+from regress_gate.gate.series import judge
+from regress_gate.model.policy import Policy
+from regress_gate.model.suite import ConditionLimits
+from tests.factories import NOW, SUITE, make_run, make_side_of, make_trial
+
+RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002)
+
+
+def side(version, level, *, runs=5, day=None, **more):
+    started = None if day is None else datetime(2026, 11, day, tzinfo=UTC)
+    made = [
+        make_run(
+            str(n),
+            version,
+            make_trial(ttft_median=level * (1 + luck), output_throughput=1000 + n),
+            started=started,
+            **more,
+        )
+        for n, luck in enumerate(RIPPLE[:runs], 1)
+    ]
+    return make_side_of(version, *made)
+
+
+def origins(baseline, candidate, *history):
+    series = judge(baseline, candidate, Policy()).series
+    return place_regressions(baseline, candidate, history, series, Policy(), ConditionLimits())
+
+
+OLD, NEW = side("0.19.0", 0.1), side("0.32.0", 0.134)
+
+
+def test_an_older_step_is_named_and_is_not_the_candidates():
+    (origin,) = origins(OLD, NEW, side("0.19.1", 0.1), side("0.24.0", 0.134))
+    assert origin.is_older
+    assert origin.series == "c8/ttft_median"
+    assert origin.text == "in part of the history: this step came with 0.24.0, not with 0.32.0"
+    assert origin.as_document() == {
+        "series": "c8/ttft_median",
+        "kind": "step",
+        "version": "0.24.0",
+        "after": "0.19.1",
+        "untold": [],
+        "is_candidates": False,
+        "before_baseline": None,
+        "text": origin.text,
+    }
+
+
+def test_a_step_of_the_candidates_own_is_told_where_the_versions_between_are_without_it():
+    (origin,) = origins(OLD, NEW, side("0.24.0", 0.1))
+    assert not origin.is_older
+    assert origin.text == "this step came with 0.32.0: 0.24.0 is without it"
+
+
+def test_versions_that_cannot_be_placed_leave_a_range():
+    halfway = side("0.22.0", 0.1158)
+    (origin,) = origins(OLD, NEW, halfway, side("0.24.0", 0.134))
+    assert origin.text == (
+        "in part of the history: this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0"
+    )
+    (origin,) = origins(OLD, NEW, side("0.20.0", 0.1), halfway)
+    assert origin.text == "this step came after 0.20.0; the runs of 0.22.0 cannot tell whether they have it"
+
+
+def test_what_was_repaired_in_between_came_back_later():
+    (origin,) = origins(OLD, NEW, side("0.20.0", 0.134), side("0.21.0", 0.1), side("0.24.0", 0.134))
+    assert (str(origin.after), str(origin.at)) == ("0.21.0", "0.24.0")
+
+
+def test_a_version_before_the_baseline_that_stood_where_the_candidate_stands_is_told():
+    (origin,) = origins(OLD, NEW, side("0.18.0", 0.134))
+    assert origin.text == "0.18.0, before the baseline, stood where it stands"
+    (origin,) = origins(OLD, NEW, side("0.18.0", 0.134), side("0.24.0", 0.134))
+    assert origin.text == (
+        "in part of the history: this step came with 0.24.0, not with 0.32.0; "
+        "0.18.0, before the baseline, stood where it stands"
+    )
+    assert origins(OLD, NEW, side("0.18.0", 0.1)) == []
+
+
+def test_nightlies_are_placed_by_the_day_they_were_measured():
+    ends = side("commit:aaaaaaa", 0.1, day=1), side("0.33.0.dev9", 0.134, day=9)
+    (origin,) = origins(*ends, side("commit:bbbbbbb", 0.134, day=5), side("0.33.0.dev7", 0.1, day=3))
+    assert (str(origin.after), str(origin.at)) == ("0.33.0.dev7", "commit:bbbbbbb")
+
+
+def test_a_way_back_is_walked_from_the_baseline_too():
+    (origin,) = origins(side("0.32.0", 0.1), side("0.19.0", 0.134), side("0.20.0", 0.134), side("0.31.0", 0.1))
+    assert (str(origin.after), str(origin.at)) == ("0.31.0", "0.20.0")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [],
+        [side("0.24.0+cu129", 0.134)],
+        [side("commit:bbbbbbb", 0.134)],
+        [side("0.33.0", 0.134)],
+        [side("0.24.0", 0.134, void="a neighbour was loud")],
+        [OLD, NEW],
+    ],
+    ids=["nothing", "another variant", "no order", "newer", "void", "the two themselves"],
+)
+def test_what_stands_in_no_order_between_the_two_says_nothing(history):
+    assert origins(OLD, NEW, *history) == []
+
+
+def test_what_is_no_regression_is_not_placed():
+    assert origins(OLD, side("0.32.0", 0.1), side("0.24.0", 0.134)) == []
+
+
+def test_a_version_without_the_series_is_passed_over():
+    other = make_side_of("0.24.0", make_run("1", "0.24.0", make_trial("another")))
+    assert origins(OLD, NEW, other) == []
+    (origin,) = origins(OLD, NEW, other, side("0.25.0", 0.134))
+    assert str(origin.at) == "0.25.0"
+
+
+def result(baseline, candidate):
+    return decide_compare(
+        baseline, candidate, suite=SUITE, definition=None, policy=Policy(), waivers=(), findings=(), now=NOW
+    )
+
+
+def test_a_result_tells_the_origin_beside_the_series_and_once_for_all():
+    before = result(OLD, NEW)
+    after = with_origins(before, OLD, NEW, [side("0.24.0", 0.134)], Policy(), ConditionLimits())
+    told = "in part of the history: this step came with 0.24.0, not with 0.32.0"
+    (one,) = [one for one in after.series if one.name == "c8/ttft_median"]
+    assert one.notes[-1] == told
+    assert after.warnings == [*before.warnings, f"c8/ttft_median: {told}"]
+    assert [point["version"] for point in after.change_points] == ["0.24.0"]
+    assert (after.decision, after.exit_code, after.reasons) == (before.decision, before.exit_code, before.reasons)
+
+
+def test_without_a_history_a_result_stays_as_it_is():
+    before = result(OLD, NEW)
+    assert with_origins(before, OLD, NEW, [], Policy(), ConditionLimits()) == before

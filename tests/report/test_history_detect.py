@@ -1,0 +1,157 @@
+"""What `detect` found, as its readers see it."""
+
+import json
+import unicodedata
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from regress_gate.gate.detection import Asked, Detected, Detection
+from regress_gate.ingest.table_series import Layout, TableSeries
+from regress_gate.model.metric import Direction
+from regress_gate.report.history_detect import (
+    MOST_CHARTS,
+    detection_document,
+    detection_markdown,
+    detection_table,
+    sentence,
+)
+from regress_gate.report.interface import Options
+from regress_gate.stats.changepoints import ChangePoint
+
+from .strategies import hostile_text
+
+STEP = ChangePoint(4, (3, 5), "step", 0.34, (0.31, 0.371), 0.991, True)
+RAMP = ChangePoint(4, (2, 6), "ramp", -12.5, (-15, -10), 0.93, False)
+SCATTER = ChangePoint(4, (4, 4), "variance", None, None, 0.95, True)
+DAYS = tuple(f"2026-03-0{day}" for day in range(1, 9))
+
+
+def series(*, group=(), times=DAYS, values=(100, 101, 99, 100, 134, 133, 135, 134), replicates=1):
+    return TableSeries(group, np.array(values, dtype=float), None, times, replicates)
+
+
+def detected(*changes, improvements=0, **more):
+    return Detected(series(**more), changes, improvements)
+
+
+def detection(*found, direction=None, time="date", groups=()):
+    return Detection("nightly.csv", Layout("ttft_ms", time, groups), Asked(direction), found)
+
+
+def table(found, **options):
+    return detection_table(found, Options(**options))
+
+
+TABLE = """\
+nightly.csv: 8 points of ttft_ms by date; lower is better
+
+   135.0 │                ▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+         │
+         │
+         │
+         │
+         │
+   99.00 │▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄
+                          ^1
+          2026-03-01            2026-03-08
+  1  step of +34.0% [+31.0, +37.1], worse, at 2026-03-05, between 2026-03-03 and
+     2026-03-06; probability 0.99
+
+1 change point; [95% intervals]
+"""
+
+
+def test_the_table_shows_the_series_and_a_line_for_each_change():
+    assert table(detection(detected(STEP), direction=Direction.LOWER)) == TABLE
+
+
+@pytest.mark.parametrize(
+    ("change", "times", "expected"),
+    [
+        (
+            STEP,
+            DAYS,
+            "step of +34.0% [+31.0, +37.1], at 2026-03-05, between 2026-03-03 and 2026-03-06; probability 0.99",
+        ),
+        (RAMP, DAYS, "ramp of -12.5 [-15, -10], at 2026-03-05, from 2026-03-02 to 2026-03-07; probability 0.93"),
+        (SCATTER, None, "variance, at #4, between #3 and #4; probability 0.95"),
+        (replace(SCATTER, probability=0.99999), None, "variance, at #4, between #3 and #4; probability >0.99"),
+    ],
+)
+def test_a_change_is_told_in_one_sentence(change, times, expected):
+    assert sentence(detected(change, times=times), change, None) == expected
+
+
+def test_the_document_is_what_the_design_promises():
+    found = detection_document(detection(detected(STEP, SCATTER), direction=Direction.LOWER))
+    assert found["change_points"][0] == {
+        "index": 4,
+        "time": "2026-03-05",
+        "change": 0.34,
+        "change_interval": [0.31, 0.371],
+        "relative": True,
+        "interval": [3, 5],
+        "kind": "step",
+        "probability": 0.991,
+        "worse": True,
+    }
+    assert [found["change_points"][1][key] for key in ("change", "change_interval", "worse")] == [None, None, None]
+    assert found["series"] == [
+        {
+            "group": {},
+            "points": 8,
+            "missing": 0,
+            "replicates": 1,
+            "too_short": False,
+            "improvements_not_told": 0,
+        }
+    ]
+    json.dumps(found, allow_nan=False)
+
+
+def test_changes_of_groups_name_their_group():
+    found = detection(detected(STEP, group=("H200", "a")), detected(group=("L4", "a")), groups=("gpu", "host"))
+    assert detection_document(found)["change_points"][0]["group"] == {"gpu": "H200", "host": "a"}
+    assert "gpu=H200, host=a: 8 points" in table(found)
+    assert "gpu=L4" not in table(found)
+    assert table(found).endswith("1 change point in 1 of 2 series; [95% intervals]\n")
+    assert "### gpu=H200, host=a" in detection_markdown(found, Options())
+
+
+def test_many_series_get_a_line_each_and_no_chart():
+    found = [detected(STEP, group=(str(number),)) for number in range(MOST_CHARTS + 1)]
+    assert table(detection(*found, groups=("host",))).count("▁▁▁▁████") == MOST_CHARTS + 1
+
+
+def test_what_was_not_looked_at_or_not_told_is_said():
+    short = detected(values=(1, np.nan, 2), times=DAYS[:3], replicates=3)
+    text = table(detection(short, detected(improvements=2), direction=Direction.LOWER, groups=("host",)))
+    assert text.splitlines()[2:] == [
+        "no change points for the worse",
+        "fewer than 8 values in 1 of 2 series: too few to be asked for change points",
+        "2 changes for the better are not told; --improvements tells",
+        "up to 3 rows of one time were taken together as replicates",
+        "1 missing value passed over",
+    ]
+
+
+def test_markdown_tells_the_same():
+    text = detection_markdown(detection(detected(STEP)), Options())
+    assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
+    assert "`▁▁▁▁████`" in text
+    assert "1. step of +34.0% &#91;+31.0, +37.1&#93;, at 2026-03-05" in text
+
+
+@given(hostile_text, st.sampled_from([STEP, RAMP, SCATTER]), st.sampled_from([40, 80]))
+def test_what_stands_in_a_table_is_never_obeyed(text, change, width):
+    one = Detected(series(group=(text,), times=(text,) * 8), (change,), 0)
+    found = Detection(text, Layout(text, text, (text,)), Asked(), [one])
+    shown = detection_table(found, Options(width=width))
+    assert all(cell_len(line) <= width for line in shown.splitlines())
+    assert not [sign for sign in shown if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
+    detection_markdown(found, Options())

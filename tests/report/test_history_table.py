@@ -1,0 +1,200 @@
+"""A history as its readers see it."""
+
+import json
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from regress_gate.gate.history import Selection, lines_of, sides_of
+from regress_gate.gate.history_changes import Change, Changes, Way
+from regress_gate.model.metric import Scale
+from regress_gate.model.policy import Policy
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.report.history_table import (
+    MOST_ROWS,
+    HistoryView,
+    LineView,
+    history_document,
+    history_markdown,
+    history_table,
+    sentence,
+)
+from regress_gate.report.interface import Options
+from tests.factories import make_run, make_trial
+
+from .strategies import hostile_text
+
+LEVELS = {"0.19.0": 0.1, "0.19.1": 0.1, "0.24.0": 0.134, "0.32.0": 0.134}
+
+
+def line(levels=LEVELS, metrics=("ttft_median",), scenario="c8", scenarios=()):
+    runs = [
+        make_run(
+            str(number),
+            version,
+            make_trial(
+                scenario,
+                ttft_median=level * (1 + 0.01 * number),
+                tpot_median=level / 10,
+                itl_p99=level / 5,
+                output_throughput=123.0,
+            ),
+            started=datetime(2026, 11, 1, tzinfo=UTC) + timedelta(days=day),
+        )
+        for day, (version, level) in enumerate(levels.items())
+        for number in (-1, 1)
+    ]
+    void = make_run("9", next(iter(levels)), void="a neighbour was loud")
+    (found,) = lines_of(sides_of([*runs, void], ConditionLimits()), Policy(), Selection(metrics, scenarios))
+    return found
+
+
+STEP = Change("c8", "ttft_median", Scale.RATIO, "step", 2, (1, 2), 0.34, (0.31, 0.371), None)
+BETTER = Change("c8", "output_throughput", Scale.RATIO, "ramp", 2, (0, 3), -0.1, (-0.12, None), 0.97)
+SCATTER = Change("c8", "ttft_median", Scale.RATIO, "variance", 3, (2, 3), None, None, 0.9)
+FOUND = Changes(Way.NEIGHBOURS, 1, 3, (STEP,), ("not measured side by side, so that days differ too: 0.19.1 → 0.24.0",))
+
+
+def view(changes=FOUND, improvements=0, **how):
+    return HistoryView("chat@1", "bench-1", [LineView(line(**how), changes, improvements)])
+
+
+DETAILED = """\
+chat@1 on bench-1
+
+4 versions
+  0.19.0  2 runs from 2026-11-01; not counted: 1 void
+  0.19.1  2 runs from 2026-11-02
+  0.24.0  2 runs from 2026-11-03
+  0.32.0  2 runs from 2026-11-04
+
+  c8/ttft_median, lower is better
+    0.19.0  99.99 ms  ±1.4% n=2  ██████████████████
+    0.19.1  99.99 ms  ±1.4% n=2  ██████████████████
+    0.24.0  134.0 ms  ±1.4% n=2  ████████████████████████
+    0.32.0  134.0 ms  ±1.4% n=2  ████████████████████████
+
+Changes [95% interval]
+  c8/ttft_median  step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between
+                  0.19.1 and 0.24.0
+  looked at 1 series on 3 steps between neighbouring versions, as one family
+  (too few versions for change points)
+  1 change for the better is not told; --improvements tells
+  not measured side by side, so that days differ too: 0.19.1 → 0.24.0
+"""
+OVERVIEW = """\
+  series                      first                  last
+  c8/ttft_median        ▁▁██  99.99 ms ±1.4% n=2     134.0 ms ±1.4% n=2
+  c8/tpot_median        ▁▁██  10.00 ms ±0.0% n=2     13.40 ms ±0.0% n=2
+  c8/itl_p99            ▁▁██  20.00 ms ±0.0% n=2     26.80 ms ±0.0% n=2
+  c8/output_throughput  ▄▄▄▄  123.0 tok/s ±0.0% n=2  123.0 tok/s ±0.0% n=2
+"""
+
+
+def test_of_a_few_series_every_version_is_told():
+    assert history_table(view(improvements=1), Options()) == DETAILED
+
+
+def test_many_series_get_a_line_each():
+    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), Options())
+    assert OVERVIEW in text
+    assert "Changes" not in text
+
+
+def test_a_narrow_terminal_shows_the_last_value_only():
+    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), Options(width=60))
+    assert "  c8/ttft_median        ▁▁██  134.0 ms ±1.4% n=2\n" in text
+    assert "99.99" not in text
+
+
+def test_of_many_versions_a_chart_is_drawn():
+    levels = {f"0.{number}.0": 0.1 if number < 20 else 0.134 for number in range(MOST_ROWS + 6)}
+    mark = Change("c8", "ttft_median", Scale.RATIO, "step", 20, (19, 20), 0.34, (0.31, 0.37), 0.99)
+    found = Changes(Way.CHANGE_POINTS, 1, 0, (mark,), ())
+    text = history_table(view(found, levels=levels), Options())
+    assert "\n  0.0.0 to 0.29.0  60 runs\n" in text
+    assert "^1" in text
+    assert "looked for change points in 1 series over 30 versions" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (STEP, "step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0"),
+        (BETTER, "ramp of −10.0% [−12.0, ?], better, at 0.24.0, from 0.19.0 to 0.32.0; probability 0.97"),
+        (SCATTER, "variance, at 0.32.0, between 0.24.0 and 0.32.0; probability 0.90"),
+    ],
+)
+def test_a_change_is_named_by_its_versions(change, expected):
+    assert sentence(line(), change) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Changes(Way.NEIGHBOURS, 2, 3, (), ()), "none found: looked at 2 series on 3 steps between neighbouring"),
+        (Changes(Way.NEIGHBOURS, 2, 0, (), ()), "nothing to look at: changes need two versions with runs that can be"),
+        (Changes(Way.CHANGE_POINTS, 2, 0, (), ()), "none found: looked for change points in 2 series over 4 versions"),
+    ],
+)
+def test_finding_nothing_says_what_was_looked_at(found, said):
+    assert said in " ".join(history_table(view(found), Options()).split())
+    assert said in history_markdown(view(found), Options())
+
+
+def test_the_document_holds_points_changes_and_what_was_looked_at():
+    found = history_document(view())
+    (one,) = found["lines"]
+    assert (found["suite"], found["testbed"], one["order"], one["variant"]) == ("chat@1", "bench-1", "version", None)
+    assert one["versions"][0] == {
+        "version": "0.19.0",
+        "runs": 2,
+        "void_runs": 1,
+        "failed_runs": 0,
+        "first": "2026-11-01T00:00:00+00:00",
+    }
+    (series,) = one["series"]
+    assert [point["version"] for point in series["points"]] == list(LEVELS)
+    assert [point["value"] for point in series["points"]] == pytest.approx([0.1, 0.1, 0.134, 0.134], rel=1e-3)
+    assert found["change_points"] == [
+        {
+            "scenario": "c8",
+            "metric": "ttft_median",
+            "kind": "step",
+            "version": "0.24.0",
+            "index": 2,
+            "between": ["0.19.1", "0.24.0"],
+            "change": 0.34,
+            "interval": [0.31, 0.371],
+            "probability": None,
+            "worse": True,
+        }
+    ]
+    assert one["looked_at"]["way"] == "neighbours"
+    json.dumps(found, allow_nan=False)
+    assert history_document(view(None))["lines"][0]["looked_at"] is None
+
+
+def test_a_version_without_a_value_is_null_and_shown_as_such():
+    runs = [make_run("1", "0.19.0"), make_run("1", "0.19.1", make_trial(ttft_median=None))]
+    (one,) = lines_of(sides_of(runs, ConditionLimits()), Policy(), Selection(["ttft_median"]))
+    found = HistoryView("chat@1", "bench-1", [LineView(one, None)])
+    points = history_document(found)["lines"][0]["series"][0]["points"]
+    assert points[1] == {"version": "0.19.1", "value": None, "runs": 0, "cv": None}
+    assert "0.19.1  n/a" in history_table(found, Options())
+
+
+@given(hostile_text.filter(bool), st.sampled_from([40, 80]))
+def test_what_was_imported_is_never_obeyed(text, width):
+    change = Change(text, "ttft_median", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
+    found = Changes(Way.NEIGHBOURS, 1, 1, (change,), (text,))
+    for metrics in (("ttft_median",), ("*",)):
+        shown = HistoryView(text, text, [LineView(line(scenario=text, metrics=metrics), found)])
+        table = history_table(shown, Options(width=width))
+        assert all(cell_len(row) <= width for row in table.splitlines())
+        assert not [sign for sign in table if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
+        history_markdown(shown, Options())
