@@ -18,6 +18,8 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import (
     DifferenceOut,
     KnownIssueOut,
+    LooksOut,
+    PlanOut,
     Reason,
     ReasonCode,
     Result,
@@ -32,6 +34,7 @@ from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.model.waiver import Waiver
+from regress_gate.stats.comparison import Circumstances
 
 
 def decide_compare(
@@ -120,6 +123,7 @@ def decide_compare(
         failed_runs=failed_runs(baseline, candidate),
         known_issues=issues,
         waivers=book.outcome(),
+        plan=_plan_out(judged.circumstances) if judged else None,
         config_changes=[change.as_document() for change in config_changes],
         warnings=warnings,
     )
@@ -225,6 +229,16 @@ def _undecided(undecided: Sequence[SeriesResult], tested: int) -> str:
 
 def _side_out(side: Side) -> VersionSide:
     return version_out(side.version).model_copy(update={"runs": len(side.counted), "origin": side.origin})
+
+
+def _plan_out(found: Circumstances) -> PlanOut:
+    return PlanOut(
+        paired=found.paired,
+        apart=found.apart,
+        earlier_runs=sum(len(session[0]) for session in found.earlier if session),
+        earlier_sessions=len(found.earlier),
+        looks=LooksOut(blocks=found.looks.blocks, most_blocks=found.looks.most_blocks) if found.looks else None,
+    )
 
 
 def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:

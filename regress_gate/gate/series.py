@@ -18,7 +18,6 @@ from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
 from regress_gate.stats.comparison import Circumstances, Comparison, compare
 from regress_gate.stats.estimate import SeriesData, least_spread
-from regress_gate.stats.sequential import Looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class JudgedSeries:
     dead: tuple[str, ...]
     """Scenarios in which candidate runs completed nothing where all baseline runs served: what happened, in words."""
     warnings: tuple[str, ...]
-    looks: Looks | None = None
-    """Where the runs were looked at after every block; None: once."""
+    circumstances: Circumstances
+    """How the runs were made, and what earlier ones show."""
 
 
 def judge(
@@ -132,7 +131,7 @@ def judge(
     if only_candidate:
         warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
     return JudgedSeries(
-        tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings), known_of_runs.looks
+        tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings), known_of_runs
     )
 
 

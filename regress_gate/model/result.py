@@ -187,6 +187,28 @@ class WaiverOut(ResultModel):
     """What it covered, or why it does not hold."""
 
 
+class LooksOut(ResultModel):
+    """Of an experiment whose evidence is seen after every block: the levels are those of this look."""
+
+    blocks: int
+    """Made so far."""
+    most_blocks: int
+
+
+class PlanOut(ResultModel):
+    """How the runs were made, and what else their uncertainty rests on."""
+
+    paired: bool
+    """Whether each value is compared with that of the same block on the other side."""
+    apart: bool
+    """Whether the sides have no session in common, so that days differ too."""
+    earlier_runs: int
+    """Runs a side of earlier sessions, on the same suite and testbed, from which the usual spread is known too."""
+    earlier_sessions: int
+    looks: LooksOut | None = None
+    """Null where the evidence is seen once."""
+
+
 class Result(ResultModel):
     schema_version: Literal["1"] = "1"
     tool_version: str
@@ -208,5 +230,5 @@ class Result(ResultModel):
     waivers: list[WaiverOut] = Field(default_factory=list)
     change_points: list[dict[str, Any]] = Field(default_factory=list)
     config_changes: list[dict[str, Any]] = Field(default_factory=list)
-    plan: dict[str, Any] | None = None
+    plan: PlanOut | None = None
     warnings: list[str] = Field(default_factory=list)

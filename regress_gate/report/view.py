@@ -103,6 +103,8 @@ def facts(result: Result) -> list[tuple[str, str]]:
         lines.append(("testbed", wording.testbed(result.testbed)))
     if result.command == "compare":
         lines.append(("runs", _runs(result)))
+    if result.plan is not None:
+        lines.append(("judged", wording.evidence(result.plan)))
     for side, version in (("baseline", result.baseline), ("candidate", result.candidate)):
         if version is not None and (build := _build(version.variant, version.commit, version.origin)):
             lines.append((side, f"{version.version} ({build})"))

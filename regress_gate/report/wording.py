@@ -6,7 +6,7 @@ from typing import Any
 
 from regress_gate.errors import ExitCode
 from regress_gate.model.finding import Applies, Effect, Status
-from regress_gate.model.result import Decision, Reason, Result, TestbedOut
+from regress_gate.model.result import Decision, PlanOut, Reason, Result, TestbedOut
 
 _COMPARE = {
     Decision.PASS: "PASS: you may move",
@@ -52,6 +52,23 @@ def decision(result: Result) -> str:
     if result.exit_code != ExitCode[result.decision.name]:
         words += f" (exit code {result.exit_code})"
     return words
+
+
+def evidence(plan: PlanOut) -> str:
+    """How the runs were made, and what else their uncertainty rests on."""
+    if plan.paired:
+        parts = ["in pairs, each made in one block"]
+    else:
+        parts = ["two sides that were measured on different days" if plan.apart else "two sides"]
+    if plan.looks is not None:
+        made, most = plan.looks.blocks, plan.looks.most_blocks
+        parts.append(f"looked at after each block, {made} of at most {most}")
+    if plan.earlier_sessions:
+        runs = count(plan.earlier_runs, "earlier pair" if plan.paired else "earlier run")
+        parts.append(f"usual spread also from {runs} of {count(plan.earlier_sessions, 'session')}")
+    else:
+        parts.append("usual spread from these runs alone")
+    return "; ".join(parts)
 
 
 def versions(result: Result) -> str:

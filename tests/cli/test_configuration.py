@@ -61,7 +61,7 @@ class TestPrecedence:
         found = shown(gate, "--model", "org/tiny", "--engine-arg", "dtype=float16")
         assert found["gate.false_alarm_budget"] == ("0.01", path)
         assert found["gate.margins.*_p99"] == ("0.2", path)
-        assert found["gate.confidence"] == ("0.95", "default")
+        assert found["gate.confidence"] == ("0.9", "default")
         assert found["deployment.accelerator"] == ("H200", path)
         assert found["deployment.model"] == ("org/tiny", "flags")
         assert found["deployment.engine_args"] == ("dtype=float16, tensor_parallel_size=8", f"flags over {path}")

@@ -183,7 +183,7 @@ class TestPolicy:
         user = PolicyOverrides(margins={"ttft_*": 0.1}, block_severity="never")
         policy = Policy().over(suite, user)
         assert [policy.margin(name) for name in ("ttft_p99", "itl_p99", "failed_requests")] == [0.1, 0.3, 0.05]
-        assert (policy.expected_cv, policy.block_severity, policy.confidence) == (0.15, "never", 0.95)
+        assert (policy.expected_cv, policy.block_severity, policy.confidence) == (0.15, "never", 0.9)
 
     def test_a_pattern_that_a_layer_repeats_goes_before_all_of_the_layers_below(self):
         suite = PolicyOverrides(margins={"*": 0.3, "ttft_p99": 0.5})

@@ -1,5 +1,6 @@
 """`compare --measure` looks after every block: it stops as soon as the answer stands, and says what it saw."""
 
+import re
 import signal
 
 import pytest
@@ -87,9 +88,13 @@ def test_where_no_block_would_decide_it_says_so_and_stops(lab):
     made = len(blocks(lab))
     assert 2 <= made < 8
     *going_on, last = looks(outcome)
-    assert last.startswith(f"stopped after block {made} of at most 8: c4/tpot_median cannot be shown within its margin")
+    # the other gated series is steady, but on a busy machine it may be undecided too
+    why = r"c4/tpot_median (and 1 more )?cannot be shown within (its margin|their margins) with 8 blocks"
+    assert re.match(f"stopped after block {made} of at most 8: {why}", last), last
     for number, line in enumerate(going_on, 2):
-        assert line.startswith(f"after block {number} of at most 8: 1 of 2 gated series undecided, going on (about ")
+        assert re.match(
+            rf"after block {number} of at most 8: [12] of 2 gated series undecided, going on \(about ", line
+        ), line
 
 
 @pytest.mark.usefixtures("slow")
