@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr
-from scipy.stats import f as f_distribution
+from scipy.special import fdtrc, stdtr
 
 from regress_gate.stats.moderation import mean_square_correlation, moderate
 from regress_gate.stats.sessions import NO_SESSIONS, SessionSpread, session_spread
@@ -165,7 +164,7 @@ def _baselines_share(ours: Floats, theirs: Floats) -> float:
 def _is_louder(ratios: Floats, freedom: float, earlier_freedom: float) -> bool:
     """Whether today's variances are larger than those of earlier sessions, by the mean ratio of like contrasts."""
     ratio = float(np.exp(np.log(ratios).mean()))
-    return bool(f_distribution.sf(ratio, freedom, earlier_freedom) < _SUSPICION)
+    return bool(fdtrc(freedom, earlier_freedom, ratio) < _SUSPICION)
 
 
 def _offsets(sessions: list[Floats], within: Floats, freedom: float, least: Floats, alike: float) -> SessionSpread:

@@ -93,7 +93,8 @@ def adjusted_p_values(family: Family, others: Sequence[float] = (), *, better: b
     plain = spread_over(family, [each.p_above(0.0) for each in own])
     kinds = _kinds(family, own, len(others))
     groups = [group for kind in kinds for group in kind.groups]
-    p_values = np.concatenate([*(_p_values(family, kind) for kind in kinds), others])
+    still = _Stillness(family)
+    p_values = np.concatenate([*(_p_values(family, kind, still) for kind in kinds), others])
     alone = next(kind.share for kind in kinds)
     shares = np.concatenate([*(np.full(len(kind.groups), kind.share) for kind in kinds), np.full(len(others), alone)])
     found = weighted_holm(p_values, shares)
@@ -175,7 +176,7 @@ def _alike(family: Family, kind: str, groups: Sequence[Ints]) -> list[Ints]:
     ]
 
 
-def _p_values(family: Family, kind: _Kind) -> Floats:
+def _p_values(family: Family, kind: _Kind, still: "_Stillness") -> Floats:
     """One-sided, of "the group's mean loss is not positive", luck taken off as far as the rest tells it."""
     held = kind.rest.any(axis=0)
     weights = kind.inside
@@ -185,15 +186,25 @@ def _p_values(family: Family, kind: _Kind) -> Floats:
         explained = float((theirs**2).sum())
         slope = float((ours * theirs).sum()) / explained if explained > 0 else 0.0
         slope = min(1.0, max(0.0, slope)) * freedom / (freedom + _DOUBT)
-        weights = weights - slope * kind.rest * _trust(family, kind.rest)
+        weights = weights - slope * kind.rest * still.trust(kind.rest)
     return weigh(family.found, weights, family.floor).p_above(0.0)
 
 
-def _trust(family: Family, rest: Floats) -> Floats:
-    """Shape (groups,): from 0, where the rest has surely changed itself, to 1."""
-    trusts = np.zeros(rest.shape[1])
-    for at in np.flatnonzero(rest.any(axis=0)):
-        moved = weigh(family.found, rest[:, [at]], family.floor)
-        p_value = 2 * min(float(moved.p_above(0.0)[0]), float(moved.p_below(0.0)[0]))
-        trusts[at] = np.clip((p_value - _REST_MOVED) / (_REST_STILL - _REST_MOVED), 0.0, 1.0)
-    return trusts
+class _Stillness:
+    """How far each rest can be trusted not to have changed itself; several groups are held against the same one."""
+
+    def __init__(self, family: Family):
+        self._family = family
+        self._known: dict[bytes, float] = {}
+
+    def trust(self, rest: Floats) -> Floats:
+        """Shape (groups,): from 0, where the rest has surely changed, to 1; 0 where there is none."""
+        return np.array([self._of(column) if column.any() else 0.0 for column in rest.T])
+
+    def _of(self, column: Floats) -> float:
+        key = column.tobytes()
+        if key not in self._known:
+            moved = weigh(self._family.found, column[:, None], self._family.floor)
+            p_value = 2 * min(float(moved.p_above(0.0)[0]), float(moved.p_below(0.0)[0]))
+            self._known[key] = float(np.clip((p_value - _REST_MOVED) / (_REST_STILL - _REST_MOVED), 0.0, 1.0))
+        return self._known[key]

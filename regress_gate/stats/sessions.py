@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import f as f_distribution
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,8 +43,11 @@ def session_spread(
     grid = np.concatenate([[0.0], _RATIOS])
     prior = np.concatenate([[_NO_OFFSET], np.full(len(_RATIOS), (1 - _NO_OFFSET) / len(_RATIOS))])
     lift = 1 + runs * grid
-    logs = (
-        np.log(prior) + f_distribution.logpdf(between / within / lift, between_freedom, within_freedom) - np.log(lift)
-    )
+    logs = np.log(prior) + _log_density(between / within / lift, between_freedom, within_freedom) - np.log(lift)
     weights = np.exp(logs - logs.max())
     return SessionSpread(grid, weights / weights.sum())
+
+
+def _log_density(ratio: Floats, above: float, below: float) -> Floats:
+    """Of F with these degrees of freedom, but for a constant."""
+    return np.asarray((above / 2 - 1) * np.log(ratio) - (above + below) / 2 * np.log1p(above * ratio / below))
