@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SEED = 20261121
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 VERSIONS = ("0.19.0", "0.19.1")
-MAX_ANALYSIS, MAX_PEAK, MAX_OVER_WELCH, MAX_OVER_BY_HAND = 2.0, 500 * MIB, 10.0, 3.0
+MAX_ANALYSIS, MAX_PEAK, MAX_OVER_WELCH, MAX_OVER_BY_HAND = 2.0, 500 * MIB, 30.0, 3.0
 DECISIONS = (0, 1, 3)
 BY_HAND = """
 import collections, json, sqlite3, sys
@@ -119,8 +119,7 @@ def analyse(scenarios: int, runs: int, rounds: int) -> None:
         result = decide_compare(
             *sides,
             suite=made[0].suite,
-            notice=None,
-            limits=limits,
+            definition=None,
             policy=Policy(),
             waivers=[],
             findings=[],

@@ -159,10 +159,13 @@ def _rest_of(labels: Ints, groups: Sequence[Ints], scenarios: Sequence[Ints], co
     rest = np.zeros((len(labels), len(groups)))
     if columns is None or len(scenarios) < 2:
         return rest
+    whole = columns.sum(axis=1)
+    of_label = {
+        labels[each[0]]: (whole - column) / (len(scenarios) - 1)
+        for each, column in zip(scenarios, columns.T, strict=True)
+    }
     for at, group in enumerate(groups):
-        label = labels[group[0]]
-        if label >= 0:
-            rest[:, at] = columns[:, [labels[each[0]] != label for each in scenarios]].mean(axis=1)
+        rest[:, at] = of_label.get(labels[group[0]], 0.0)
     return rest
 
 
