@@ -177,7 +177,8 @@ def _decide(
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
-    return with_origins(result, *sides, sides_of(runs, limits), policy, limits)
+    before, after = sides
+    return with_origins(result, before, after, sides_of(runs, limits), policy, limits)
 
 
 def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | None") -> "list[ConfigChange]":

@@ -10,7 +10,7 @@ from regress_gate.errors import InputError, NoDataError
 
 if TYPE_CHECKING:
     from regress_gate.model.run import SuiteRef
-    from regress_gate.report.history_table import HistoryView
+    from regress_gate.report.history_view import HistoryView
     from regress_gate.store.holdings import Holding
 
 
@@ -47,7 +47,7 @@ def history(
     from regress_gate.gate.history import Selection, lines_of, sides_of
     from regress_gate.gate.history_changes import find_line_changes, without_improvements
     from regress_gate.model.suite import ConditionLimits
-    from regress_gate.report.history_table import HistoryView, LineView
+    from regress_gate.report.history_view import HistoryView, LineView
     from regress_gate.store.library import open_library
     from regress_gate.suites import find_suite, is_path, load_suite
 
@@ -97,7 +97,8 @@ def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tu
 
 def _print(found: "HistoryView", format_: str) -> None:
     from regress_gate.cli.text import json_text
-    from regress_gate.report.history_table import history_document, history_markdown, history_table
+    from regress_gate.report.history_document import history_document
+    from regress_gate.report.history_table import history_markdown, history_table
     from regress_gate.report.terminal import options_for
 
     if format_ == "json":

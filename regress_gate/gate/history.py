@@ -56,11 +56,14 @@ class HistorySeries:
         return None if np.isnan(self.values[place]) else float(self.values[place])
 
     def spread(self, place: int) -> float | None:
-        """Coefficient of variation between the runs of a version; None for a single one, or around zero."""
+        """Coefficient of variation between the runs of a version; None for one run, or unequal ones around zero."""
         runs = np.asarray(self.per_version[place])
-        if len(runs) < 2 or not runs.mean():
+        if len(runs) < 2:
             return None
-        return float(runs.std(ddof=1) / abs(runs.mean()))
+        deviation, mean = float(runs.std(ddof=1)), abs(float(runs.mean()))
+        if not deviation:
+            return 0.0
+        return deviation / mean if mean else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

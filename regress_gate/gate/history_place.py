@@ -56,10 +56,9 @@ class Origin:
     def text(self) -> str:
         untold = ", ".join(map(str, self.untold))
         if self.is_older and not untold:
-            text = f"in part of the history: this step came with {self.at}, not with {self.candidate}"
+            text = f"this step came with {self.at}, not with {self.candidate}"
         elif self.is_older:
-            text = f"in part of the history: this step came after {self.after} and with {self.at} at the latest"
-            text += f", not with {self.candidate}"
+            text = f"this step came after {self.after} and with {self.at} at the latest, not with {self.candidate}"
         elif untold:
             text = f"this step came after {self.after}; the runs of {untold} cannot tell whether they have it"
         elif self.after != self.baseline:
@@ -68,7 +67,8 @@ class Origin:
             text = ""
         if self.before_baseline is None:
             return text
-        return (f"{text}; " if text else "") + f"{self.before_baseline}, before the baseline, stood where it stands"
+        earlier = f"{self.before_baseline}, before the baseline, stood where {self.candidate} stands"
+        return f"{text}; {earlier}" if text else earlier
 
     def as_document(self) -> dict[str, Any]:
         """An entry of the result's `change_points`."""
@@ -87,30 +87,45 @@ class Origin:
 def with_origins(
     result: Result, baseline: Side, candidate: Side, history: Sequence[Side], policy: Policy, limits: ConditionLimits
 ) -> Result:
-    """The result with the origin of each regression in `change_points` and in the notes of its series, and in one
-    warning for each origin that they have. Nothing that decides is changed."""
+    """The result with the origin of each regression in `change_points` and in the notes of its series, and a warning
+    where the candidate is not to blame. Nothing that decides is changed."""
     pairing = side_by_side(baseline.counted, candidate.counted)
     ends = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
     origins = place_regressions(*ends, history, result.series, policy, limits)
+    if not origins:
+        return result
     texts = {origin.series: origin.text for origin in origins}
-    alike: dict[str, list[str]] = {}
-    for one in sorted(result.series, key=lambda one: not one.gated):
-        if one.name in texts:
-            alike.setdefault(texts[one.name], []).append(one.name)
     return result.model_copy(
         update={
             "series": [
                 one.model_copy(update={"notes": [*one.notes, texts[one.name]]}) if one.name in texts else one
                 for one in result.series
             ],
-            "warnings": [*result.warnings, *(f"{_some(names)}: {text}" for text, names in alike.items())],
+            "warnings": [*result.warnings, *_warnings(origins, len(_regressed(result.series)))],
             "change_points": [*result.change_points, *(origin.as_document() for origin in origins)],
         }
     )
 
 
-def _some(names: Sequence[str], limit: int = 3) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+def _warnings(origins: Sequence[Origin], regressions: int) -> list[str]:
+    """How many of the regressions the candidate did not make; the notes of the series say more."""
+    candidate, baseline = origins[0].candidate, origins[0].baseline
+    warnings = []
+    if older := [origin.at for origin in origins if origin.is_older]:
+        text = f"{len(older)} of {regressions} regressions did not come with {candidate}"
+        warnings.append(f"{text}: already there in {_names(older)}")
+    if earlier := [origin.before_baseline for origin in origins if origin.before_baseline is not None]:
+        text = f"in {len(earlier)} of {regressions} regressions {_names(earlier)} stood where {candidate} stands"
+        warnings.append(f"{text}: {baseline} may be the exception")
+    return warnings
+
+
+def _names(versions: Sequence[Version]) -> str:
+    return ", ".join(dict.fromkeys(map(str, versions)))
+
+
+def _regressed(series: Sequence[SeriesResult]) -> list[SeriesResult]:
+    return [one for one in series if one.verdict is Verdict.REGRESSION]
 
 
 def place_regressions(
@@ -126,8 +141,8 @@ def place_regressions(
     `history`: other versions of the same suite and testbed. Those that are not comparable, of another variant, or
     without an order relative to the two ends are passed over.
     """
-    regressed = [one for one in series if one.verdict is Verdict.REGRESSION]
-    if not regressed:
+    regressed = _regressed(series)
+    if not regressed or baseline.version == candidate.version:
         return []
     between, older = _around(baseline, candidate, _usable(baseline, candidate, history, limits))
     others = [*between, *older]

@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,7 +116,7 @@ def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
     width = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
-            what = f"has {len(row)} cells where the first row has {width}"
+            what = f"has {len(row)} cell{'' if len(row) == 1 else 's'} where the first row has {width}"
             raise InputError(what, where=name, line=line, todo="quote cells that hold the delimiter")
     # A first row that holds a number is no header: what is piped in often has none.
     headed = not any(_is_number(cell) for cell in rows[0])
@@ -128,11 +129,18 @@ def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
 
 
 def _is_number(cell: str) -> bool:
+    number = as_number(cell)
+    return number is not None and math.isfinite(number)
+
+
+def as_number(cell: str) -> float | None:
+    """What a cell says as a number; None for other text. `2026_05` is one in Python, and a name in a table."""
+    if "_" in cell:
+        return None
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return False
-    return cell.strip().lower() not in ("nan", "inf", "infinity")
+        return None
 
 
 def _json(text: str, name: str) -> tuple[dict[str, list[Any]], list[int] | None]:

@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.table import Table
+from regress_gate.ingest.table import Table, as_number
 from regress_gate.ingest.text import clean
 from regress_gate.model.nearest import did_you_mean
 from regress_gate.stats.replicates import points_of
@@ -72,6 +72,8 @@ def choose_columns(
         value = VALUE_NAME
     if value is None:
         numeric = [column for column in others if _looks_numeric(table.columns[column])]
+        # Where a single column holds some, its first cell that is none is what the reader has to know of.
+        numeric = numeric or [column for column in others if _holds_numbers(table.columns[column])]
         if len(numeric) != 1:
             found = _listed(numeric or others) or "none is left"
             what = f"{len(numeric)} columns hold numbers" if numeric else "no column holds numbers"
@@ -113,7 +115,7 @@ def _numbers(table: Table, column: str) -> Floats:
         number = _number(cell)
         if number is None:
             what = f"{_shown(cell)} in column {clean(column, _SHOWN)!r} is no number"
-            raise table.refusal(row, what, "leave the cell empty where a value is missing")
+            raise table.refusal(row, what, _remedy(cell))
         if math.isinf(number):
             raise table.refusal(row, f"{_shown(cell)} in column {clean(column, _SHOWN)!r} is not finite")
         found[row] = number
@@ -122,23 +124,35 @@ def _numbers(table: Table, column: str) -> Floats:
     return found
 
 
+def _remedy(cell: Any) -> str:
+    if isinstance(cell, str) and as_number(cell.replace(",", ".")) is not None:
+        return "write decimals with a point"
+    return "leave the cell empty where a value is missing"
+
+
 def _number(cell: Any) -> float | None:
     """NaN for a missing value, None for what is no number."""
     if cell is None:
         return math.nan
     if isinstance(cell, str) and cell.strip().lower() in _MISSING:
         return math.nan
-    if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
+    if isinstance(cell, str):
+        return as_number(cell)
+    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return None
     try:
         return float(cell)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
 
 
 def _looks_numeric(cells: Sequence[Any]) -> bool:
     numbers = [_number(cell) for cell in cells[:SAMPLE]]
     return None not in numbers and not all(number != number for number in numbers)
+
+
+def _holds_numbers(cells: Sequence[Any]) -> bool:
+    return any(number is not None and number == number for number in map(_number, cells[:SAMPLE]))
 
 
 def _guess_time(table: Table, taken: set[str | None]) -> str | None:

@@ -5,7 +5,7 @@ ones of the same height. Drawn here and not by a plotting library: what is wante
 for it bring axes, colours and cursor control that a log or a pipe would have to be kept from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -44,42 +44,63 @@ def bar(value: float, largest: float, width: int, encoding: str = "utf-8") -> st
 
 
 def chart(
-    values: Floats, marks: Sequence[int], ends: tuple[str, str], width: int, encoding: str = "utf-8"
+    values: Floats,
+    marks: Sequence[int],
+    ends: tuple[str, str],
+    width: int,
+    encoding: str = "utf-8",
+    *,
+    label: Callable[[float], str] = number,
 ) -> list[str]:
-    """A chart of at most `width` columns with the largest and the smallest value beside it and `ends` below it.
+    """A chart of at most `width` columns with the largest and the smallest that is drawn beside it and `ends` below it.
 
-    `marks` are indices of points; the first gets a `^1` under its column, and so on.
+    `marks` are indices of points; the first gets a `^1` under its column, and so on. `label` writes a value.
     """
-    low, high = number(float(np.nanmin(values))), number(float(np.nanmax(values)))
-    margin = max(len(low), len(high)) + 1
-    room = max(8, min(width - margin - 2, MOST_COLUMNS))
-    columns = _medians(values, room)
-    stretch = max(1, min(WIDEST_POINT, room // len(columns)))
+    columns, margin = _columns_beside_labels(values, width, label)
+    low, high = label(float(np.nanmin(columns))), label(float(np.nanmax(columns)))
+    stretch = max(1, min(WIDEST_POINT, _room(width, margin) // len(columns)))
     halves = _signs(_HALVES, _ASCII_HALVES, encoding)
     axis = _signs(_AXIS, _ASCII_AXIS, encoding)
     levels = _levels(columns, 2 * ROWS)
     lines = []
     for row in range(ROWS - 1, -1, -1):
         cells = [halves[level % 2] if level is not None and level // 2 == row else " " for level in levels]
-        label = high if row == ROWS - 1 else low if row == 0 else ""
-        lines.append(f"{label:>{margin}} {axis}" + "".join(cell * stretch for cell in cells))
+        beside = high if row == ROWS - 1 else low if row == 0 else ""
+        lines.append(f"{beside:>{margin}} {axis}" + "".join(cell * stretch for cell in cells))
     drawn = len(columns) * stretch
     places = [min(drawn - 1, index * len(columns) // len(values) * stretch) for index in marks]
     indent = " " * (margin + 2)
     if places:
         lines.append(indent + _marked(places))
-    lines.append(indent + _below(ends, drawn, len(values), len(columns)))
+    below = _below(ends, drawn, width - len(indent), len(values), len(columns))
+    lines += [indent[: max(0, width - len(line))] + line for line in below]
     return [line.rstrip() for line in lines]
 
 
-def _below(ends: tuple[str, str], width: int, points: int, columns: int) -> str:
+def _columns_beside_labels(values: Floats, width: int, label: Callable[[float], str]) -> tuple[Floats, int]:
+    """What is drawn, and the columns that its labels take: how wide they are depends on what is drawn."""
+    margin = 0
+    while True:
+        columns = _medians(values, _room(width, margin))
+        needed = max(len(label(float(end))) for end in (np.nanmin(columns), np.nanmax(columns))) + 1
+        if needed <= margin:
+            return columns, margin
+        margin = needed
+
+
+def _room(width: int, margin: int) -> int:
+    return max(8, min(width - margin - 2, MOST_COLUMNS))
+
+
+def _below(ends: tuple[str, str], drawn: int, room: int, points: int, columns: int) -> list[str]:
     """Both ends, and between them how many points a column stands for, where there is room for it."""
     first, last = ends
-    gap = width - len(first) - len(last)
+    gap = drawn - len(first) - len(last)
     if gap < 1:
-        return f"{first} to {last}"
+        text = f"{first} to {last}"
+        return [text] if len(text) <= room else [f"{first} to", last]
     each = f"medians of {-(-points // columns)} points" if points > columns else ""
-    return first + (each if len(each) + 2 <= gap else "").center(gap) + last
+    return [first + (each if len(each) + 2 <= gap else "").center(gap) + last]
 
 
 def _medians(values: Floats, width: int) -> Floats:

@@ -12,7 +12,7 @@ from regress_gate.model.metric import Direction, Scale
 from regress_gate.report import units
 from regress_gate.report.canvas import Canvas
 from regress_gate.report.history_chart import chart, sparkline
-from regress_gate.report.history_wording import BETTER, improvements_not_told, probability
+from regress_gate.report.history_wording import BETTER, improvements_not_told, kind, probability
 from regress_gate.report.interface import Options
 from regress_gate.report.markdown_text import code, escape
 from regress_gate.report.text import clip
@@ -122,7 +122,7 @@ def sentence(one: Detected, change: ChangePoint, direction: Direction | None) ->
     """`step of +34.1% [+31.0, +37.5], worse, at 2026-05-12, between 2026-05-10 and 2026-05-13; probability 0.99`."""
     low, high = change.interval
     worse = is_worse(change, direction)
-    parts = [f"{change.kind}{_size(change)}", *([] if worse is None else ["worse" if worse else "better"])]
+    parts = [f"{kind(change.kind)}{_size(change)}", *([] if worse is None else ["worse" if worse else "better"])]
     parts.append(f"at {point_name(one, change.index)}")
     between = "from {} to {}" if change.kind == "ramp" else "between {} and {}"
     parts.append(between.format(point_name(one, max(0, low - 1)), point_name(one, high)))

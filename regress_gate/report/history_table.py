@@ -1,22 +1,21 @@
-"""A history as a table for a terminal, as JSON and as Markdown. Decides nothing.
+"""A history as a table for a terminal and as Markdown. Decides nothing.
 
 A few series get a row for each version, many get one line each. What came from outside (names of versions, scenarios,
 testbeds) is cleaned or escaped here.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from regress_gate.gate.history import HistorySeries, Line, Order, begun
-from regress_gate.gate.history_changes import Change, Changes, Way
+from regress_gate.gate.history_changes import Change, Way
 from regress_gate.gate.sides import Side
 from regress_gate.report import units
 from regress_gate.report.canvas import GAP, Canvas
 from regress_gate.report.history_chart import bar, chart, sparkline
-from regress_gate.report.history_wording import BETTER, improvements_not_told, probability
+from regress_gate.report.history_view import HistoryView, LineView
+from regress_gate.report.history_wording import BETTER, improvements_not_told, kind, probability
 from regress_gate.report.interface import Options
 from regress_gate.report.markdown_text import escape
 from regress_gate.report.wording import count
@@ -25,99 +24,10 @@ DETAILED = 3
 """Series up to which each version of each is told."""
 MOST_ROWS = 24
 """Versions of which each gets a row; of more, a chart is drawn and the versions are only counted."""
-_LEAST_NAME = 16
 _SPARK = 12
 _LEAST_SPAN = 0.1
 """Share of its level that the height of a series' shape stands for at least."""
 _BAR = 24
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineView:
-    line: Line
-    changes: Changes | None
-    """Those that are told; None where nobody asked for any."""
-    improvements: int = 0
-    """Changes for the better that are not told."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HistoryView:
-    suite: str
-    testbed: str
-    lines: Sequence[LineView]
-
-
-def history_document(found: HistoryView) -> dict[str, Any]:
-    """`change` of a change point is signed as in `compare`: positive is worse, for every metric; `interval` is that of
-    the change, as there, and `between` the versions between which it came. `probability` is null where neighbouring
-    versions were compared: there a change is shown at the family's error rate, or not told."""
-    return {
-        "schema_version": "1",
-        "suite": found.suite,
-        "testbed": found.testbed,
-        "lines": [_line_document(view) for view in found.lines],
-        "change_points": [
-            _change_document(view.line, change) for view in found.lines for change in (_told(view.changes))
-        ],
-    }
-
-
-def _line_document(view: LineView) -> dict[str, Any]:
-    line, changes = view.line, view.changes
-    looked_at = None
-    if changes is not None:
-        looked_at = {
-            "way": changes.way,
-            "series": changes.series,
-            "steps": changes.steps,
-            "improvements_not_told": view.improvements,
-            "notes": list(changes.notes),
-        }
-    return {
-        "order": line.order,
-        "variant": line.variant,
-        "versions": [
-            {
-                "version": str(side.version),
-                "runs": len(side.counted),
-                "void_runs": len(side.void),
-                "failed_runs": len(side.failed),
-                "first": None if (time := begun(side)) is None else time.isoformat(),
-            }
-            for side in line.sides
-        ],
-        "series": [
-            {
-                "scenario": series.scenario,
-                "metric": series.metric.name,
-                "unit": series.metric.unit,
-                "direction": series.metric.direction,
-                "points": [
-                    {"version": str(version), "value": series.value(place), "runs": len(series.per_version[place]),
-                     "cv": series.spread(place)}
-                    for place, version in enumerate(line.versions)
-                ],
-            }
-            for series in line.series
-        ],
-        "looked_at": looked_at,
-    }  # fmt: skip
-
-
-def _change_document(line: Line, change: Change) -> dict[str, Any]:
-    return {
-        "scenario": change.scenario,
-        "metric": change.metric,
-        "kind": change.kind,
-        "version": str(line.versions[change.at]),
-        "index": change.at,
-        "between": [str(line.versions[place]) for place in change.since],
-        "change": change.loss,
-        "interval": None if change.interval is None else list(change.interval),
-        "probability": change.probability,
-        "worse": change.is_worse,
-    }
 
 
 def history_table(found: HistoryView, options: Options) -> str:
@@ -133,12 +43,12 @@ def history_table(found: HistoryView, options: Options) -> str:
             for number, series in enumerate(line.series):
                 if number:
                     canvas.gap()
-                _paint_series(canvas, line, series, _told(view.changes), options)
+                _paint_series(canvas, line, series, view.told, options)
         else:
             _paint_overview(canvas, line, options)
         if view.changes is not None:
             canvas.heading("Changes [95% interval]" if view.changes.found else "Changes")
-            canvas.pairs((change.name, sentence(line, change)) for change in view.changes.found)
+            _paint_changes(canvas, line, view.changes.found)
             for text in _looked_at(view):
                 canvas.line(text, indent=2)
     return canvas.finish()
@@ -151,11 +61,14 @@ def _paint_overview(canvas: Canvas, line: Line, options: Options) -> None:
     shown = [[canvas.text(cell, "" if number else "dim") for cell in row] for number, row in enumerate(rows)]
     name, shape, first, last = (max(row[cell].cell_len for row in shown) for cell in range(4))
     room = canvas.width - 2 - shape - last - 2 * GAP
-    if room - first - GAP >= _LEAST_NAME:
-        canvas.columns(shown, [min(name, room - first - GAP), shape, first, None], indent=2)
-    else:  # a narrow terminal: what is now matters more than what was
-        widths = [min(name, max(room, _LEAST_NAME)), shape, None]
-        canvas.columns([[row[0], row[1], row[3]] for row in shown], widths, indent=2)
+    if name + first + GAP <= room:
+        canvas.columns(shown, [name, shape, first, None], indent=2)
+    elif name <= room:  # a narrow terminal: what is now matters more than what was
+        canvas.columns([[row[0], row[1], row[3]] for row in shown], [name, shape, None], indent=2)
+    else:
+        for row in shown:
+            canvas.put(row[0], indent=2)
+            canvas.columns([[row[1], row[3]]], [shape, None], indent=4)
 
 
 def _shape(series: HistorySeries, encoding: str = "utf-8") -> str:
@@ -180,24 +93,38 @@ def _paint_series(
     canvas: Canvas, line: Line, series: HistorySeries, changes: Sequence[Change], options: Options
 ) -> None:
     canvas.line(f"{series.name}, {BETTER[series.metric.direction]}", "bold", indent=2)
+    known = series.values[~np.isnan(series.values)]
+    largest = float(known.max()) if len(known) else 0.0
+
+    def write(value: float | None) -> str:
+        return units.values((value, largest), series.metric.unit, series.metric.name)[0]
+
     if len(line.sides) > MOST_ROWS:
         marks = [change.at for change in changes if change.name == series.name]
         ends = canvas.plain(str(line.versions[0])), canvas.plain(str(line.versions[-1]))
-        for text in chart(series.values, marks, ends, canvas.width - 2, options.encoding):
+        drawn = chart(series.values, marks, ends, canvas.width - 2, options.encoding, label=write) if len(known) else []
+        for text in drawn:
             canvas.put(canvas.lines(f"  {text}"))
         return
-    known = series.values[~np.isnan(series.values)]
-    largest = float(known.max()) if len(known) else 0.0
     rows = []
     for place, version in enumerate(line.versions):
         value = series.value(place)
-        text, _ = units.values((value, largest), series.metric.unit, series.metric.name)
-        cells = [str(version), text, ""]
+        cells = [str(version), write(value), ""]
         if value is not None:
             cells[2] = units.spread(series.spread(place), len(series.per_version[place]))
         rows.append([*map(canvas.text, cells), canvas.text(bar(value or 0.0, largest, _BAR, options.encoding))])
     widths = [min(max(row[cell].cell_len for row in rows), canvas.width // 3) for cell in range(3)]
     canvas.columns(rows, [*widths, None], indent=4)
+
+
+def _paint_changes(canvas: Canvas, line: Line, changes: Sequence[Change]) -> None:
+    """The series beside its change where names leave room for it, above it where not."""
+    if all(canvas.text(change.name).cell_len <= canvas.width // 3 for change in changes):
+        canvas.pairs((change.name, sentence(line, change)) for change in changes)
+        return
+    for change in changes:
+        canvas.line(change.name, indent=2)
+        canvas.line(sentence(line, change), indent=4)
 
 
 def history_markdown(found: HistoryView, options: Options) -> str:  # noqa: ARG001 - the same for every reader
@@ -231,7 +158,7 @@ def sentence(line: Line, change: Change) -> str:
         size += ", worse" if change.is_worse else ", better"
     between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
     sure = "" if change.probability is None else f"; probability {probability(change.probability)}"
-    return f"{change.kind}{size}, at {line.versions[change.at]}, {between}{sure}"
+    return f"{kind(change.kind)}{size}, at {line.versions[change.at]}, {between}{sure}"
 
 
 def _title(line: Line) -> str:
@@ -256,10 +183,6 @@ def _runs(side: Side) -> str:
     return text + (f"; not counted: {', '.join(others)}" if others else "")
 
 
-def _told(changes: Changes | None) -> Sequence[Change]:
-    return () if changes is None else changes.found
-
-
 def _looked_at(view: LineView) -> list[str]:
     """How much was asked, so that finding nothing means something."""
     changes = view.changes
@@ -272,7 +195,9 @@ def _looked_at(view: LineView) -> list[str]:
         text = "nothing to look at: changes need two versions with runs that can be compared"
     else:
         steps = count(changes.steps, "step")
-        text = f"looked at {changes.series} series on {steps} between neighbouring versions, as one family"
+        text = (
+            f"looked at {changes.series} series on {steps} between neighbouring versions, with one false-alarm budget"
+        )
         text += " (too few versions for change points)"
     lines = [text] if changes.found or not changes.series else [f"none found: {text}"]
     if view.improvements:

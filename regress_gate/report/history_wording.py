@@ -5,6 +5,11 @@ from regress_gate.model.metric import Direction
 BETTER = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
 
 
+def kind(of: str) -> str:
+    """Of a change point, in words."""
+    return "change of scatter" if of == "variance" else of
+
+
 def probability(share: float) -> str:
     """`0.93`, and never a certainty that two decimals would only seem to show."""
     return ">0.99" if share >= 0.995 else f"{share:.2f}"

@@ -1,6 +1,7 @@
 """Every `regress-gate` command in README.md and docs/ does what is said of it, in the order in which it stands there.
 
-A command ends with 0, or as the comment at its end says: `# exits 1`.
+A command ends with 0, or as the comment at its end says: `# exits 1`. What stands below a command is what it prints; a
+line that is `…` stands for any number of lines.
 """
 
 import re
@@ -16,29 +17,36 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands(page):
-    """(command line, exit code) of every console block's lines that call the program."""
+    """(command line, exit code, what it is said to print) of every call of the program in a console block."""
     text = page.read_text(encoding="utf-8")
     for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("$ regress-gate"):
-                command, _, comment = line.removeprefix("$ ").partition("  # ")
+        for call in re.split(r"^\$ ", block.replace("\\\n", " "), flags=re.MULTILINE):
+            line, _, printed = call.partition("\n")
+            if line.startswith("regress-gate"):
+                command, _, comment = line.partition("  # ")
                 exits = re.fullmatch(r"exits (\d+)", comment.strip())
-                yield command, int(exits[1]) if exits else 0
+                yield command, int(exits[1]) if exits else 0, printed
+
+
+def pattern_of(printed):
+    lines = [r"(?:.*\n)*" if line.strip() == "…" else re.escape(line) + r"\n" for line in printed.splitlines()]
+    return "".join(lines)
 
 
 def test_the_readme_shows_the_commands_that_a_newcomer_needs():
-    shown = {command.split()[1] for command, _ in commands(ROOT / "README.md")}
-    assert shown >= {"compare", "check", "import", "baseline"}
+    shown = {command.split()[1] for command, *_ in commands(ROOT / "README.md")}
+    assert shown >= {"compare", "check", "import", "baseline", "history"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_exits_as_the_page_says(gate, page):
+def test_every_command_exits_and_prints_as_the_page_says(gate, page):
     for version in ("v0.19.1", "v0.20.0"):
         write_starts(gate.directory / "results" / version)
     write_nightly(gate.directory / "nightly.csv")
-    for command, code in commands(page):
+    for command, code, printed in commands(page):
         done = gate(*shlex.split(command)[1:])
         assert done.code == code, f"{command}\n{done.out}{done.err}"
+        assert not printed or re.fullmatch(pattern_of(printed), done.out), f"{command}\n{done.out}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

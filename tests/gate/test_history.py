@@ -60,6 +60,13 @@ def test_a_point_is_the_mean_over_runs_with_their_spread():
     assert series.variances is not None
 
 
+@pytest.mark.parametrize(("failed", "spread"), [((0.0, 0.0), 0.0), ((-0.1, 0.1), None)])
+def test_runs_that_are_equal_have_no_spread_even_around_zero(failed, spread):
+    runs = [make_run(str(n), "0.19.0", make_trial(failed_requests=value)) for n, value in enumerate(failed, 1)]
+    (line,) = lines(*runs, metrics=["failed_requests"])
+    assert line.series[0].spread(0) == spread
+
+
 def test_void_runs_are_kept_apart():
     runs = [
         make_run("1", load=0.0),

@@ -41,7 +41,7 @@ def test_an_older_step_is_named_and_is_not_the_candidates():
     (origin,) = origins(OLD, NEW, side("0.19.1", 0.1), side("0.24.0", 0.134))
     assert origin.is_older
     assert origin.series == "c8/ttft_median"
-    assert origin.text == "in part of the history: this step came with 0.24.0, not with 0.32.0"
+    assert origin.text == "this step came with 0.24.0, not with 0.32.0"
     assert origin.as_document() == {
         "series": "c8/ttft_median",
         "kind": "step",
@@ -63,9 +63,7 @@ def test_a_step_of_the_candidates_own_is_told_where_the_versions_between_are_wit
 def test_versions_that_cannot_be_placed_leave_a_range():
     halfway = side("0.22.0", 0.1158)
     (origin,) = origins(OLD, NEW, halfway, side("0.24.0", 0.134))
-    assert origin.text == (
-        "in part of the history: this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0"
-    )
+    assert origin.text == ("this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0")
     (origin,) = origins(OLD, NEW, side("0.20.0", 0.1), halfway)
     assert origin.text == "this step came after 0.20.0; the runs of 0.22.0 cannot tell whether they have it"
 
@@ -77,11 +75,10 @@ def test_what_was_repaired_in_between_came_back_later():
 
 def test_a_version_before_the_baseline_that_stood_where_the_candidate_stands_is_told():
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134))
-    assert origin.text == "0.18.0, before the baseline, stood where it stands"
+    assert origin.text == "0.18.0, before the baseline, stood where 0.32.0 stands"
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134), side("0.24.0", 0.134))
     assert origin.text == (
-        "in part of the history: this step came with 0.24.0, not with 0.32.0; "
-        "0.18.0, before the baseline, stood where it stands"
+        "this step came with 0.24.0, not with 0.32.0; 0.18.0, before the baseline, stood where 0.32.0 stands"
     )
     assert origins(OLD, NEW, side("0.18.0", 0.1)) == []
 
@@ -117,6 +114,10 @@ def test_what_is_no_regression_is_not_placed():
     assert origins(OLD, side("0.32.0", 0.1), side("0.24.0", 0.134)) == []
 
 
+def test_runs_of_one_version_have_no_history_between_them():
+    assert origins(OLD, side("0.19.0", 0.134), side("0.18.0", 0.134), side("0.19.1", 0.134)) == []
+
+
 def test_a_version_without_the_series_is_passed_over():
     other = make_side_of("0.24.0", make_run("1", "0.24.0", make_trial("another")))
     assert origins(OLD, NEW, other) == []
@@ -130,15 +131,30 @@ def result(baseline, candidate):
     )
 
 
-def test_a_result_tells_the_origin_beside_the_series_and_once_for_all():
+def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warning():
     before = result(OLD, NEW)
     after = with_origins(before, OLD, NEW, [side("0.24.0", 0.134)], Policy(), ConditionLimits())
-    told = "in part of the history: this step came with 0.24.0, not with 0.32.0"
+    told = "this step came with 0.24.0, not with 0.32.0"
     (one,) = [one for one in after.series if one.name == "c8/ttft_median"]
     assert one.notes[-1] == told
-    assert after.warnings == [*before.warnings, f"c8/ttft_median: {told}"]
+    assert after.warnings == [
+        *before.warnings,
+        "1 of 1 regressions did not come with 0.32.0: already there in 0.24.0",
+    ]
     assert [point["version"] for point in after.change_points] == ["0.24.0"]
     assert (after.decision, after.exit_code, after.reasons) == (before.decision, before.exit_code, before.reasons)
+
+
+def test_a_baseline_that_may_be_the_exception_is_a_warning():
+    after = with_origins(result(OLD, NEW), OLD, NEW, [side("0.18.0", 0.134)], Policy(), ConditionLimits())
+    assert after.warnings[-1] == "in 1 of 1 regressions 0.18.0 stood where 0.32.0 stands: 0.19.0 may be the exception"
+
+
+def test_a_step_of_the_candidates_own_is_no_warning():
+    before = result(OLD, NEW)
+    after = with_origins(before, OLD, NEW, [side("0.24.0", 0.1)], Policy(), ConditionLimits())
+    assert after.warnings == before.warnings
+    assert after.series[0].notes[-1] == "this step came with 0.32.0: 0.24.0 is without it"
 
 
 def test_without_a_history_a_result_stays_as_it_is():

@@ -65,13 +65,24 @@ def test_a_missing_value_keeps_its_place(cell):
 
 @pytest.mark.parametrize(
     ("cell", "said"),
-    [("fast", "'fast' in column 'ms' is no number"), ("12ms", "'12ms'"), ("inf", "'inf' in column 'ms' is not finite")],
+    [
+        ("fast", "'fast' in column 'ms' is no number; leave the cell empty where a value is missing"),
+        ("12ms", "'12ms'"),
+        ("inf", "'inf' in column 'ms' is not finite"),
+        ("2026_05", "'2026_05' in column 'ms' is no number"),
+        ('"1,5"', "'1,5' in column 'ms' is no number; write decimals with a point"),
+    ],
 )
 def test_text_among_numbers_is_told_with_its_line(cell, said):
     with pytest.raises(InputError) as refused:
         series(f"ms\n1\n{cell}\n", value="ms")
     assert str(refused.value).startswith("t.csv:3: ")
     assert said in str(refused.value)
+
+
+def test_text_in_the_only_column_with_numbers_is_told_without_naming_the_column():
+    with pytest.raises(InputError, match=r"t\.csv:3: 'fast' in column 'ms' is no number"):
+        series("host,ms\na,1\nb,fast\n")
 
 
 def test_a_column_without_any_value_is_refused():

@@ -60,6 +60,21 @@ def test_a_chart_says_how_many_points_a_column_stands_for():
     assert "medians of 17 points" in chart(np.arange(1000.0), [], ("0", "999"), 70)[-1]
 
 
+def test_the_labels_are_those_of_what_is_drawn():
+    steps = np.repeat([1.0, 2.0], 500)
+    steps[3] = 1000.0
+    drawn = chart(steps, [], ("0", "999"), 40)
+    assert drawn[0].split()[0] == "2.000"
+    written = chart(steps, [], ("0", "999"), 40, label=lambda value: f"{value:.0f} ms")
+    assert (written[0].split("│")[0], written[ROWS - 1].split("│")[0]) == (" 2 ms ", " 1 ms ")
+
+
+def test_ends_without_room_beside_each_other_stand_below_each_other():
+    first, last = (f"2026-01-{day}T00:00:00.000000+00:00" for day in ("01", "13"))
+    assert chart(np.array([1.0, 2.0]), [], (first, last), 50)[ROWS:] == [f"        {first} to", f"        {last}"]
+    assert chart(np.array([1.0, 2.0]), [], (first, last), 35)[ROWS:] == [f"{first} to", f"   {last}"]
+
+
 def test_a_mark_without_room_beside_the_one_before_is_left_out():
     assert chart(np.arange(60.0), [10, 11, 30], ("", ""), 70)[ROWS].split() == ["^1", "^3"]
 

@@ -79,8 +79,8 @@ def test_the_table_shows_the_series_and_a_line_for_each_change():
             "step of +34.0% [+31.0, +37.1], at 2026-03-05, between 2026-03-03 and 2026-03-06; probability 0.99",
         ),
         (RAMP, DAYS, "ramp of -12.5 [-15, -10], at 2026-03-05, from 2026-03-02 to 2026-03-07; probability 0.93"),
-        (SCATTER, None, "variance, at #4, between #3 and #4; probability 0.95"),
-        (replace(SCATTER, probability=0.99999), None, "variance, at #4, between #3 and #4; probability >0.99"),
+        (SCATTER, None, "change of scatter, at #4, between #3 and #4; probability 0.95"),
+        (replace(SCATTER, probability=0.99999), None, "change of scatter, at #4, between #3 and #4; probability >0.99"),
     ],
 )
 def test_a_change_is_told_in_one_sentence(change, times, expected):

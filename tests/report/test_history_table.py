@@ -2,8 +2,10 @@
 
 import json
 import unicodedata
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,15 +16,9 @@ from regress_gate.gate.history_changes import Change, Changes, Way
 from regress_gate.model.metric import Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from regress_gate.report.history_table import (
-    MOST_ROWS,
-    HistoryView,
-    LineView,
-    history_document,
-    history_markdown,
-    history_table,
-    sentence,
-)
+from regress_gate.report.history_document import history_document
+from regress_gate.report.history_table import MOST_ROWS, history_markdown, history_table, sentence
+from regress_gate.report.history_view import HistoryView, LineView
 from regress_gate.report.interface import Options
 from tests.factories import make_run, make_trial
 
@@ -81,8 +77,8 @@ chat@1 on bench-1
 Changes [95% interval]
   c8/ttft_median  step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between
                   0.19.1 and 0.24.0
-  looked at 1 series on 3 steps between neighbouring versions, as one family
-  (too few versions for change points)
+  looked at 1 series on 3 steps between neighbouring versions, with one
+  false-alarm budget (too few versions for change points)
   1 change for the better is not told; --improvements tells
   not measured side by side, so that days differ too: 0.19.1 → 0.24.0
 """
@@ -111,6 +107,21 @@ def test_a_narrow_terminal_shows_the_last_value_only():
     assert "99.99" not in text
 
 
+def test_of_many_versions_without_a_value_no_chart_is_drawn():
+    one = line(levels={f"0.{number}.0": 0.1 for number in range(MOST_ROWS + 1)})
+    empty = replace(one, series=tuple(replace(each, values=each.values * np.nan) for each in one.series))
+    text = history_table(HistoryView("chat@1", "bench-1", [LineView(empty, None)]), Options())
+    assert text.endswith("c8/ttft_median, lower is better\n")
+
+
+def test_names_are_never_broken_to_fit_a_column():
+    change = Change("tiny-c4-inf-n100", "output_throughput", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
+    found = Changes(Way.NEIGHBOURS, 4, 3, (change,), ())
+    text = history_table(view(found, metrics=("*",), scenario="tiny-c4-inf-n100"), Options(width=40))
+    assert "  tiny-c4-inf-n100/ttft_median\n    ▁▁██  134.0 ms ±1.4% n=2\n" in text
+    assert "  tiny-c4-inf-n100/output_throughput\n    step of +34.0%" in text
+
+
 def test_of_many_versions_a_chart_is_drawn():
     levels = {f"0.{number}.0": 0.1 if number < 20 else 0.134 for number in range(MOST_ROWS + 6)}
     mark = Change("c8", "ttft_median", Scale.RATIO, "step", 20, (19, 20), 0.34, (0.31, 0.37), 0.99)
@@ -118,6 +129,7 @@ def test_of_many_versions_a_chart_is_drawn():
     text = history_table(view(found, levels=levels), Options())
     assert "\n  0.0.0 to 0.29.0  60 runs\n" in text
     assert "^1" in text
+    assert "  134.0 ms │" in text
     assert "looked for change points in 1 series over 30 versions" in text
 
 
@@ -126,7 +138,7 @@ def test_of_many_versions_a_chart_is_drawn():
     [
         (STEP, "step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0"),
         (BETTER, "ramp of −10.0% [−12.0, ?], better, at 0.24.0, from 0.19.0 to 0.32.0; probability 0.97"),
-        (SCATTER, "variance, at 0.32.0, between 0.24.0 and 0.32.0; probability 0.90"),
+        (SCATTER, "change of scatter, at 0.32.0, between 0.24.0 and 0.32.0; probability 0.90"),
     ],
 )
 def test_a_change_is_named_by_its_versions(change, expected):
