@@ -7,6 +7,7 @@ import click
 from regress_gate.cli.measuring import Amount, measure_options
 from regress_gate.cli.options import (
     CONTEXT,
+    deployment_fact_options,
     deployment_options,
     place_options,
     report_options,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 @measure_options
 @provision_options
 @deployment_options
+@deployment_fact_options
 @place_options
 @store_options
 @report_options

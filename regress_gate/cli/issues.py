@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regress_gate.cli.issues_tracking import sync, verify
 from regress_gate.cli.options import CONTEXT
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.model.issue import KnownIssue
+    from regress_gate.model.issue import Change, KnownIssue
 
 _directory = click.option(
     "--directory",
@@ -20,12 +21,16 @@ _directory = click.option(
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate issues show VLLM-28882")
 def issues() -> None:
-    """The known-issues database: list, show, lint."""
+    """The known-issues database: list, show, lint, new, sync, verify."""
+
+
+issues.add_command(sync)
+issues.add_command(verify)
 
 
 @issues.command("list", epilog="Example: regress-gate issues list --kind crash", context_settings=CONTEXT)
 @click.option("--kind", help="Only records of this kind: performance, accuracy, crash, hang, memory…")
-@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--format", "format_", type=click.Choice(["table", "json", "osv"]), default="table", show_default=True)
 @_directory
 def list_(kind: str | None, format_: str, directory: Path | None) -> None:
     """All records, or those of one kind."""
@@ -41,6 +46,11 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
     if format_ == "json":
         data = [record.model_dump(mode="json", exclude_none=True) for record in records]
         click.echo(json_text({"schema_version": "1", "issues": data}))
+        return
+    if format_ == "osv":
+        from regress_gate.known.osv import osv_document
+
+        click.echo(json_text([osv_document(record) for record in records]))
         return
     rows = [(r.id, r.severity.value, r.kind.value, range_text(r), _tracker(r), r.summary) for r in records]
     click.echo(columns(("id", "severity", "kind", "affected", "tracker", "summary"), rows))
@@ -89,9 +99,52 @@ def lint(directory: Path | None) -> None:
         raise click.exceptions.Exit(ExitCode.USAGE)
 
 
+@issues.command(
+    epilog="Example: regress-gate issues new https://github.com/vllm-project/vllm/issues/28882",
+    context_settings=CONTEXT,
+)
+@click.argument("url", metavar="URL")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Write ID.yaml there.")
+def new(url: str, output: Path | None) -> None:
+    """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
+    from datetime import UTC, datetime
+
+    from regress_gate.known.draft import draft, draft_id
+    from regress_gate.known.records import SUFFIX
+
+    text = draft(url, today=datetime.now(UTC).date())
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    path = output / (draft_id(url) + SUFFIX)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError("there is a record of this thread already", where=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+    click.echo(str(path))
+
+
 def _tracker(record: "KnownIssue") -> str:
     reason = record.tracker.state_reason
     return record.tracker.state + (f" ({reason})" if reason else "")
+
+
+def _change(change: "Change") -> str:
+    """`#44220, commit 1234567, merged 2026-06-02; reverted by #46070`."""
+    from regress_gate.model.issue import VLLM_REPO, Fix
+
+    parts = [
+        f"#{change.pull}" if change.pull else None,
+        f"commit {change.commit}" if change.commit else None,
+        f"merged {change.merged}" if change.merged else None,
+        None if change.repo == VLLM_REPO else f"of {change.repo}",
+    ]
+    text = ", ".join(part for part in parts if part)
+    back = change.reverted_by if isinstance(change, Fix) else None
+    return f"{text}; reverted by {_change(back)}" if back else text
 
 
 def _described(record: "KnownIssue") -> list[str]:
@@ -113,6 +166,8 @@ def _described(record: "KnownIssue") -> list[str]:
         size = "" if part.change is None else f" by {part.change[0]:.0%} to {part.change[1]:.0%}"
         region = "" if part.workload is None else f" at {plain(part.workload.model_dump(exclude_none=True))}"
         lines.append(f"signature   {part.metric} {part.direction}{size}{region}")
+    for what, listed in (("brought by", record.changes.introduced_by), ("fixed by", record.changes.fixed_by)):
+        lines += [f"{what:<11} {_change(change)}" for change in listed]
     for fix in record.workarounds:
         cost = f" (cost: {plain(fix.cost)})" if fix.cost else ""
         lines.append(f"workaround  {plain(fix.text)}{cost}")

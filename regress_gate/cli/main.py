@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
     "history": ("regress_gate.cli.history:history", "Series over all stored versions, and which version changed them."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
-    "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint."),
+    "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint, sync, verify, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),
     "config": ("regress_gate.cli.config:config", "The effective configuration and where it comes from."),
     "db": ("regress_gate.cli.db:db", "Care for the store: info, migrate, backup."),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from regress_gate.errors import InputError
@@ -14,6 +14,9 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.documents import parse_toml, validate
 from regress_gate.model.policy import Policy, PolicyOverrides
 from regress_gate.model.waiver import Waiver
+
+if TYPE_CHECKING:
+    from regress_gate.known.told import Told
 
 CONFIG_NAME = "regress-gate.toml"
 PYPROJECT = "pyproject.toml"
@@ -37,6 +40,9 @@ class Settings:
     suite_flag: str | None = None
     testbed_flag: str | None = None
     deployment_flags: Deployment = field(default_factory=Deployment)
+    launch_line: str | None = None
+    server_log: Path | None = None
+    collect_env: Path | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property
@@ -86,8 +92,15 @@ class Settings:
 
     @property
     def deployment(self) -> Deployment:
-        """What the flags say, filled in from the file."""
-        return self.deployment_flags.over(self.config.deployment)
+        """What the flags say, filled in from what tells of the server, then from the configuration."""
+        return self.deployment_told.deployment
+
+    @cached_property
+    def deployment_told(self) -> "Told":
+        """The deployment, the version that its files are from, and what their reader should know."""
+        from regress_gate.cli.deployment import gather
+
+        return gather(self)
 
     @property
     def waivers(self) -> list[Waiver]:

@@ -1,7 +1,7 @@
 """Which known issues block the move, and how findings enter the result."""
 
 from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
-from regress_gate.model.issue import Severity
+from regress_gate.model.issue import IssueKind, Severity
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import KnownIssueOut, WorkaroundOut
 
@@ -14,7 +14,7 @@ def would_block(finding: IssueFinding, policy: Policy, *, has_baseline: bool) ->
     With a baseline, only what the move brings can block: what is there already is no reason to stay. Without one the
     question is whether the version is fit at all, and everything the candidate has counts.
     """
-    if policy.block_severity == "never" or finding.status in FIXED:
+    if policy.block_severity == "never" or finding.status in FIXED or finding.issue.kind is IssueKind.NOT_A_BUG:
         return False
     if finding.effect is Effect.RESOLVED or (has_baseline and finding.effect is not Effect.NEW):
         return False

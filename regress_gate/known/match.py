@@ -4,32 +4,27 @@ Whether a record applies is decided by the deployment alone; whether the move br
 What a finding means for the decision (does it block?) is the gate's matter.
 """
 
-import operator
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from regress_gate.known import names
+from regress_gate.known.facts import Facts, derive
+from regress_gate.known.key import Key, shown
 from regress_gate.known.ranges import affects, range_text
+from regress_gate.known.scope import in_region, keys
 from regress_gate.known.status import fix_status
-from regress_gate.model.deployment import ArgValue, Deployment
+from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding
-from regress_gate.model.issue import KnownIssue, Workaround, WorkloadRegion
+from regress_gate.model.issue import IssueKind, KnownIssue, Workaround
 from regress_gate.model.version import Version
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Workload
 
-_COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
+_TURNS = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG)
+"""Kinds that matter to who crosses the turn: what was so before the move and stays so is no news to anybody."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """One scope key held against the deployment. `holds` is None for a fact that is missing."""
-
-    holds: bool | None
-    why: str
+__all__ = ["findings", "in_region", "is_active", "match_facts", "match_scope"]
 
 
 def match_scope(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[Workload]" = ()) -> tuple[Applies, str]:
@@ -39,38 +34,47 @@ def match_scope(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[
     and the flag that gives it; else MITIGATED when a workaround is fully active; else YES. A workload region says
     where an issue bites, not whom: without workloads it may bite, which `why` says and which is no missing fact.
     """
-    keys = list(_keys(issue, deployment, workloads))
-    for key in keys:
+    return match_facts(issue, derive(deployment), workloads)
+
+
+def match_facts(issue: KnownIssue, facts: Facts, workloads: "Sequence[Workload]" = ()) -> tuple[Applies, str]:
+    """The same for who holds many records against one deployment."""
+    return _match(issue, facts, workloads)[:2]
+
+
+def _match(issue: KnownIssue, facts: Facts, workloads: "Sequence[Workload]") -> tuple[Applies, str, tuple[str, ...]]:
+    """The answer, the fact on which it rests, and the flags that would give what is missing."""
+    missing: list[Key] = []
+    held: list[str] = []
+    for key in keys(issue.scope, facts, workloads):
         if key.holds is False:
-            return Applies.NO, key.why
-    active = next((work for work in issue.workarounds if is_active(work, deployment)), None)
-    if missing := [key.why for key in keys if key.holds is None]:
+            return Applies.NO, key.why, ()
+        if key.holds is None:
+            missing.append(key)
+        else:
+            held.append(key.why)
+    active = next((work for work in issue.workarounds if _is_active(work, facts)), None)
+    if missing:
         also = f"; should it apply, a workaround is active: {_settings(active)}" if active else ""
-        return Applies.UNKNOWN, "; ".join(missing) + also
+        flags = tuple(key.flag for key in missing if key.flag)
+        return Applies.UNKNOWN, "; ".join(key.why for key in missing) + also, flags
     if active:
-        return Applies.MITIGATED, f"a workaround is active: {_settings(active)}"
-    return Applies.YES, "; ".join(key.why for key in keys) or "the record applies to every deployment"
+        return Applies.MITIGATED, f"a workaround is active: {_settings(active)}", ()
+    return Applies.YES, "; ".join(held) or "the record applies to every deployment", ()
 
 
 def is_active(workaround: Workaround, deployment: Deployment) -> bool:
     """Whether the deployment's own flags and variables show every setting of the workaround."""
+    return _is_active(workaround, derive(deployment))
+
+
+def _is_active(workaround: Workaround, facts: Facts) -> bool:
     if not workaround.is_checkable:
         return False
-    args = names.canonical_args(deployment.engine_args)
     wanted = names.canonical_args(workaround.engine_args or {})
-    return all(key in args and names.same_value(args[key], value) for key, value in wanted.items()) and all(
-        key in deployment.env and names.same_variable(deployment.env[key], value)
-        for key, value in (workaround.env or {}).items()
+    return all(key in facts.args and names.same_value(facts.args[key], value) for key, value in wanted.items()) and all(
+        key in facts.env and names.same_variable(facts.env[key], value) for key, value in (workaround.env or {}).items()
     )
-
-
-def in_region(region: WorkloadRegion, workload: "Workload") -> bool:
-    """Whether the workload lies in the region; a number that the workload does not give may be any."""
-    for field, condition in region:
-        given = getattr(workload, field)
-        if condition is not None and given is not None and not _meets(condition, given):
-            return False
-    return True
 
 
 def findings(
@@ -86,17 +90,18 @@ def findings(
     not known whether a build is affected, the finding stays with the worst effect possible and applies at most
     `unknown`.
     """
+    facts = derive(deployment)
     found = []
     for issue in issues:
         effect = _effect(issue, base, candidate)
         if effect is None:
             continue
-        applies, why = match_scope(issue, deployment, workloads)
+        applies, why, missing = _match(issue, facts, workloads)
         kind, effect_why, certain = effect
         if applies is Applies.YES and not certain:
             applies, why = Applies.UNKNOWN, f"{effect_why}; the deployment is in scope: {why}"
         status, status_why = fix_status(issue, candidate)
-        found.append(IssueFinding(issue, applies, why, status, status_why, kind, effect_why))
+        found.append(IssueFinding(issue, applies, why, status, status_why, kind, effect_why, missing))
     applies_order = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED, Applies.NO]
     effect_order = [Effect.NEW, Effect.CARRIED, Effect.RESOLVED]
     return sorted(
@@ -120,6 +125,8 @@ def _effect(issue: KnownIssue, base: Version | None, candidate: Version) -> tupl
     before = affects(issue, base)
     if before is False and after is False:
         return None
+    if before and after and issue.kind in _TURNS:
+        return None
     remains = Effect.CARRIED if before else Effect.NEW
     effect = Effect.RESOLVED if after is False else remains
     why = f"{_membership(candidate, after, issue)}, {_membership(base, before)}"
@@ -137,105 +144,6 @@ def _membership(version: Version, affected: bool | None, issue: KnownIssue | Non
             return f"whether {version} has it is not known{known}"
 
 
-def _keys(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[Workload]") -> Iterator[_Key]:
-    scope = issue.scope
-    if scope.accelerator:
-        yield _accelerator(scope.accelerator, deployment.accelerator)
-    if scope.model:
-        yield _model(scope.model, deployment.model)
-    args = names.canonical_args(deployment.engine_args)
-    if scope.quantization:
-        yield _quantization(scope.quantization, deployment.quantization, args.get("quantization"))
-    for key, value in (scope.engine_args or {}).items():
-        yield _engine_arg(key, value if isinstance(value, list) else [value], args.get(key))
-    for key, variable in (scope.env or {}).items():
-        yield _variable(key, variable if isinstance(variable, list) else [variable], deployment.env.get(key))
-    if scope.workload:
-        yield _workload(scope.workload, workloads)
-
-
-def _accelerator(patterns: list[str], given: str | None) -> _Key:
-    if given is None:
-        return _Key(None, "the accelerator is not known (--accelerator)")
-    holds = any(names.accelerator_matches(pattern, given) for pattern in patterns)
-    return _Key(holds, _said("accelerator", given, patterns, holds))
-
-
-def _model(patterns: list[str], given: str | None) -> _Key:
-    if given is None:
-        return _Key(None, "the model is not known (--model)")
-    holds = _any_holds(names.model_matches(pattern, given) for pattern in patterns)
-    if holds is None:
-        return _Key(None, f"model {given} has the name of {_listed(patterns)} but another publisher (--model)")
-    return _Key(holds, _said("model", given, patterns, holds))
-
-
-def _quantization(patterns: list[str], stated: str | None, argument: ArgValue | None) -> _Key:
-    """Both the deployment's own word and vLLM's argument are facts; one that fits is enough."""
-    given = [str(fact) for fact in (stated, argument) if fact is not None]
-    if not given:
-        return _Key(None, "the quantization is not known (--quantization)")
-    shown = " / ".join(dict.fromkeys(given))
-    verdicts = [names.quantization_matches(pattern, fact) for fact in given for pattern in patterns]
-    holds = _any_holds(verdicts)
-    if holds is None and stated and not _unclear(stated, patterns):
-        holds = False  # the argument names a container, the deployment says what is in it
-    if holds is None:
-        return _Key(None, f"quantization {shown} does not say whether it is {_listed(patterns)} (--quantization)")
-    return _Key(holds, _said("quantization", shown, patterns, holds))
-
-
-def _unclear(stated: str, patterns: list[str]) -> bool:
-    return any(names.quantization_matches(pattern, stated) is None for pattern in patterns)
-
-
-def _engine_arg(key: str, wanted: list[ArgValue], given: ArgValue | None) -> _Key:
-    if given is None:
-        return _Key(None, f"the engine argument {key} is not known (--engine-arg {key}=…)")
-    holds = any(names.same_value(given, value) for value in wanted)
-    return _Key(holds, _said(f"engine argument {key}", _shown(given), [_shown(value) for value in wanted], holds))
-
-
-def _variable(key: str, wanted: list[str], given: str | None) -> _Key:
-    if given is None:
-        return _Key(None, f"the variable {key} is not known (--env {key}=…)")
-    holds = any(names.same_variable(given, value) for value in wanted)
-    return _Key(holds, _said(f"variable {key}", given, wanted, holds))
-
-
-def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> _Key:
-    bites = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
-    if not workloads:
-        return _Key(True, f"bites at {bites}; no workload given, so it may")
-    holds = any(in_region(region, workload) for workload in workloads)
-    return _Key(holds, f"bites at {bites}, {'where a workload is' if holds else 'where no workload is'}")
-
-
-def _said(what: str, given: str, wanted: list[str], holds: bool) -> str:
-    return f"{what} {given}" if holds else f"{what} {given} is not {_listed(wanted)}"
-
-
-def _listed(values: list[str]) -> str:
-    return " or ".join(values)
-
-
-def _shown(value: ArgValue) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _settings(workaround: Workaround) -> str:
-    args = [f"{key}={_shown(value)}" for key, value in (workaround.engine_args or {}).items()]
+    args = [f"{key}={shown(value)}" for key, value in (workaround.engine_args or {}).items()]
     return ", ".join([*args, *(f"{key}={value}" for key, value in (workaround.env or {}).items())])
-
-
-def _any_holds(verdicts: Iterable[bool | None]) -> bool | None:
-    """True if one is, else None if one is unknown, else False."""
-    seen = set(verdicts)
-    return True if True in seen else None if None in seen else False
-
-
-def _meets(condition: str, given: float) -> bool:
-    found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
-    if found is None:
-        raise ValueError(f"{condition!r} is no condition on a number")
-    return bool(_COMPARE[found[1] or "=="](given, float(found[2])))

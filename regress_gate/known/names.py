@@ -4,6 +4,7 @@ People write `NVIDIA H200 141GB` where a record says `H200`. Nothing is inferred
 says nothing about its quantization, and a name that could mean either answers None.
 """
 
+import json
 import math
 import re
 from fnmatch import fnmatchcase
@@ -27,9 +28,14 @@ _SHORT_ARGS = {
 }
 
 
+def without_count(accelerator: str) -> str:
+    """`H200` for `8x H200`."""
+    return _COUNT.sub("", accelerator)
+
+
 def _accelerator_words(text: str) -> list[str]:
     """The part's name in one word, then what qualifies it: `RTX PRO 6000 Blackwell` is [pro6000, blackwell]."""
-    words = [word for word in re.split(r"[^a-z0-9*?]+", _COUNT.sub("", text.casefold())) if word]
+    words = [word for word in re.split(r"[^a-z0-9*?]+", without_count(text).casefold()) if word]
     words = [word for word in words if word not in _FILLER] or words
     name = ""
     while words and not re.search(r"\d", name):
@@ -89,15 +95,37 @@ def quantization_matches(pattern: str, name: str) -> bool | None:
     return None if given in _CONTAINERS and wanted != "none" else False
 
 
+def quantization_is_clear(name: str) -> bool:
+    """Whether the name says which number format it holds."""
+    return quantization_name(name) not in _CONTAINERS
+
+
 def canonical_args(engine_args: dict[str, ArgValue]) -> dict[str, ArgValue]:
-    """Engine arguments by their full names: `-tp` is tensor_parallel_size, `--no-enable-x` is enable_x: false."""
+    """Engine arguments by their full names: `-tp` is tensor_parallel_size, `--no-enable-x` is enable_x: false.
+
+    A value that is a JSON object is taken apart, as vLLM allows: `compilation_config.mode`.
+    """
     result: dict[str, ArgValue] = {}
     for key, value in engine_args.items():
         name = engine_arg_key(key)
         if name.startswith("no_") and isinstance(value, bool):
             name, value = name.removeprefix("no_"), not value
-        result[_SHORT_ARGS.get(name, name)] = value
+        result.update(_taken_apart(_SHORT_ARGS.get(name, name), value))
     return result
+
+
+def _taken_apart(name: str, value: ArgValue) -> dict[str, ArgValue]:
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return {name: value}
+    try:
+        parts = json.loads(value)
+    except (ValueError, RecursionError):
+        return {name: value}
+    found: dict[str, ArgValue] = {}
+    for key, part in parts.items():
+        scalar = isinstance(part, str | int | float)
+        found.update(_taken_apart(f"{name}.{key}", part if scalar else json.dumps(part)))
+    return found or {name: value}
 
 
 def same_value(one: ArgValue, other: ArgValue) -> bool:
@@ -112,6 +140,24 @@ def _value(value: ArgValue) -> str | float:
     except ValueError:
         return text
     return number if math.isfinite(number) else text
+
+
+def backend_matches(pattern: str, name: str) -> bool:
+    """Whether a backend is one that the pattern means: logs say `Flash Attention`, flags say `FLASH_ATTN`."""
+    return fnmatchcase(_backend_name(name), _backend_name(pattern))
+
+
+def _backend_name(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text.casefold()).replace("attention", "attn")
+
+
+def text_matches(pattern: str, text: str) -> bool:
+    """A glob without case; `-`, `_` and spaces are the same."""
+    return fnmatchcase(_squashed(text), _squashed(pattern))
+
+
+def _squashed(text: str) -> str:
+    return re.sub(r"[\s_-]+", "_", text.strip().casefold())
 
 
 def same_variable(one: str, other: str) -> bool:

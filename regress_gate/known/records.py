@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from regress_gate.errors import InputError
+from regress_gate.known.record_index import NAME, index_text, read_index
 from regress_gate.model.documents import Document, Location, parse_yaml, validate
 from regress_gate.model.issue import KnownIssue
 from regress_gate.shipped import shipped_directory
@@ -26,7 +29,30 @@ def load_records(directory: Path | None = None) -> list[KnownIssue]:
 
     Raises InputError, with file and line, for the first record that cannot be used.
     """
-    return [load_record(path) for path in record_files(directory or shipped_directory("known_issues"))]
+    directory = directory or shipped_directory("known_issues")
+    files = record_files(directory)
+    if (indexed := _indexed(directory, files)) is not None:
+        return indexed
+    return [load_record(path) for path in files]
+
+
+def _indexed(directory: Path, files: list[Path]) -> list[KnownIssue] | None:
+    """The same from the index beside them, if there is one that belongs to them."""
+    if not (directory / NAME).is_file():
+        return None
+    try:
+        data = read_index(directory, {path.name: path.read_bytes() for path in files})
+        return None if data is None else [KnownIssue.model_validate(record) for record in data]
+    except (OSError, ValidationError):
+        return None  # reading the files themselves says what is wrong
+
+
+def index_of(directory: Path) -> str:
+    """The text of an index of a directory's records. Raises InputError for the first that cannot be used."""
+    files = record_files(directory)
+    for path in files:
+        load_record(path)
+    return index_text({path.name: path.read_bytes() for path in files}, [read_document(path).data for path in files])
 
 
 def record_files(directory: Path) -> list[Path]:
@@ -39,7 +65,10 @@ def record_files(directory: Path) -> list[Path]:
 
 def load_record(path: Path) -> KnownIssue:
     """One record. Raises InputError when the file cannot be read, breaks the schema or is not named by its id."""
-    document = read_document(path)
+    return _named(path, read_document(path))
+
+
+def _named(path: Path, document: Document) -> KnownIssue:
     issue = read_issue(document)
     if path.name != issue.id + SUFFIX:
         raise InputError(

@@ -1,16 +1,38 @@
 """The deployment that known issues are matched against: what the user runs, as far as they have said it."""
 
 import re
+from collections.abc import Sequence
 from math import isfinite
-from typing import Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictModel
+from regress_gate.model.nearest import did_you_mean
 
 ArgValue = str | int | float | bool
 """An engine argument's value as vLLM's command line takes it; a bare flag is true."""
+
+
+Platform = Literal["cuda", "rocm", "cpu", "xpu", "tpu", "ascend"]
+Feature = Literal[
+    "lora",
+    "speculative_decoding",
+    "structured_output",
+    "multimodal",
+    "disaggregated_prefill",
+    "prefix_caching",
+    "embedding",
+    "rerank",
+    "hybrid_model",
+    "moe",
+]
+"""What a server does beside plain generation with a dense text model."""
+Backend = Literal["attention", "moe", "sampler", "linear"]
+"""Parts of the engine of which the start log says what runs them."""
+GPU_LEVEL = r"(?:[Ss][Mm][ _-]?(\d{2,3})[a-f]?|([Gg][Ff][Xx][0-9a-f]{3,4}))"
+"""A level of instructions, as people write it: `sm_90`, `SM120`, `gfx942`."""
 
 
 class Deployment(StrictModel):
@@ -18,49 +40,77 @@ class Deployment(StrictModel):
 
     accelerator: str | None = None
     """`H200`, `MI300X`, `RTX PRO 6000`, `cpu`…"""
+    platform: Platform | None = None
+    gpu_arch: Annotated[str, StringConstraints(pattern=f"^{GPU_LEVEL}$")] | None = None
+    """`sm_90`, `gfx942`."""
     model: str | None = None
+    """Name on the hub, or a path."""
+    architecture: str | None = None
+    """As in the model's `config.json`: `DeepseekV3ForCausalLM`."""
+    features: dict[Feature, bool] = Field(default_factory=dict)
+    """What is in use, and what is known not to be."""
     quantization: str | None = None
+    """Of the weights; `none` for any unquantized format."""
+    kv_cache_dtype: str | None = None
+    moe_quantization: str | None = None
+    """Of the experts, where it differs from the weights."""
+    backends: dict[Backend, str] = Field(default_factory=dict)
+    """As resolved, by the names that the start log prints."""
+    dependencies: dict[str, str] = Field(default_factory=dict)
+    """Versions of installed distributions: `flashinfer-python` → `0.5.2`."""
+    distribution: str | None = None
+    """Image or fork: `rocm/vllm:…`, `vllm-ascend`; `vllm` for the package itself."""
     engine_args: dict[str, ArgValue] = Field(default_factory=dict)
     """Keys with underscores and no leading dashes: `enable_expert_parallel`."""
+    complete: bool = False
+    """Whether `engine_args` are all that the server is started with, so that the others are at their defaults."""
     env: dict[str, str] = Field(default_factory=dict)
 
     def over(self, other: "Deployment") -> "Deployment":
-        """This deployment, filled in from `other` where this one is silent."""
-        return Deployment(
-            accelerator=self.accelerator or other.accelerator,
-            model=self.model or other.model,
-            quantization=self.quantization or other.quantization,
-            engine_args={**other.engine_args, **self.engine_args},
-            env={**other.env, **self.env},
-        )
+        """This deployment, filled in from `other` where this one is silent.
+
+        A complete launch line leaves nothing to fill in among the engine arguments.
+        """
+        data = {**other.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)}
+        for name in ("features", "backends", "dependencies", "env", "engine_args"):
+            data[name] = {**getattr(other, name), **getattr(self, name)}
+        if self.complete:
+            data["engine_args"] = self.engine_args
+        data["complete"] = self.complete or other.complete
+        return Deployment.model_validate(data)
 
     @classmethod
     def from_flags(
         cls,
         *,
-        accelerator: str | None = None,
-        model: str | None = None,
-        quantization: str | None = None,
         engine_args: tuple[str, ...] = (),
         env: tuple[str, ...] = (),
+        features: tuple[str, ...] = (),
+        backends: tuple[str, ...] = (),
+        dependencies: tuple[str, ...] = (),
+        **names: str | None,
     ) -> Self:
-        """Read `KEY=VALUE` pairs; `KEY` alone is a bare flag.
+        """Read `KEY=VALUE` pairs, where `KEY` alone is a bare flag; `names` are the other fields.
 
-        Raises InputError for a pair without a key, and for bytes that are no text.
+        Raises InputError for a pair without a key, a key or value that is not known, and for bytes that are no text.
         """
-        for text in (accelerator, model, quantization, *engine_args, *env):
+        for text in (*names.values(), *engine_args, *env, *features, *backends, *dependencies):
             if text is not None and any("\ud800" <= sign <= "\udfff" for sign in text):
                 raise InputError(f"{text!r} is not UTF-8 text", where="the deployment's flags")
-        return cls(
-            accelerator=accelerator,
-            model=model,
-            quantization=quantization,
-            engine_args={
+        if (level := names.get("gpu_arch")) is not None and not re.fullmatch(GPU_LEVEL, level):
+            raise InputError(f"{level!r} is no level of a GPU", where="--gpu-arch", todo="write sm_90 or gfx942")
+        data = {
+            **names,
+            "engine_args": {
                 engine_arg_key(key): True if value is None else _arg_value(value)
                 for key, value in (_pair(pair, "--engine-arg") for pair in engine_args)
             },
-            env={key: value or "" for key, value in (_pair(pair, "--env") for pair in env)},
-        )
+            "env": {key: value or "" for key, value in (_pair(pair, "--env") for pair in env)},
+            "features": dict(_feature(pair) for pair in features),
+            "backends": dict(_named(pair, "--backend", get_args(Backend)) for pair in backends),
+            "dependencies": dict(_named(pair, "--dependency", None) for pair in dependencies),
+        }
+        return cls.model_validate(data)
 
 
 def engine_arg_key(key: str) -> str:
@@ -73,6 +123,30 @@ def _pair(text: str, flag: str) -> tuple[str, str | None]:
     if not key.strip():
         raise InputError(f"{text!r} has no key", where=flag, todo="write KEY=VALUE")
     return key.strip(), value if equals else None
+
+
+def _feature(text: str) -> tuple[str, bool]:
+    """`lora` and `lora=true` are in use, `lora=false` is known not to be."""
+    key, value = _pair(text, "--feature")
+    _check_known(key, "--feature", get_args(Feature))
+    used = True if value is None else _arg_value(value)
+    if not isinstance(used, bool):
+        raise InputError(f"{text!r} is neither true nor false", where="--feature", todo=f"write {key}=true or =false")
+    return key, used
+
+
+def _named(text: str, flag: str, known: Sequence[str] | None) -> tuple[str, str]:
+    key, value = _pair(text, flag)
+    if known is not None:
+        _check_known(key, flag, known)
+    if not value:
+        raise InputError(f"{text!r} has no value", where=flag, todo="write KEY=VALUE")
+    return key, value
+
+
+def _check_known(key: str, flag: str, known: Sequence[str]) -> None:
+    if key not in known:
+        raise InputError(f"unknown {key!r}" + did_you_mean(key, known), where=flag, todo=f"one of {', '.join(known)}")
 
 
 def _arg_value(text: str) -> ArgValue:

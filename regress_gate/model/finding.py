@@ -46,3 +46,5 @@ class IssueFinding:
     effect: Effect
     effect_why: str
     """Which versions are affected, and how sure that is."""
+    missing: tuple[str, ...] = ()
+    """The flags that would give the facts for want of which `applies` is unknown: `--model`."""

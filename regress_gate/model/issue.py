@@ -7,20 +7,23 @@ record holds together as a whole (order of versions, evidence, links) is the lin
 import re
 from datetime import date
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue
-from regress_gate.model.documents import Real, StrictModel
+from regress_gate.model.documents import Real, StrictModel, Whole
 from regress_gate.model.metric import LATENCIES, METRICS
+from regress_gate.model.scope import Scope, WorkloadRegion
 from regress_gate.model.version import Version
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
 HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s<>\"']+$", max_length=500)]
-Condition = Annotated[str, StringConstraints(pattern=r"^(<=|>=|<|>|==)?\s*\d+(\.\d+)?$")]
-"""A bound on one number of the workload: `<=8`, `>1024`, `1`."""
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
+RepoUrl = Annotated[str, StringConstraints(pattern=r"^https://github\.com/[\w.-]+/[\w.-]+$", max_length=200)]
+VLLM_REPO = "https://github.com/vllm-project/vllm"
 
 
 class IssueKind(StrEnum):
@@ -32,6 +35,8 @@ class IssueKind(StrEnum):
     STARTUP = "startup"
     DEFAULT_CHANGE = "default-change"
     REMOVED_FLAG = "removed-flag"
+    NOT_A_BUG = "not-a-bug"
+    """A report that turned out to be an error of the user, the benchmark or a driver: kept so that it is recognised."""
 
 
 class Severity(StrEnum):
@@ -79,6 +84,18 @@ class Event(StrictModel):
         return self.introduced or self.fixed or self.last_affected or ""
 
 
+@cache
+def _release_problem(text: str) -> str | None:
+    """Why a text names no release; a database names the same few over and over."""
+    if text == "0":
+        return None
+    try:
+        version = Version.parse(text)
+    except InputError as error:
+        return str(error)
+    return f"{text!r} is no release: development builds belong in a GIT range" if version.order_key is None else None
+
+
 class Range(StrictModel):
     type: Literal["ECOSYSTEM", "GIT"]
     repo: HttpsUrl | None = None
@@ -93,41 +110,14 @@ class Range(StrictModel):
         for event in self.events:
             if self.type == "GIT" and not re.fullmatch(r"0|[0-9a-f]{7,40}", event.value):
                 raise ValueError(f"{event.value!r} is no commit: a GIT range holds hexadecimal commit ids, or 0")
-            if self.type == "ECOSYSTEM" and event.value != "0":
-                try:
-                    version = Version.parse(event.value)
-                except InputError as error:
-                    raise ValueError(str(error)) from None
-                if version.order_key is None:
-                    raise ValueError(f"{event.value!r} is no release: development builds belong in a GIT range")
+            if self.type == "ECOSYSTEM" and (problem := _release_problem(event.value)) is not None:
+                raise ValueError(problem)
         return self
 
 
 class Affected(StrictModel):
     package: Package = Package()
     ranges: list[Range] = Field(min_length=1)
-
-
-class WorkloadRegion(StrictModel):
-    """The part of the workload space in which an issue bites; keys not given do not matter."""
-
-    concurrency: Condition | None = None
-    request_rate: Condition | None = None
-    input_len: Condition | None = None
-    output_len: Condition | None = None
-
-
-class Scope(StrictModel):
-    """Every key given must hold; a list means any of. Texts are glob patterns, compared without case."""
-
-    accelerator: list[str] | None = Field(default=None, min_length=1)
-    model: list[str] | None = Field(default=None, min_length=1)
-    quantization: list[str] | None = Field(default=None, min_length=1)
-    engine_args: dict[str, ArgValue | list[ArgValue]] | None = None
-    """The argument must be set to this value, or to one of these."""
-    env: dict[str, str | list[str]] | None = None
-    """The variable must be set to this value, or to one of these."""
-    workload: WorkloadRegion | None = None
 
 
 class SignaturePart(StrictModel):
@@ -168,6 +158,34 @@ class Workaround(StrictModel):
         return bool(self.engine_args or self.env)
 
 
+class Change(StrictModel):
+    """A pull request or commit; any of number, commit and day of merging alone is fine, the more the better."""
+
+    repo: RepoUrl = VLLM_REPO
+    pull: Annotated[Whole, Field(ge=1)] | None = None
+    commit: Commit | None = None
+    merged: date | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "Change":
+        if (self.pull, self.commit, self.merged) == (None, None, None):
+            raise ValueError("a change has at least one of pull, commit, merged")
+        return self
+
+
+class Fix(Change):
+    """A change that took the issue away, and what took the change away again."""
+
+    reverted_by: Change | None = None
+
+
+class Changes(StrictModel):
+    """What brought the issue and what took it away, as far as the evidence names it."""
+
+    introduced_by: list[Change] = Field(default_factory=list)
+    fixed_by: list[Fix] = Field(default_factory=list)
+
+
 class Tracker(StrictModel):
     """The thread's state as last seen. `closed` alone says nothing about a fix."""
 
@@ -191,6 +209,7 @@ class KnownIssue(StrictModel):
     """False for a shortcoming that no earlier version is known to be free of: an upgrade does not bring it."""
     references: list[Reference] = Field(min_length=1)
     affected: list[Affected] = Field(min_length=1)
+    changes: Changes = Changes()
     scope: Scope = Scope()
     signature: list[SignaturePart] = Field(default_factory=list)
     workarounds: list[Workaround] = Field(default_factory=list)

@@ -106,6 +106,81 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
         pytest.param({"signature": []}, "warning", "performance issue without a signature", id="no signature"),
         pytest.param({"scope": {}}, "warning", "applies to everybody", id="empty scope"),
         pytest.param({"scope": {"model": ["*"]}}, "error", "matches everything", id="star"),
+        pytest.param(
+            {"scope": {"architecture": ["*"]}}, "error", "architecture pattern '*' matches", id="architecture"
+        ),
+        pytest.param(
+            {"scope": {"backends": {"moe": ["*"]}}}, "error", "moe pattern '*' matches everything", id="backend"
+        ),
+        pytest.param({"scope": {"parallel": {}}}, "error", "parallel says nothing", id="no sizes"),
+        pytest.param({"scope": {"backends": {}}}, "error", "backends says nothing", id="no backends"),
+        pytest.param({"scope": {"workload": {}}}, "error", "workload says nothing", id="no region"),
+        pytest.param({"scope": {"platform": ["metal"]}}, "error", "Input should be 'cuda'", id="platform"),
+        pytest.param({"scope": {"gpu_arch": ["Hopper"]}}, "error", "String should match pattern", id="level"),
+        pytest.param({"scope": {"features": ["music"]}}, "error", "Input should be 'lora'", id="feature"),
+        pytest.param({"scope": {"parallel": {"tensor": "many"}}}, "error", "String should match pattern", id="size"),
+        pytest.param(
+            {"scope": {"dependencies": {"triton": "3.5"}}}, "error", "no PEP 440 specifier set", id="specifier"
+        ),
+        pytest.param(
+            {"scope": {"dependencies": {"triton": ""}}}, "error", "an empty set of versions", id="no specifier"
+        ),
+        pytest.param({"changes": {"fixed_by": [{}]}}, "error", "at least one of pull, commit, merged", id="no change"),
+        pytest.param({"changes": {"fixed_by": [{"commit": "main"}]}}, "error", "String should match", id="no commit"),
+        pytest.param(
+            {"changes": {"fixed_by": [{"repo": "https://github.com/a/b", "merged": "2026-11-22"}]}},
+            "error",
+            "merged in the future",
+            id="merged tomorrow",
+        ),
+        pytest.param(
+            {
+                "changes": {
+                    "introduced_by": [{"pull": 1, "merged": "2026-04-10"}],
+                    "fixed_by": [{"pull": 2, "merged": "2026-04-01"}],
+                }
+            },
+            "error",
+            "merged on 2026-04-01, before what it fixes (2026-04-10)",
+            id="fixed before it came",
+        ),
+        pytest.param(
+            {"changes": {"fixed_by": [{"merged": "2026-05-20", "reverted_by": {"merged": "2026-05-19"}}, {"pull": 4}]}},
+            "error",
+            "reverted on 2026-05-19, before it was merged",
+            id="reverted first",
+        ),
+        pytest.param(
+            {"changes": {"fixed_by": [{"merged": "2026-05-20", "reverted_by": {"pull": 3}}]}},
+            "error",
+            "every fix was reverted, yet the last event is fixed",
+            id="all reverted",
+        ),
+        pytest.param(
+            {"changes": {"introduced_by": [{"pull": 1, "merged": "2026-04-27"}]}},
+            "error",
+            "introduced 0.20.0 was published on 2026-04-26, before the change was merged (2026-04-27)",
+            id="release before the change",
+        ),
+        pytest.param(
+            {"changes": {"fixed_by": [{"pull": 1, "merged": "2026-06-13"}]}},
+            "error",
+            "fixed 0.23.0 was published on 2026-06-12, before the change was merged (2026-06-13)",
+            id="release before the fix",
+        ),
+        pytest.param(
+            {
+                "references": [
+                    {"type": "REPORT", "url": f"{REPO}/issues/1"},
+                    {"type": "FIX", "url": f"{REPO}/pull/2"},
+                    {"type": "FIX", "url": f"{REPO}/pull/2/"},
+                ]
+            },
+            "error",
+            f"{REPO}/pull/2 is given twice as FIX",
+            id="reference twice",
+        ),
+        pytest.param({"evidence": "TODO: read the thread"}, "error", "evidence still has a TODO", id="draft"),
         pytest.param({"scope": {"model": ["org/[ab"]}}, "error", "unfinished [", id="bracket"),
         pytest.param({"scope": {"accelerator": ["[HB]200"]}}, "error", "with * or ? and no [", id="accelerator class"),
         pytest.param(
@@ -141,6 +216,21 @@ def test_each_fault_has_its_own_complaint(
 
 def test_a_changed_default_may_well_concern_everybody(tmp_path: Path) -> None:
     assert complaints(tmp_path, record_data(kind="default-change", scope={}, signature=[])) == []
+
+
+def test_a_scope_for_everybody_is_doubted_until_a_reason_is_given(tmp_path: Path) -> None:
+    assert [one.severity for one in complaints(tmp_path, record_data(scope={}))] == ["warning"]
+    assert complaints(tmp_path, record_data(scope={}, details="Every request takes the path that was changed.")) == []
+
+
+def test_changes_of_other_repositories_say_nothing_of_vllms_releases(tmp_path: Path) -> None:
+    change = {"repo": "https://github.com/flashinfer-ai/flashinfer", "pull": 1, "merged": "2026-11-01"}
+    assert complaints(tmp_path, record_data(changes={"introduced_by": [change]})) == []
+
+
+def test_one_of_several_changes_may_be_late(tmp_path: Path) -> None:
+    merged = [{"pull": 2, "merged": "2026-06-01"}, {"pull": 3, "merged": "2026-06-20"}]
+    assert complaints(tmp_path, record_data(changes={"fixed_by": merged})) == []
 
 
 def test_the_line_is_the_one_to_change(tmp_path: Path) -> None:

@@ -241,6 +241,22 @@ def test_a_deployment_out_of_scope_stays_out_whatever_the_build() -> None:
     assert found.applies is Applies.NO
 
 
+@pytest.mark.parametrize("kind", ["default-change", "removed-flag"])
+def test_what_changed_before_the_move_is_no_news(kind: str) -> None:
+    assert one_finding("0.20.0", "0.21.0", kind=kind) is None
+    crossed = one_finding("0.19.0", "0.21.0", kind=kind)
+    assert crossed is not None
+    assert crossed[1] is Effect.NEW
+    assert one_finding(None, "0.21.0", kind=kind) is not None
+
+
+def test_a_finding_names_the_flags_that_it_waits_for() -> None:
+    (found,) = findings([record()], Deployment(), None, Version.parse("0.21.0"))
+    assert found.missing == ("--accelerator", "--model")
+    (found,) = findings([record()], IN_SCOPE, None, Version.parse("0.21.0"))
+    assert found.missing == ()
+
+
 def test_findings_are_ordered_by_what_matters() -> None:
     resolved = [affected({"introduced": "0.18.0"}, {"fixed": "0.20.0"})]
     carried = [affected({"introduced": "0.18.0"})]

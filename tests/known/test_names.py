@@ -58,6 +58,8 @@ def test_any_text_can_be_compared(one: str, other: str) -> None:
     names.quantization_matches(one, other)
     names.same_value(one, other)
     names.same_variable(one, other)
+    names.backend_matches(one, other)
+    names.text_matches(one, other)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,39 @@ def test_engine_arguments_are_known_by_their_full_names() -> None:
         "enable_prefix_caching": False,
         "quantization": "fp8",
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        (
+            '{"mode": 3, "pass": {"fuse": true}, "sizes": [1, 2]}',
+            {"a.mode": 3, "a.pass.fuse": True, "a.sizes": "[1, 2]"},
+        ),
+        ("{}", {"a": "{}"}),
+        ('{"mode": null}', {"a.mode": "null"}),
+        ("{not json", {"a": "{not json"}),
+        ("[1]", {"a": "[1]"}),
+        ("{" * 100_000, {"a": "{" * 100_000}),
+    ],
+)
+def test_arguments_that_are_json_objects_are_taken_apart(value: str, taken: dict[str, ArgValue]) -> None:
+    assert names.canonical_args({"a": value}) == taken
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("FLASH_ATTN", "Flash Attention", True),
+        ("FLEX_ATTENTION", "FlexAttention", True),
+        ("deepgemm", "DEEP_GEMM", True),
+        ("FLASHINFER", "FlashInfer", True),
+        ("FLASHINFER", "FLASHINFER_MLA", False),
+        ("FLASHINFER*", "FLASHINFER_MLA", True),
+    ],
+)
+def test_backends_in_the_words_of_logs_and_flags(pattern: str, name: str, matches: bool) -> None:
+    assert names.backend_matches(pattern, name) is matches
 
 
 def test_variables_are_on_or_off_in_either_spelling() -> None:

@@ -11,6 +11,7 @@ from regress_gate.known.match import findings
 from regress_gate.known.records import load_records
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
+from regress_gate.model.issue import IssueKind
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
 from tests.known.builders import ROOT
@@ -91,11 +92,35 @@ def test_their_workarounds_mitigate(
     assert answers(*move, {**deployment, **setting})[issue].applies is Applies.MITIGATED
 
 
-@pytest.mark.parametrize(
-    "versions", [("0.11.0", "0.33.0"), ("0.19.1", "0.20.0"), ("0.23.0", "0.24.0"), (None, "0.26.0")]
-)
-def test_a_dense_unquantized_model_on_h100_meets_none_of_them(versions: tuple[str | None, str]) -> None:
-    assert {found.applies for found in answers(*versions, DENSE).values()} == {Applies.NO}
+NAMED = {"VLLM-28882", "VLLM-31475", "VLLM-41306", "VLLM-47130", "VLLM-51884"}
+VERSIONS = [("0.11.0", "0.33.0"), ("0.19.1", "0.20.0"), ("0.23.0", "0.24.0"), (None, "0.26.0")]
+
+
+@pytest.mark.parametrize("versions", VERSIONS)
+def test_a_dense_unquantized_model_on_h100_meets_none_of_what_others_meet(versions: tuple[str | None, str]) -> None:
+    found = answers(*versions, DENSE)
+    assert {found[name].applies for name in NAMED & found.keys()} <= {Applies.NO}
+
+
+@pytest.mark.parametrize("versions", VERSIONS)
+def test_a_whole_launch_line_of_a_plain_deployment_leaves_little_to_read(versions: tuple[str | None, str]) -> None:
+    """Records that apply to everybody are records that nobody reads: these are the bounds."""
+    plain = {**DENSE, "complete": True, "env": {}, "distribution": "vllm", "kv_cache_dtype": "auto"}
+    found = answers(*versions, plain).values()
+    defaults = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG, IssueKind.NOT_A_BUG)
+    troubles = [one for one in found if one.issue.kind not in defaults and one.effect is not Effect.RESOLVED]
+    assert sum(one.applies is Applies.YES for one in troubles) <= 0.02 * len(RECORDS)
+    assert sum(one.applies is Applies.UNKNOWN for one in troubles) <= 0.1 * len(RECORDS)
+
+
+def test_there_are_as_many_as_promised() -> None:
+    assert len(RECORDS) >= 150
+    assert sum(any(part.change is not None for part in issue.signature) for issue in RECORDS) >= 60
+    assert sum(any(work.is_checkable for work in issue.workarounds) for issue in RECORDS) >= 25
+
+
+def test_every_kind_is_among_them() -> None:
+    assert {issue.kind for issue in RECORDS} == set(IssueKind)
 
 
 def test_without_the_expert_parallel_flag_the_missing_fact_is_named() -> None:

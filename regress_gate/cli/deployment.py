@@ -1,0 +1,66 @@
+"""The deployment, from everything that tells of it: flags, a launch line, a start log, an environment, the file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regress_gate.errors import InputError
+
+if TYPE_CHECKING:
+    from regress_gate.cli.settings import Settings
+    from regress_gate.known.told import Told
+    from regress_gate.model.deployment import Deployment
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Read from either end of a start log, and of any other file; a real environment's text has a thousandth."""
+
+
+def gather(settings: "Settings") -> "Told":
+    """Flags go before the launch line, that before the start log, that before the environment, that before the file.
+
+    The model's own `config.json` fills in what is left open, where the model is a directory here. Raises InputError for
+    a source that cannot be read, or that tells nothing.
+    """
+    from regress_gate.known.from_collect_env import read_collect_env
+    from regress_gate.known.from_model_config import read_model_directory
+    from regress_gate.known.from_server_log import read_server_log
+    from regress_gate.known.told import Told
+
+    told: list[Told] = []
+    if settings.launch_line is not None:
+        told.append(Told(_launch_line(settings.launch_line)))
+    if settings.server_log is not None:
+        told.append(read_server_log(_text(settings.server_log), str(settings.server_log)))
+    if settings.collect_env is not None:
+        told.append(read_collect_env(_text(settings.collect_env), str(settings.collect_env)))
+    deployment = settings.deployment_flags
+    for one in told:
+        deployment = deployment.over(one.deployment)
+    deployment = deployment.over(settings.config.deployment)
+    if deployment.model is not None and (described := read_model_directory(deployment.model)) is not None:
+        deployment = deployment.over(described)
+    version = next((one.version for one in told if one.version is not None), None)
+    return Told(deployment, version, tuple(note for one in told for note in one.notes))
+
+
+def _launch_line(line: str) -> "Deployment":
+    """A line that starts a server is complete: what it does not set is at its default."""
+    from regress_gate.model.serve_command import parse_serve_command
+    from regress_gate.model.version import Version
+    from regress_gate.store.shipped_builds import ShippedBuilds
+
+    builds = ShippedBuilds().build_configs(Version(None))
+    return parse_serve_command(line, builds[::-1]).model_copy(update={"complete": True})
+
+
+def _text(path: Path) -> str:
+    """The file's beginning and end, which are all of it where it is short."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES)
+            size = file.seek(0, 2)
+            if size > MAX_BYTES:
+                file.seek(max(MAX_BYTES, size - MAX_BYTES))
+                content += b"\n" + file.read(MAX_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+    return content.decode("utf-8", "replace")

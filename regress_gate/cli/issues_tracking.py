@@ -1,0 +1,168 @@
+"""`issues sync` and `issues verify`: what GitHub says of the records' threads, and whether a build has their fixes."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regress_gate.cli.options import (
+    CONTEXT,
+    deployment_fact_options,
+    deployment_options,
+    settings_from,
+    store_options,
+)
+from regress_gate.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regress_gate.known.github import Api
+    from regress_gate.model.version import Version
+
+_format = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+_offline = click.option("--offline", is_flag=True, help="Use no network, only what was fetched before.")
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+_directory = click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Records of your own instead of the shipped ones.",
+)
+
+
+@click.command(epilog="Example: regress-gate issues sync", context_settings=CONTEXT)
+@_directory
+@_format
+@_offline
+@_quiet
+def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> None:
+    """Look at the threads of all records on GitHub and print what has changed since the last time.
+
+    GITHUB_TOKEN raises the quota from 60 requests an hour. Where it is used up, the next sync goes on. Exits 4 when not
+    every thread could be seen.
+    """
+    from regress_gate.cli.issues_tracking_text import cached_text, sync_json, sync_lines
+    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.text import json_text
+    from regress_gate.known.github import TrackerError
+    from regress_gate.known.records import load_records
+    from regress_gate.known.sync import sync as sync_threads
+    from regress_gate.known.tracker_snapshot import read_snapshot, write_snapshot
+
+    records = load_records(directory)
+    api = open_api(os.environ, offline=offline)
+    before = read_snapshot(api.cache.directory)
+    if offline:
+        click.echo(cached_text(before, format_))
+        return
+    with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
+        outcome = sync_threads(api, records, before, tell)
+    if not write_snapshot(api.cache.directory, outcome.snapshot):
+        raise InputError("cannot be written", where=api.cache.directory, todo="set XDG_CACHE_HOME to a place that can")
+    api.cache.prune()
+    if format_ == "json":
+        click.echo(json_text(sync_json(outcome, api)))
+    else:
+        click.echo("\n".join(sync_lines(outcome, api, first=not before.threads)))
+    if not outcome.complete:
+        missing = f"{outcome.wanted - outcome.looked} of {outcome.wanted} threads were not seen"
+        why = outcome.stopped or outcome.problems[0][1]
+        raise TrackerError(f"{missing}: {why}")
+
+
+@click.command(
+    epilog="Example: regress-gate issues verify v0.24.0 --accelerator H200 --model deepseek-ai/DeepSeek-R1",
+    context_settings=CONTEXT,
+)
+@click.argument("version")
+@click.option("--all", "everything", is_flag=True, help="Also records of which it is not known whether they apply.")
+@click.option(
+    "--result",
+    "results",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="A comparison that measured VERSION, as JSON (repeatable).",
+)
+@deployment_options
+@deployment_fact_options
+@store_options
+@_directory
+@_format
+@_offline
+@_quiet
+def verify(
+    version: str,
+    everything: bool,
+    results: tuple[Path, ...],
+    directory: Path | None,
+    format_: str,
+    offline: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Say of each known issue of your deployment whether VERSION really has its fix, and on what that rests.
+
+    The fix is looked for in the build's git history: an ancestor of its tag, or a pick on its release branch, that no
+    later commit takes back. Exits 4 when GitHub could not be asked for everything; what is known is printed all the
+    same.
+    """
+    from regress_gate.cli.issues_tracking_text import verify_json, verify_lines
+    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.text import json_text
+    from regress_gate.known.github import TrackerError
+    from regress_gate.known.measured import measured_fixed, read_result
+    from regress_gate.known.records import load_records
+    from regress_gate.known.tracker_snapshot import read_snapshot
+    from regress_gate.known.verified import verify_all
+
+    candidate = _version(version)
+    measured = measured_fixed([read_result(path) for path in results], candidate)
+    deployment = settings_from(options).deployment
+    api = open_api(os.environ, offline=offline)
+    with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
+        found = verify_all(
+            api,
+            load_records(directory),
+            deployment,
+            candidate,
+            snapshot=read_snapshot(api.cache.directory),
+            measured=measured,
+            everything=everything,
+            today=datetime.now(UTC).date(),
+            tell=tell,
+        )
+    if format_ == "json":
+        click.echo(json_text(verify_json(found, candidate, api)))
+    else:
+        click.echo("\n".join(verify_lines(found, candidate)))
+    if api.stopped is not None:
+        raise TrackerError(f"not everything was looked up: {api.stopped}")
+
+
+def open_api(environment: "Mapping[str, str]", *, offline: bool) -> "Api":
+    """A session with the interface that the environment names. Raises InputError for an unusable address or token."""
+    import platformdirs
+
+    from regress_gate.known.github import Api
+    from regress_gate.known.tracker_cache import TrackerCache
+    from regress_gate.known.tracker_place import api_base, api_directory
+
+    base = api_base(environment)
+    cache = TrackerCache(api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), base))
+    if offline:
+        return Api(base, cache, None)
+    from regress_gate.known.github_wire import connect
+
+    token = environment.get("GITHUB_TOKEN", "").strip() or None
+    return Api(base, cache, connect(base, token), anonymous=token is None)
+
+
+def _version(text: str) -> "Version":
+    from regress_gate.model.version import Ref
+
+    ref = Ref.parse(text)
+    if ref.version is None:
+        raise InputError(f"{text!r} names no build", where="VERSION", todo="write a release or commit:<sha>")
+    return ref.version

@@ -1,0 +1,59 @@
+"""What operators of real deployments are told by the shipped records, in the words that they read."""
+
+import pytest
+
+from tests.cli.test_known_issues import checked, issue
+
+SM120 = ("--accelerator", "RTX PRO 6000", "--quantization", "fp8")
+MIXTRAL = ("--accelerator", "H200", "--model", "mistralai/Mixtral-8x7B-v0.1", "--quantization", "none")
+R1 = ("--accelerator", "H200", "--model", "deepseek-ai/DeepSeek-R1", "--engine-arg", "enable_expert_parallel")
+FP8_ON_MI300X = ("--accelerator", "MI300X", "--model", "zai-org/GLM-4.7-FP8", "--quantization", "fp8")
+DENSE = ("--accelerator", "H100", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")
+
+
+def entry(gate, id_, *arguments):
+    """The part of the terminal's report that is about one issue, as one line."""
+    out = gate("check", *arguments).out
+    return " ".join(out.partition(f"  {id_},")[2].partition("\n\n")[0].split())
+
+
+def test_fp8_on_sm120_is_told_of_the_crash_in_0_24(gate):
+    found = issue(checked(gate, "check", "v0.24.0", "--from", "v0.23.0", *SM120), "VLLM-47130")
+    assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "new", True)
+    assert "VLLM_USE_DEEP_GEMM=0" in entry(gate, "VLLM-47130", "v0.24.0", "--from", "v0.23.0", *SM120)
+
+
+def test_mixtral_on_h200_is_told_of_the_changed_moe_backend_in_0_20(gate):
+    found = issue(checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL), "VLLM-41306")
+    assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "new", True)
+    assert "--moe-backend triton" in entry(gate, "VLLM-41306", "v0.20.0", "--from", "v0.19.1", *MIXTRAL)
+
+
+def test_deepseek_r1_with_expert_parallelism_is_told_that_closed_is_not_fixed(gate):
+    found = issue(checked(gate, "check", "v0.19.1", *R1), "VLLM-28882")
+    assert (found["applies"], found["status"]) == ("yes", "closed_unfixed")
+    assert "status closed, not known to be fixed" in entry(gate, "VLLM-28882", "v0.19.1", *R1)
+
+
+@pytest.mark.parametrize("move", [("v0.14.0", "--from", "v0.13.0"), ("v0.33.0", "--from", "v0.19.1"), ("v0.33.0",)])
+def test_fp8_on_mi300x_is_told_of_a_shortcoming_that_no_version_brought(gate, move):
+    found = issue(checked(gate, "check", *move, *FP8_ON_MI300X), "VLLM-31475")
+    assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "carried", False)
+    assert "not brought by the move" in entry(gate, "VLLM-31475", *move, *FP8_ON_MI300X)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        ("v0.24.0", "--from", "v0.23.0"),
+        ("v0.20.0", "--from", "v0.19.1"),
+        ("v0.19.1",),
+        ("v0.27.0", "--from", "v0.26.0"),
+        ("v0.33.0",),
+    ],
+    ids=" ".join,
+)
+def test_a_dense_bf16_deployment_on_h100_is_told_none_of_these(gate, move):
+    out = gate("check", *move, *DENSE).out
+    for number in (47130, 41306, 28882, 31475, 51884):
+        assert f"VLLM-{number}" not in out

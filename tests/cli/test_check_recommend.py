@@ -1,0 +1,62 @@
+"""`check --recommend`: which release to go to, with what is not known about releases said."""
+
+import json
+
+import pytest
+
+from tests.cli.test_known_issues import MIXTRAL
+from tests.known.test_release_index import index
+
+MIXTRAL_BF16 = (*MIXTRAL, "--quantization", "none")
+OFFLINE = ("--offline", "--format", "json")
+
+
+def test_the_recommended_release_is_checked(gate):
+    done = gate("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
+    assert (done.code, done.json["decision"]) == (0, "pass")
+    version = done.json["candidate"]["version"]
+    assert done.json["advice"].startswith(f"The best version to go to is {version}, published 20")
+    assert done.err == "regress-gate: note: offline: releases after 2026-11-21 are not known\n"
+
+
+def test_a_version_that_is_named_is_checked_and_another_recommended(gate):
+    done = gate("check", "v0.20.0", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
+    assert (done.code, done.json["candidate"]["version"]) == (1, "0.20.0")
+    assert "VLLM-41306 speaks against it" in done.json["advice"]
+    assert "The best version to go to is 0." in done.json["advice"]
+
+
+def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
+    flags = ("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
+    (gate.directory / "regress-gate.toml").write_text("[check]\nmin_release_age_days = 365\n")
+    done = gate(*flags)
+    assert done.json["advice"].startswith("Stay on 0.19.1: no newer release passes")
+    assert gate(*flags, "--min-release-age", "0").json["advice"].startswith("The best version to go to is ")
+
+
+def test_releases_that_are_newer_than_the_program_come_from_the_index(gate):
+    answer = json.dumps({"releases": {"0.99.0": [{"upload_time": "2026-01-01T00:00:00"}]}}).encode()
+    with index(answer) as (url, asked):
+        (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
+        done = gate("check", "--recommend", *MIXTRAL_BF16, "--format", "json")
+    assert done.json["candidate"]["version"] == "0.99.0"
+    assert (len(asked), done.err) == (1, "")
+
+
+def test_an_index_that_is_down_is_said(gate):
+    with index(b"", 503) as (url, _):
+        (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
+        done = gate("check", "--recommend", *MIXTRAL_BF16)
+    assert "does not answer (" in done.err
+    assert "are not known" in done.err
+
+
+def test_without_a_version_one_has_to_be_asked_for(gate):
+    done = gate("check", *MIXTRAL)
+    assert done.code == 2
+    assert "name a VERSION, or let --recommend choose one" in done.error
+
+
+@pytest.mark.parametrize("days", ["-1", "366", "soon"])
+def test_an_age_that_is_none_is_an_error(gate, days):
+    assert gate("check", "--recommend", "--min-release-age", days).code == 2

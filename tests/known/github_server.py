@@ -1,0 +1,243 @@
+"""A server on loopback that speaks the part of GitHub's REST interface that is used here: pages, ETags, comparisons.
+
+Threads and a small git history are set up by the tests. Faults are scripted: the next answers, whatever is asked.
+"""
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+REPO = "vllm-project/vllm"
+BOT = {"login": "github-actions[bot]", "type": "Bot"}
+PERSON = {"login": "somebody", "type": "User"}
+
+
+@dataclass
+class Scripted:
+    """One answer that is given instead of the true one."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b"{}"
+    promised: int | None = None
+    """Content-Length, where it is not the body's."""
+
+
+@dataclass
+class Asked:
+    path: str
+    headers: dict[str, str]
+    status: int
+    body_bytes: int
+
+
+@dataclass
+class GitHub:
+    """The state behind the server. Commits are named by short words, which stand for 40 hexadecimal digits."""
+
+    resources: dict[str, Any] = field(default_factory=dict)
+    """Path without query to the answer; a list is given out in pages."""
+    main: list[tuple[str, str]] = field(default_factory=list)
+    """(commit, subject) of the main branch, oldest first."""
+    tags: dict[str, tuple[str, list[tuple[str, str]]]] = field(default_factory=dict)
+    """Tag to the commit of main at which its branch was cut, and the commits of the branch."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Path to the Location of a 301."""
+    gone: dict[str, int] = field(default_factory=dict)
+    script: list[Scripted] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    date: float | None = None
+    """The server's clock (Unix time); None for the true time."""
+    validators: bool = True
+    """Whether answers have an ETag."""
+    prefix: str = ""
+    url: str = ""
+
+    def issue(self, number: int, *events: dict[str, Any], repo: str = REPO, **fields: Any) -> None:
+        """An issue (or, with `pull_request`, a pull request as an issue) and its timeline."""
+        kind = "pull" if fields.get("pull_request") else "issues"
+        self.resources[f"/repos/{repo}/issues/{number}"] = {
+            "number": number,
+            "html_url": f"https://github.com/{repo}/{kind}/{number}",
+            "title": f"Thread {number}",
+            "body": "Words that are nobody's business.",
+            "state": "open",
+            "state_reason": None,
+            "closed_at": None,
+            "labels": [],
+            **fields,
+        }
+        self.resources[f"/repos/{repo}/issues/{number}/timeline"] = list(events)
+
+    def pull(self, number: int, *events: dict[str, Any], merged: str | None, commit: str = "", **fields: Any) -> None:
+        """A pull request, with what its timeline shows."""
+        state = "closed" if merged else "open"
+        self.issue(number, *events, state=state, pull_request={"merged_at": merged}, closed_at=merged)
+        self.resources[f"/repos/{REPO}/pulls/{number}"] = {
+            "number": number,
+            "html_url": f"https://github.com/{REPO}/pull/{number}",
+            "title": f"Pull {number}",
+            "state": state,
+            "merged_at": merged,
+            "merge_commit_sha": sha(commit) if commit else None,
+            "base": {"ref": "main"},
+            **fields,
+        }
+
+    def history(self, *main: tuple[str, str], **tags: tuple[str, list[tuple[str, str]]]) -> None:
+        """The main branch; `v1=("c", [...])` is the tag v1 on a branch cut at c."""
+        self.resources[f"/repos/{REPO}"] = {"default_branch": "main", "full_name": REPO}
+        self.main = list(main)
+        self.tags = tags
+
+    def compare(self, base: str, head: str, page: int, per_page: int) -> dict[str, Any] | None:
+        before, after = self._commits(base), self._commits(head)
+        if before is None or after is None:
+            return None
+        ahead = [commit for commit in after if commit not in before]
+        behind = [commit for commit in before if commit not in after]
+        status = "diverged" if ahead and behind else "ahead" if ahead else "behind" if behind else "identical"
+        shown = ahead[(page - 1) * per_page : page * per_page]
+        return {
+            "status": status,
+            "ahead_by": len(ahead),
+            "behind_by": len(behind),
+            "commits": [{"sha": sha(name), "commit": {"message": f"{text}\n\nMore."}} for name, text in shown],
+            "files": [{"filename": "a.py", "patch": "…"}] if page == 1 else [],
+            "more": len(ahead) > page * per_page,
+        }
+
+    def _commits(self, ref: str) -> list[tuple[str, str]] | None:
+        if ref == "main":
+            return self.main
+        if ref in self.tags:
+            cut, branch = self.tags[ref]
+            return [*self._until(cut), *branch]
+        for name, _ in self.main:
+            if sha(name).startswith(ref):
+                return self._until(name)
+        return None
+
+    def _until(self, name: str) -> list[tuple[str, str]]:
+        return self.main[: [commit for commit, _ in self.main].index(name) + 1]
+
+    @property
+    def bodies(self) -> int:
+        return sum(asked.body_bytes > 0 for asked in self.asked)
+
+    def paths(self) -> list[str]:
+        return [asked.path for asked in self.asked]
+
+
+def sha(name: str) -> str:
+    return hashlib.sha1(name.encode()).hexdigest()
+
+
+def closed(when: str, by: dict[str, str] = PERSON, **fields: Any) -> dict[str, Any]:
+    return {"event": "closed", "created_at": when, "actor": by, "commit_id": None, **fields}
+
+
+def named_by(number: int, *, merged: str | None, body: str = "", title: str = "", repo: str = REPO) -> dict[str, Any]:
+    """The event that a pull request's text names this thread."""
+    source = {
+        "number": number,
+        "html_url": f"https://github.com/{repo}/pull/{number}",
+        "title": title or f"Pull {number}",
+        "state": "closed",
+        "pull_request": {"merged_at": merged},
+        "body": body,
+    }
+    return {"event": "cross-referenced", "actor": PERSON, "source": {"type": "issue", "issue": source}}
+
+
+def comment(body: str, number: int = 1) -> dict[str, Any]:
+    url = f"https://github.com/{REPO}/issues/{number}#issuecomment-1"
+    return {"event": "commented", "actor": PERSON, "body": body, "html_url": url}
+
+
+@contextmanager
+def serving(github: GitHub) -> Iterator[GitHub]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(github))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    github.url = f"http://127.0.0.1:{server.server_address[1]}{github.prefix}"
+    try:
+        yield github
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Else every answer waits for the acknowledgement of its headers.
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            if github.script:
+                scripted = github.script.pop(0)
+                self._give(scripted.status, scripted.headers, scripted.body, scripted.promised)
+                return
+            parts = urlsplit(self.path)
+            path = parts.path.removeprefix(github.prefix)
+            if path in github.moved:
+                self._give(301, {"Location": github.moved[path]}, b'{"message": "Moved Permanently"}')
+                return
+            status, headers, document = self._answer(path, parse_qs(parts.query))
+            body = json.dumps(document).encode()
+            etag = f'W/"{hashlib.sha256(body).hexdigest()}"'
+            if github.validators and status == 200:
+                headers["ETag"] = etag
+                if self.headers.get("If-None-Match") == etag:
+                    self._give(304, headers, b"")
+                    return
+            self._give(status, headers, body)
+
+        def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, dict[str, str], Any]:
+            page, size = int(query.get("page", ["1"])[0]), int(query.get("per_page", ["30"])[0])
+            if path in github.gone:
+                return github.gone[path], {}, {"message": "gone"}
+            if found := re.fullmatch(r"/repos/[\w.-]+/[\w.-]+/compare/(.+)\.\.\.(.+)", path):
+                compared = github.compare(unquote(found[1]), unquote(found[2]), page, size)
+                if compared is None:
+                    return 404, {}, {"message": "Not Found"}
+                return 200, self._next(path, page, size) if compared.pop("more") else {}, compared
+            if path not in github.resources:
+                return 404, {}, {"message": "Not Found"}
+            document = github.resources[path]
+            if not isinstance(document, list):
+                return 200, {}, document
+            more = len(document) > page * size
+            return 200, self._next(path, page, size) if more else {}, document[(page - 1) * size : page * size]
+
+        def _next(self, path: str, page: int, size: int) -> dict[str, str]:
+            url = f"{github.url}{path}?per_page={size}&page={page + 1}"
+            return {"Link": f'<{url}>; rel="next", <{github.url}{path}?page=99>; rel="last"'}
+
+        def _give(self, status: int, headers: dict[str, str], body: bytes, promised: int | None = None) -> None:
+            github.asked.append(Asked(self.path, dict(self.headers), status, len(body)))
+            self.send_response_only(status)
+            self.send_header("Date", formatdate(github.date, usegmt=True))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body) if promised is None else promised))
+            self.end_headers()
+            self.wfile.write(body)
+            if promised is not None:
+                self.close_connection = True
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    return Handler

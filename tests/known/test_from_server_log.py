@@ -1,0 +1,122 @@
+"""The facts in a server's start log: launch line, resolved settings and backends, and what it warns of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.errors import InputError
+from regress_gate.known.from_server_log import read_server_log
+from regress_gate.model.version import Version
+
+LOG = """\
+INFO 06-14 04:56:00 [__init__.py:216] Automatically detected platform cuda.
+(APIServer pid=7) INFO 06-14 04:56:10 [api_server.py:1896] vLLM API server version 0.11.0
+(APIServer pid=7) INFO 06-14 04:56:10 [utils.py:233] non-default args: {'model_tag': 'Qwen/Qwen3-30B-A3B-FP8', \
+'port': 8110, 'model': 'Qwen/Qwen3-30B-A3B-FP8', 'api_key': ['sk-verysecret'], 'tensor_parallel_size': 2, \
+'enable_expert_parallel': True, 'speculative_config': {'method': 'mtp'}}
+(APIServer pid=7) INFO 06-14 04:56:12 [model.py:547] Resolved architecture: Qwen3MoeForCausalLM
+(EngineCore_DP0 pid=8) INFO 06-14 04:57:00 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: \
+model='Qwen/Qwen3-30B-A3B-FP8', dtype=torch.bfloat16, tensor_parallel_size=2, pipeline_parallel_size=1, \
+data_parallel_size=1, quantization=fp8, enforce_eager=False, kv_cache_dtype=auto, device_config=cuda, \
+enable_prefix_caching=True
+(Worker_TP0 pid=9) INFO 06-14 04:57:13 [cuda.py:334] Using FLASH_ATTN attention backend out of potential backends: [].
+(Worker_TP0 pid=9) INFO 06-14 04:57:13 [topk.py:55] Using FlashInfer for top-p & top-k sampling.
+(Worker_TP0 pid=9) WARNING 06-14 04:57:20 [fused_moe.py:798] Using default MoE config. Performance might be \
+sub-optimal! Config file not found at ['/x/configs/E=64,N=768,device_name=NVIDIA_H20-3e,dtype=fp8_w8a8.json']
+(EngineCore_DP0 pid=8) INFO 06-14 04:58:05 [kv_cache_utils.py:1087] GPU KV cache size: 49,152 tokens
+"""
+
+
+def test_what_a_log_tells() -> None:
+    told = read_server_log(LOG, "server.log")
+    deployment = told.deployment
+    assert told.version == Version.parse("0.11.0")
+    assert (deployment.model, deployment.architecture) == ("Qwen/Qwen3-30B-A3B-FP8", "Qwen3MoeForCausalLM")
+    assert (deployment.platform, deployment.quantization) == ("cuda", "fp8")
+    assert deployment.backends == {"attention": "FLASH_ATTN", "sampler": "FlashInfer"}
+    assert deployment.engine_args == {
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 1,
+        "data_parallel_size": 1,
+        "enforce_eager": False,
+        "kv_cache_dtype": "auto",
+        "enable_prefix_caching": True,
+        "enable_expert_parallel": True,
+        "speculative_config": '{"method": "mtp"}',
+    }
+
+
+V0 = """\
+INFO 02-14 03:51:03 llm_engine.py:237] Initializing an LLM engine (v0.6.3.post1) with config: model='org/Model-70B', \
+dtype=torch.bfloat16, load_format=LoadFormat.AUTO, tensor_parallel_size=8, pipeline_parallel_size=1, \
+quantization=None, enforce_eager=False, kv_cache_dtype=fp8, device_config=cuda:1, seed=0, mm_processor_kwargs=None)
+INFO 02-14 03:51:04 selector.py:115] Using XFormers backend.
+INFO 02-14 03:51:20 model_runner.py:1071] Loading model weights took 16.46 GB
+"""
+
+
+def test_a_log_of_the_former_engine() -> None:
+    told = read_server_log(V0, "server.log")
+    assert told.version == Version.parse("0.6.3.post1")
+    assert (told.deployment.model, told.deployment.quantization) == ("org/Model-70B", "none")
+    assert told.deployment.backends == {"attention": "XFormers"}
+    assert told.deployment.engine_args == {
+        "tensor_parallel_size": 8,
+        "pipeline_parallel_size": 1,
+        "enforce_eager": False,
+        "kv_cache_dtype": "fp8",
+    }
+    assert not told.deployment.complete
+
+
+def test_its_launch_line_is_complete() -> None:
+    assert read_server_log(LOG, "server.log").deployment.complete
+    without = "\n".join(line for line in LOG.splitlines() if "non-default" not in line)
+    assert not read_server_log(without, "server.log").deployment.complete
+
+
+def test_a_missing_tuned_configuration_names_the_device_and_is_noted() -> None:
+    told = read_server_log(LOG, "server.log")
+    assert told.deployment.accelerator == "NVIDIA H20-3e"
+    assert told.notes == (
+        "no tuned MoE configuration is used: E=64,N=768,device_name=NVIDIA_H20-3e,dtype=fp8_w8a8.json was not found",
+    )
+
+
+def test_arguments_of_any_shape_are_text() -> None:
+    text = LOG.replace(
+        "'tensor_parallel_size': 2", "'a': 1e999, 'b': {(1, 2): 3}, 'c': [None], 'tensor_parallel_size': 2"
+    )
+    args = read_server_log(text, "server.log").deployment.engine_args
+    assert (args["a"], args["b"], args["c"]) == ("Infinity", "{}", "[null]")
+
+
+def test_no_secret_is_taken() -> None:
+    assert "verysecret" not in str(read_server_log(LOG, "server.log"))
+
+
+def test_weights_that_are_printed_as_not_quantized_are_known_to_be_so() -> None:
+    text = LOG.replace("quantization=fp8", "quantization=None")
+    assert read_server_log(text, "server.log").deployment.quantization == "none"
+
+
+def test_cuda_by_its_device_alone_may_be_rocm() -> None:
+    text = LOG.replace("Automatically detected platform cuda", "Automatically detected platform rocm")
+    assert read_server_log(text, "server.log").deployment.platform == "rocm"
+    text = "\n".join(LOG.splitlines()[1:])
+    assert read_server_log(text, "server.log").deployment.platform is None
+
+
+@pytest.mark.parametrize("text", ["", "hello", "INFO 06-14 04:56:12 nothing of a server"])
+def test_a_text_without_a_start_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"server\.log: tells of no start of vLLM's server"):
+        read_server_log(text, "server.log")
+
+
+@given(st.lists(st.one_of(st.text(), st.sampled_from([*LOG.splitlines(), *V0.splitlines()]))))
+def test_no_log_is_too_strange(lines: list[str]) -> None:
+    try:
+        told = read_server_log("\n".join(lines), "server.log")
+    except InputError:
+        return
+    assert "verysecret" not in str(told)

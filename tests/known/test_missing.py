@@ -1,0 +1,27 @@
+"""Of many facts that are missing, the ones that would settle most are asked for."""
+
+from regress_gate.known.match import findings
+from regress_gate.known.missing import most_wanted
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.version import Version
+from tests.known.builders import IN_SCOPE, affected, record
+
+MODEL = {"model": ["org/Model*"]}
+RECORDS = [
+    record(id="VLLM-1", scope=MODEL),
+    record(id="VLLM-2", scope={**MODEL, "accelerator": ["H200"]}),
+    record(id="VLLM-3", scope={"engine_args": {"block_size": 64}}),
+    record(id="VLLM-4", scope=MODEL, affected=[affected({"introduced": "0.18.0"}, {"fixed": "0.20.0"})]),
+]
+
+
+def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
+    found = findings(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
+    assert most_wanted(found) == (
+        "3 known issues cannot be told without more facts; most wanted: "
+        "--model (2), --accelerator (1), --engine-arg block_size (1)."
+    )
+
+
+def test_nothing_is_asked_where_everything_is_told() -> None:
+    assert most_wanted(findings(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""

@@ -1,0 +1,69 @@
+"""What the name of a model and its architecture say, and what they leave open."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.known.models import architecture_of, features_of
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture"),
+    [
+        ("deepseek-ai/DeepSeek-R1-0528", "DeepseekV3ForCausalLM"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "LlamaForCausalLM"),
+        ("/models/DeepSeek-R1", "DeepseekV3ForCausalLM"),
+        ("nvidia/DeepSeek-R1-FP4", "DeepseekV3ForCausalLM"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "MixtralForCausalLM"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "LlamaForCausalLM"),
+        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "MllamaForConditionalGeneration"),
+        ("Qwen/Qwen3-32B", "Qwen3ForCausalLM"),
+        ("Qwen/Qwen3-30B-A3B", "Qwen3MoeForCausalLM"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "Qwen3NextForCausalLM"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2_5_VLForConditionalGeneration"),
+        ("openai/gpt-oss-120b", "GptOssForCausalLM"),
+        ("Qwen/Qwen3-32B-AWQ-4bit", "Qwen3ForCausalLM"),
+        ("microsoft/Phi-3-vision-128k-instruct", None),
+        ("somebody/a-model-of-their-own", None),
+    ],
+)
+def test_a_family_has_one_architecture(model: str, architecture: str | None) -> None:
+    assert architecture_of(model) == architecture
+
+
+def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
+    features = features_of("LlamaForCausalLM", "meta-llama/Llama-3.1-8B-Instruct")
+    assert features == {
+        "moe": False,
+        "hybrid_model": False,
+        "multimodal": False,
+        "embedding": False,
+        "rerank": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("architecture", "feature", "used"),
+    [
+        ("MixtralForCausalLM", "moe", True),
+        ("DeepseekV3ForCausalLM", "moe", True),
+        ("Qwen3NextForCausalLM", "hybrid_model", True),
+        ("MixtralForCausalLM", "hybrid_model", False),
+        ("Qwen2_5_VLForConditionalGeneration", "multimodal", None),
+        ("Qwen2_5_VLForConditionalGeneration", "moe", None),
+        ("SomethingNewForCausalLM", "moe", None),
+    ],
+)
+def test_an_architecture_decides_what_it_is_known_for(architecture: str, feature: str, used: bool | None) -> None:
+    assert features_of(architecture, None).get(feature) is used  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-Embedding-8B", "Qwen/Qwen3-Reranker-8B", "/models/bge_m3"])
+def test_a_name_of_an_embedding_model_leaves_open_what_it_serves(model: str) -> None:
+    assert "embedding" not in features_of("Qwen3ForCausalLM", model)
+
+
+@given(st.text(), st.text())
+def test_any_text_may_be_asked_about(architecture: str, model: str) -> None:
+    architecture_of(model)
+    features_of(architecture, model)

@@ -1,0 +1,118 @@
+"""The scope keys beyond model, accelerator, arguments and variables: each holds, does not hold, or lacks its fact."""
+
+from typing import Any
+
+import pytest
+
+from regress_gate.known.match import match_scope
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.finding import Applies
+from tests.known.builders import record
+
+YES, NO, UNKNOWN = Applies.YES, Applies.NO, Applies.UNKNOWN
+DENSE = {"model": "meta-llama/Llama-3.1-8B"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "deployment", "applies", "why"),
+    [
+        ({"platform": ["rocm"]}, {"accelerator": "MI300X"}, YES, "platform rocm"),
+        ({"platform": ["rocm"]}, {"accelerator": "H100"}, NO, "platform cuda is not rocm"),
+        ({"platform": ["rocm"]}, {}, UNKNOWN, "the platform is not known (--accelerator or --platform)"),
+        ({"gpu_arch": ["sm_90"]}, {"accelerator": "H200"}, YES, "GPU level sm_90"),
+        ({"gpu_arch": ["sm_12*"]}, {"accelerator": "GB10"}, YES, "GPU level sm_121"),
+        ({"gpu_arch": ["sm_120"]}, {"accelerator": "H200"}, NO, "GPU level sm_90 is not sm_120"),
+        ({"gpu_arch": ["gfx942"]}, {"platform": "cpu"}, NO, "platform cpu has no gfx942"),
+        ({"gpu_arch": ["sm_90"]}, {"platform": "cuda"}, UNKNOWN, "(--accelerator or --gpu-arch)"),
+        ({"accelerator": ["SM120"]}, {"accelerator": "RTX 5090"}, YES, "accelerator RTX 5090"),
+        ({"accelerator": ["RTX 5090"]}, {"accelerator": "SM120"}, UNKNOWN, "does not say whether it is RTX 5090"),
+        ({"accelerator": ["RTX 5090"]}, {"accelerator": "SM90"}, NO, "accelerator SM90 is not RTX 5090"),
+        ({"accelerator": ["H200"]}, {"platform": "rocm"}, NO, "rocm is not the level of H200"),
+        ({"accelerator": ["H200"]}, {"gpu_arch": "sm_120"}, NO, "sm_120 is not the level of H200"),
+        ({"accelerator": ["H200"]}, {"gpu_arch": "sm_90"}, UNKNOWN, "the accelerator is not known (--accelerator)"),
+        ({"architecture": ["LlamaFor*"]}, DENSE, YES, "architecture LlamaForCausalLM"),
+        ({"architecture": ["Mixtral*"]}, DENSE, NO, "architecture LlamaForCausalLM is not Mixtral*"),
+        ({"architecture": ["Mixtral*"]}, {"model": "a/b"}, UNKNOWN, "the architecture is not known (--architecture)"),
+        ({"features": ["moe"]}, {"model": "openai/gpt-oss-20b"}, YES, "moe is in use"),
+        ({"features": ["moe"]}, DENSE, NO, "moe is not in use"),
+        ({"features": ["moe", "lora"]}, {**DENSE, "features": {"lora": True}}, YES, "lora is in use"),
+        ({"features": ["moe", "lora"]}, DENSE, UNKNOWN, "whether lora is in use is not known (--feature lora=true or"),
+        ({"features": ["lora"]}, {"complete": True}, NO, "lora is not in use"),
+        (
+            {"kv_cache_dtype": ["fp8*"]},
+            {"engine_args": {"kv_cache_dtype": "fp8_e4m3"}},
+            YES,
+            "KV cache of type fp8_e4m3",
+        ),
+        ({"kv_cache_dtype": ["fp8*"]}, {"complete": True, "quantization": "none"}, NO, "KV cache of type auto is not"),
+        (
+            {"kv_cache_dtype": ["fp8*"]},
+            {"complete": True, "quantization": "modelopt"},
+            UNKNOWN,
+            "the checkpoint decides",
+        ),
+        (
+            {"kv_cache_dtype": ["fp8*"]},
+            {},
+            UNKNOWN,
+            "the type of the KV cache is not known (--engine-arg kv_cache_dtype",
+        ),
+        ({"moe_quantization": ["mxfp4"]}, {"moe_quantization": "MXFP4"}, YES, "quantization of the experts MXFP4"),
+        ({"moe_quantization": ["mxfp4"]}, DENSE, NO, "the model has no experts"),
+        ({"moe_quantization": ["mxfp4"]}, {}, UNKNOWN, "(--moe-quantization)"),
+        ({"parallel": {"tensor": ">=2"}}, {"engine_args": {"tp": 8}}, YES, "tensor parallel size 8 is >=2"),
+        ({"parallel": {"tensor": ">=2"}}, {"complete": True}, NO, "tensor parallel size 1 is not >=2"),
+        ({"parallel": {"data": ">1"}}, {}, UNKNOWN, "(--engine-arg data_parallel_size=…)"),
+        ({"parallel": {"expert": True}}, {"engine_args": {"ep": True}}, YES, "engine argument enable_expert_parallel"),
+        ({"parallel": {"expert": True}}, {"complete": True}, NO, "enable_expert_parallel false is not true"),
+        (
+            {"backends": {"attention": ["FLASHINFER"]}},
+            {"backends": {"attention": "FlashInfer"}},
+            YES,
+            "attention backend",
+        ),
+        (
+            {"backends": {"attention": ["FLASHINFER"]}},
+            {"backends": {"attention": "FLASH_ATTN"}},
+            NO,
+            "is not FLASHINFER",
+        ),
+        ({"backends": {"attention": ["FLASHINFER"]}}, {}, UNKNOWN, "(--server-log or --backend attention=…)"),
+        ({"backends": {"moe": ["deepgemm"]}}, DENSE, NO, "the model has no experts"),
+        (
+            {"dependencies": {"triton": "==3.5.*"}},
+            {"dependencies": {"triton": "3.5.1"}},
+            YES,
+            "triton 3.5.1 is ==3.5.*",
+        ),
+        ({"dependencies": {"triton": "<3.5"}}, {"dependencies": {"triton": "3.5.1"}}, NO, "triton 3.5.1 is not <3.5"),
+        ({"dependencies": {"triton": "<3.5"}}, {}, UNKNOWN, "(--collect-env or --dependency triton=…)"),
+        (
+            {"dependencies": {"triton": "<3.5"}},
+            {"dependencies": {"triton": "own"}},
+            UNKNOWN,
+            "triton own is no version",
+        ),
+        ({"dependencies": {"torch": "<2.9"}}, {"dependencies": {"torch": "2.9.0a0+git1"}}, NO, "is not <2.9"),
+        (
+            {"distribution": ["rocm/vllm*"]},
+            {"distribution": "rocm/vllm:rocm6.3"},
+            YES,
+            "distribution rocm/vllm:rocm6.3",
+        ),
+        ({"distribution": ["rocm/vllm*"]}, {"distribution": "vllm"}, NO, "distribution vllm is not rocm/vllm*"),
+        ({"distribution": ["rocm/vllm*"]}, {}, UNKNOWN, "the distribution is not known (--distribution)"),
+        ({"engine_args": {"speculative_config": "x"}}, {"complete": True}, NO, "speculative_config is not set"),
+        (
+            {"engine_args": {"compilation_config.cudagraph_mode": "FULL"}},
+            {"engine_args": {"compilation_config": '{"cudagraph_mode": "full"}'}},
+            YES,
+            "engine argument compilation_config.cudagraph_mode full",
+        ),
+        ({"engine_args": {"max_model_len": 8192}}, {"complete": True}, UNKNOWN, "(--engine-arg max_model_len=…)"),
+    ],
+)
+def test_each_key(scope: dict[str, Any], deployment: dict[str, Any], applies: Applies, why: str) -> None:
+    found, said = match_scope(record(scope=scope, workarounds=[]), Deployment.model_validate(deployment))
+    assert found is applies
+    assert why in said

@@ -1,0 +1,64 @@
+"""A thread that is the change itself: its merge is not the end of the issue but its beginning."""
+
+from typing import Any
+
+import pytest
+
+from regress_gate.known.status import fix_status
+from regress_gate.model.finding import Status
+from regress_gate.model.version import Version
+from tests.known.builders import REPO, affected, record
+
+PULL = f"{REPO}/pull/7"
+
+
+def status(version: str = "0.24.0", **changes: Any) -> tuple[Status, str]:
+    issue = record(
+        **{
+            "kind": "default-change",
+            "references": [{"type": "REPORT", "url": PULL}],
+            "affected": [affected({"introduced": "0.20.0"})],
+            "tracker": {"url": PULL, "state": "merged", "checked": "2026-11-01"},
+            **changes,
+        }
+    )
+    return fix_status(issue, Version.parse(version))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"changes": {"introduced_by": [{"pull": 7}]}},
+        {"kind": "performance", "changes": {"introduced_by": [{"pull": 7}]}},
+        {
+            "kind": "removed-flag",
+            "references": [{"type": "REPORT", "url": PULL}, {"type": "INTRODUCED", "url": PULL}],
+        },
+    ],
+)
+def test_the_merge_of_the_change_reads_as_no_fix(changes: dict[str, Any]) -> None:
+    found, why = status(**changes)
+    assert found is Status.CLOSED_UNFIXED
+    assert why == "the thread is the change itself; nothing is known to take it back (tracker seen 2026-11-01)"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "performance"},
+        {"changes": {"fixed_by": [{"pull": 7}]}},
+        {"references": [{"type": "REPORT", "url": PULL}, {"type": "FIX", "url": PULL}]},
+        {"kind": "performance", "changes": {"introduced_by": [{"pull": 7, "repo": "https://github.com/a/b"}]}},
+    ],
+)
+def test_the_merge_of_anything_else_may_be_a_fix_of_which_no_release_is_known(changes: dict[str, Any]) -> None:
+    found, why = status(**changes)
+    assert found is Status.UNKNOWN
+    assert why.startswith("merged, but no fixed release is recorded")
+
+
+def test_a_default_that_went_back_is_taken_back_and_not_fixed() -> None:
+    back = [affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})]
+    assert status(affected=back)[1].startswith("taken back in 0.24.0")
+    assert "does not have the recorded change back" in status("0.22.0", affected=back)[1]
