@@ -132,7 +132,7 @@ def _judge(
     outside = [index for index in range(len(series)) if index not in set(inside)]
     found: list[_Found | None] = [None] * len(series)
     for index in outside:
-        found[index] = _alone(series[index], tail)
+        found[index] = _alone(series[index], places[index], tail, circumstances)
     others = {index: each for index in outside if (each := found[index]) is not None and each.p_worse is not None}
     worse, better = ([getattr(each, name) for each in others.values()] for name in ("p_worse", "p_better"))
     if inside:
@@ -156,13 +156,12 @@ def _family_members(series: Sequence[SeriesData]) -> list[int]:
         for index, data in enumerate(series)
         if data.scale is Scale.RATIO
         and min(len(data.baseline), len(data.candidate)) > 1
-        and np.nanmin(np.concatenate([data.baseline, data.candidate])) > 0
-        and not np.isnan(np.concatenate([data.baseline, data.candidate])).any()
+        and (np.concatenate([data.baseline, data.candidate]) > 0).all()
     ]
     shapes = [(len(series[index].baseline), len(series[index].candidate)) for index in whole]
     if not shapes:
         return []
-    commonest = max(dict.fromkeys(shapes), key=shapes.count)
+    commonest = max(shapes, key=lambda shape: (shapes.count(shape), shape))
     return [index for index, shape in zip(whole, shapes, strict=True) if shape == commonest]
 
 
@@ -242,12 +241,22 @@ def _with_common_offsets(steadied: Evidence, family: Family) -> Evidence:
     return replace(steadied, sessions=replace(common.sessions, ratios=ratios))
 
 
-def _alone(data: SeriesData, tail: float) -> _Found | None:
-    """A series that cannot be part of the family: a difference of fractions, or one that some runs lack."""
+def _alone(data: SeriesData, place: int, tail: float, circumstances: Circumstances) -> _Found | None:
+    """A series that cannot be part of the family: one that some runs lack, or a difference of fractions."""
+    whole = replace(_whole_blocks(data) if circumstances.paired else data.without_gaps(), steadied=None)
+    if _family_members([whole]):
+        return _together([whole], _family([whole], [place], circumstances), tail)[0]
     found = estimate(data.without_gaps())
     if found is None:
         return None
     return _Found(found.loss, found.interval(1 - 2 * tail), found.p_worse(), found.p_better(), found.run_sd)
+
+
+def _whole_blocks(data: SeriesData) -> SeriesData:
+    if len(data.baseline) != len(data.candidate):
+        return data.without_gaps()
+    whole = ~np.isnan(data.baseline + data.candidate)
+    return replace(data, baseline=data.baseline[whole], candidate=data.candidate[whole])
 
 
 def _verdict(
@@ -268,6 +277,7 @@ def _verdict(
 
 
 def _no_estimate(data: SeriesData) -> str:
+    data = data.without_gaps()
     if not len(data.baseline) or not len(data.candidate):
         return f"not measured on the {'candidate' if len(data.baseline) else 'baseline'}"
     return "a value is zero or negative: no ratio can be formed"

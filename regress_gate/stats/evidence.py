@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 _FEW = 3
 """Like contrasts from which the sides' spreads can be told apart."""
-_SUSPICION = 0.01
+_SUSPICION = 0.25
 """Chance with which today's spread is called larger than the earlier although it is not; then only today's counts."""
 
 
@@ -52,8 +52,8 @@ class Evidence:
     """Shape (q,)."""
     run_variance: Floats
     """Shape (q,): of a score between runs."""
-    freedom: float
-    """Degrees of freedom behind each variance."""
+    freedom: Floats
+    """Shape (q,): degrees of freedom behind each variance."""
     per_run: float
     """Variance of an estimate, without that of sessions, as a multiple of `run_variance`."""
     sessions: SessionSpread = NO_SESSIONS
@@ -85,7 +85,9 @@ class Evidence:
 
     def _tail(self, distance: Floats) -> Floats:
         """P(T < distance / error), averaged over what the sessions may be."""
-        return np.asarray(stdtr(self.freedom, distance[:, None] / self._errors()) @ self.sessions.probabilities)
+        return np.asarray(
+            stdtr(self.freedom[:, None], distance[:, None] / self._errors()) @ self.sessions.probabilities
+        )
 
 
 def weigh(found: Measurements, weights: Floats, floor: Floats) -> Evidence:
@@ -100,7 +102,7 @@ def weigh(found: Measurements, weights: Floats, floor: Floats) -> Evidence:
     whole = _baselines_share(found.baseline, found.candidate)
     deviations, variances, freedom = _today(ours, theirs, found.paired, per_run, whole)
     if freedom < 1:
-        return Evidence(estimate, np.full(len(estimate), np.inf), 1.0, per_run)
+        return Evidence(estimate, np.full(len(estimate), np.inf), np.ones(len(estimate)), per_run)
     variances = np.maximum(variances, least)
     rows, offsets = [deviations], NO_SESSIONS
     sessions = [session @ weights for session in found.earlier if len(session)]
@@ -117,8 +119,7 @@ def weigh(found: Measurements, weights: Floats, floor: Floats) -> Evidence:
             offsets = _offsets(sessions, within if quiet else earlier, freedom * quiet + known, least, alike)
         if quiet:
             variances, freedom = within, freedom + known
-    variances, freedom = moderate(variances, freedom, alike=alike)
-    return Evidence(estimate, variances, freedom, per_run, offsets)
+    return Evidence(estimate, *moderate(variances, freedom, alike=alike), per_run, offsets)
 
 
 def deviations_of(found: Measurements) -> tuple[Floats, float]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import fdtrc
 
 from regress_gate.stats.evidence import Evidence, Measurements, deviations_of, weigh
 from regress_gate.stats.multiplicity import weighted_holm
@@ -34,6 +35,8 @@ _SHARES = {"series": 0.25, "scenario": 0.30, "metric": 0.10, "all": 0.35}
 _REST_MOVED, _REST_STILL = 0.01, 0.10
 """Two-sided p-values of "the rest has not changed" below which luck is not taken from it, and above which it is in
 full; in proportion between."""
+_PARTS = 10.0
+"""How many times rarer by chance a change among the parts of the rest has to be than one of their mean."""
 _DOUBT = 3.0
 """Degrees of freedom' worth of belief that the rest foretells nothing."""
 
@@ -62,6 +65,8 @@ class _Kind:
     """Shape (m, groups): weights that make a group's mean loss."""
     rest: Floats
     """Shape (m, groups): weights of what is held against it; a column of zeros where there is nothing."""
+    parts: Ints
+    """Shape (m,): a number for each part of the rest, none of which may have changed."""
 
 
 def own_evidence(family: Family) -> tuple[Evidence, ...]:
@@ -139,7 +144,8 @@ def _kinds(family: Family, own: Sequence[Evidence], others: int) -> list[_Kind]:
         count = len(groups) + (others if kind == "series" else 0)
         for alike in _alike(family, kind, groups):
             members = tuple(groups[index] for index in alike)
-            kinds.append(_Kind(_SHARES[kind] / total / count, members, inside[:, alike], rest[:, alike]))
+            parts = family.metrics if kind == "metric" else family.scenarios
+            kinds.append(_Kind(_SHARES[kind] / total / count, members, inside[:, alike], rest[:, alike], parts))
     return kinds
 
 
@@ -182,15 +188,20 @@ def _alike(family: Family, kind: str, groups: Sequence[Ints]) -> list[Ints]:
 def _p_values(family: Family, kind: _Kind, still: "_Stillness") -> Floats:
     """One-sided, of "the group's mean loss is not positive", luck taken off as far as the rest tells it."""
     held = kind.rest.any(axis=0)
-    weights = kind.inside
-    if held.any():
-        deviations, freedom = deviations_of(family.found)
-        ours, theirs = deviations @ kind.inside[:, held], deviations @ kind.rest[:, held]
-        explained = float((theirs**2).sum())
-        slope = float((ours * theirs).sum()) / explained if explained > 0 else 0.0
-        slope = min(1.0, max(0.0, slope)) * freedom / (freedom + _DOUBT)
-        weights = weights - slope * kind.rest * still.trust(kind.rest)
-    return weigh(family.found, weights, family.floor).p_above(0.0)
+    if not held.any():
+        return weigh(family.found, kind.inside, family.floor).p_above(0.0)
+    deviations, freedom = deviations_of(family.found)
+    ours, theirs = deviations @ kind.inside[:, held], deviations @ kind.rest[:, held]
+    explained = float((theirs**2).sum())
+    slope = float((ours * theirs).sum()) / explained if explained > 0 else 0.0
+    slope = min(1.0, max(0.0, slope)) * freedom / (freedom + _DOUBT)
+    trusts = still.trust(kind.rest, kind.parts)
+    p_values = np.ones(len(trusts))
+    for trust in np.unique(trusts):
+        # All groups at the same trust, so that variances are lent only between contrasts that are alike.
+        alike = weigh(family.found, kind.inside - slope * trust * kind.rest, family.floor)
+        p_values[trusts == trust] = alike.p_above(0.0)[trusts == trust]
+    return p_values
 
 
 class _Stillness:
@@ -200,14 +211,26 @@ class _Stillness:
         self._family = family
         self._known: dict[bytes, float] = {}
 
-    def trust(self, rest: Floats) -> Floats:
-        """Shape (groups,): from 0, where the rest has surely changed, to 1; 0 where there is none."""
-        return np.array([self._of(column) if column.any() else 0.0 for column in rest.T])
+    def trust(self, rest: Floats, parts: Ints) -> Floats:
+        """Shape (groups,): from 0, where the rest or a part of it has surely changed, to 1; 0 where there is none."""
+        return np.array([self._of(column, parts) if column.any() else 0.0 for column in rest.T])
 
-    def _of(self, column: Floats) -> float:
+    def _of(self, column: Floats, parts: Ints) -> float:
         key = column.tobytes()
         if key not in self._known:
             moved = weigh(self._family.found, column[:, None], self._family.floor)
             p_value = 2 * min(float(moved.p_above(0.0)[0]), float(moved.p_below(0.0)[0]))
+            p_value = min(p_value, _PARTS * self._alike(column, parts))
             self._known[key] = float(np.clip((p_value - _REST_MOVED) / (_REST_STILL - _REST_MOVED), 0.0, 1.0))
         return self._known[key]
+
+    def _alike(self, column: Floats, parts: Ints) -> float:
+        """p-value of "all parts changed alike": when half of them improved, their mean hardly shows it."""
+        names = np.unique(parts[column != 0])
+        if len(names) < 2:
+            return 1.0
+        means = np.where(parts[:, None] == names, column[:, None], 0.0)
+        means = means / means.sum(axis=0)
+        found = weigh(self._family.found, means - means.mean(axis=1, keepdims=True), self._family.floor)
+        ratio = float((found.estimate**2 / found.run_variance).mean() / found.per_run)
+        return float(fdtrc(len(names) - 1, found.freedom.min(), ratio))

@@ -7,12 +7,14 @@ fitted by the moments of their logarithms; the posterior mean is used, with the 
 too small together. The degrees of freedom are therefore capped by what the mean of correlated variances can have: for
 normal values, two variances correlate as the square of what their values do.
 
-Not for series that are not alike: the fit would find that they differ, and borrow nothing.
+A series that is plainly noisier than its like keeps its own variance and degrees of freedom: shrunk towards the others,
+it would be called worse at 5 % in more than 10 % of cases. Not for series that are not alike: the fit would find that
+they differ, and borrow nothing.
 """
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, fdtrc, polygamma
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,31 +22,39 @@ _LEAST = 3
 """Like series from which a distribution can be fitted."""
 _MOST_PRIOR = 200.0
 """Degrees of freedom beyond which a variance is as good as known."""
+_NOISIER = 0.1
+"""Chance with which a series like the others is taken for a noisier one."""
+_ROUNDING = 1e-9
+"""Of the largest deviations: smaller ones are those of values that never differ."""
 
 
-def moderate(variances: Floats, freedom: float, *, alike: float) -> tuple[Floats, float]:
-    """Posterior variances of q like series and the degrees of freedom that each then has.
+def moderate(variances: Floats, freedom: float, *, alike: float) -> tuple[Floats, Floats]:
+    """Posterior variances of q like series and the degrees of freedom that each then has, both of shape (q,).
 
     `variances` has shape (q,) and is positive, each with `freedom` degrees of freedom; `alike` is the mean squared
     correlation of the series' values over all q² pairs, from 1/q (independent) to 1 (the same series).
     """
     if len(variances) < _LEAST:
-        return variances, freedom
+        return variances, np.full(len(variances), freedom)
     prior_freedom, prior = _fit(variances, freedom)
     prior_freedom = min(prior_freedom, max(0.0, freedom / alike - freedom))
     shrunk = (prior_freedom * prior + freedom * variances) / (prior_freedom + freedom)
-    return shrunk, prior_freedom + freedom
+    own = (fdtrc(freedom, prior_freedom, variances / prior) < _NOISIER) | (prior_freedom == 0)
+    return np.where(own, variances, shrunk), np.where(own, freedom, prior_freedom + freedom)
 
 
 def mean_square_correlation(deviations: Floats, freedom: float) -> float:
     """Over all pairs of columns of `deviations` (n, q), each pair of a column with itself counted as 1.
 
-    A sample correlation of independent values has the mean square 1/freedom, which is taken off.
+    A sample correlation of independent values has the mean square 1/freedom, which is taken off. Columns that never
+    differ correlate with nothing and are left out.
     """
-    columns = deviations.shape[1]
+    sizes = np.sqrt((deviations**2).sum(axis=0))
+    varying = deviations[:, sizes > _ROUNDING * sizes.max()]
+    columns = varying.shape[1]
     if columns < 2:
         return 1.0
-    squares = np.corrcoef(deviations, rowvar=False) ** 2
+    squares = np.corrcoef(varying, rowvar=False) ** 2
     found = float((squares.sum() - columns) / (columns * (columns - 1)))
     true = max(0.0, (found - 1 / freedom) / (1 - 1 / freedom)) if freedom > 1 else 1.0
     return float((1 + (columns - 1) * true) / columns)

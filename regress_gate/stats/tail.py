@@ -36,7 +36,11 @@ def steadied_percentile(logs: Floats, tail: float) -> Floats:
 
 
 def _percentile_of_sums(left: Floats, right: Floats, tail: float) -> float:
-    """Of all sums of one value of each, shape (n,) both."""
-    sums = np.add.outer(left, right).ravel()
-    place = len(sums) - 1 - int(tail * (len(sums) - 1))
-    return float(np.partition(sums, place)[place])
+    """Of all sums of one value of each, shape (n,) both: by bisection, because there are n² of them."""
+    left, right = np.sort(left), np.sort(right)
+    beyond = int(tail * (len(left) * len(right) - 1))
+    low, high = float(left[0] + right[0]), float(left[-1] + right[-1])
+    while low < (middle := (low + high) / 2) < high:
+        above = len(left) * len(right) - int(np.searchsorted(right, middle - left, side="right").sum())
+        low, high = (middle, high) if above > beyond else (low, middle)
+    return high
