@@ -112,7 +112,7 @@ class _Search:
             middle = (slope[0] + slope[1] + 1) // 2
             step = judge.step(edges[group[0]], middle, edges[group[-1] + 2])
             sure = max(judge.margin(*edges[i : i + 3]) for i in group)
-            points.append(self._point(Position(middle, slope, 1.0), "ramp", sure, step.size, step.half_width))
+            points.append(self._point(Position(middle, slope), "ramp", sure, step.size, step.half_width))
         return points
 
     def _step(self, start: int, at: int, stop: int) -> ChangePoint:
@@ -129,7 +129,7 @@ class _Search:
             return []
         at, size, half, margin = new
         earliest = max(1, at - 1)
-        return [self._point(Position(at, (earliest, at), 1.0), "step", margin, size, half)]
+        return [self._point(Position(at, (earliest, at)), "step", margin, size, half)]
 
     def _levels(self) -> Floats:
         """The found level at every point: the median of each stretch, and the line where a ramp joins two."""

@@ -22,7 +22,7 @@ _REACH = 6
 """Windows reach so many times the shorter side."""
 _LEAST_REACH = 24
 _NEAR, _DOUBT = 40, 0.8
-_PRIOR_POINTS = 20.0
+_PRIOR_POINTS = 40.0
 """A side's spread is drawn towards that of the whole series as if so many of its points were among them."""
 
 
@@ -59,8 +59,8 @@ def level(values: Floats, noise: float) -> Level:
     scale = math.sqrt((_PRIOR_POINTS * noise * noise + size * own) / (_PRIOR_POINTS + size))
     for _ in range(2):
         bounded = np.minimum(np.maximum((values - middle) / scale, -_HUBER), _HUBER)
-        inside = max(0.3, float((np.abs(bounded) < _HUBER).mean()))
-        middle += scale * float(bounded.mean()) / inside
+        inside = max(0.3, int(np.count_nonzero(np.abs(bounded) < _HUBER)) / size)
+        middle += scale * float(bounded.sum()) / size / inside
     bounded = np.minimum(np.maximum((values - middle) / scale, -_HUBER), _HUBER) / inside
     # the prior's points are normal: their bounded mean square is known
     square = (float((bounded * bounded).sum()) + _PRIOR_POINTS * 1.037) / (_PRIOR_POINTS + size)

@@ -1,12 +1,16 @@
 """Which of the proposed boundaries stay: the weakest goes first, until all that are left can be believed.
 
 A boundary's margin is how far its evidence lies beyond what is asked. Asked is:
-- against a constant level: a log likelihood ratio of 2.5 plus the log of the number of points (so many places were
-  looked at), and up to 3 more while the new level is younger than 30 points, because a growing series is looked at
-  again at each point;
+- against a constant level: a log likelihood ratio of 1.5 times the log of the number of points, which is what a change
+  costs in the modified BIC of N. R. Zhang and D. O. Siegmund 2007, doi 10.1111/j.1541-0420.2006.00662.x;
 - against a smooth curve: the more, the smaller the step is beside the noise; drift makes small differences, not large.
   A difference of three noises or more may be a ramp, which is no step but no drift either: then the better of step and
-  ramp is set against the curve.
+  ramp is set against the curve;
+- against both, up to 3 more while the new level is younger than 30 points, because a growing series is looked at again
+  at each point.
+Where the whole of both stretches does not convince, the 20 points on either side may: a level that later drifts back is
+no level, but it began with a step. Such a second look has to convince by 1 more.
+
 Removing one changes the stretches of its neighbours, which are then judged anew (backward elimination). Places are
 found again by `position` once the wrong neighbours are gone.
 """
@@ -22,10 +26,11 @@ from regress_gate.stats.changepoints.types import Floats
 
 SHORTEST = 5
 """Points of the shortest stretch that is compared; the last 2 to 4 points of a series have a rule of their own."""
-_BASE, _LEAST_SIZE = 2.5, 40
+_PER_LOG, _LEAST_SIZE = 1.5, 40
 _YOUNG_POINTS, _YOUNG_COST = 30, 3.0
-_SMOOTH_COST, _SMOOTH_UP_TO = 8.0, 2.0
+_SMOOTH_COST, _SMOOTH_UP_TO = 7.0, 2.0
 _MAY_BE_RAMP = 3.0
+_CLOSE, _CLOSE_COST = 20, 1.0
 
 
 class Judge:
@@ -45,24 +50,32 @@ class Judge:
     def _judged(self, start: int, at: int, stop: int) -> tuple[float, Step | None]:
         key = (start, at, stop)
         if key not in self._known:
-            if min(at - start, stop - at) < self._shortest:
-                self._known[key] = (-math.inf, None)
-            else:
-                found = step(self._values, start, at, stop, self._noise)
-                self._known[key] = (self._margin(found, start, at, stop), found)
+            self._known[key] = self._looked_at(start, at, stop)
         return self._known[key]
 
+    def _looked_at(self, start: int, at: int, stop: int) -> tuple[float, Step | None]:
+        if min(at - start, stop - at) < self._shortest:
+            return -math.inf, None
+        found = step(self._values, start, at, stop, self._noise)
+        margin = self._margin(found, start, at, stop)
+        low, high = max(start, at - _CLOSE), min(stop, at + _CLOSE)
+        if margin >= 0.0 or (low, high) == window(start, at, stop):
+            return margin, found
+        close = step(self._values, low, at, high, self._noise)
+        close_margin = self._margin(close, low, at, high) - _CLOSE_COST
+        return (close_margin, close) if close_margin > margin else (margin, found)
+
     def _margin(self, found: Step, start: int, at: int, stop: int) -> float:
-        asked = _BASE + math.log(max(_LEAST_SIZE, len(self._values)))
-        if stop == len(self._values):
-            asked += _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS)
+        asked = _PER_LOG * math.log(max(_LEAST_SIZE, len(self._values)))
+        is_last = stop == len(self._values)
+        young = _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS) if is_last else 0.0
         height = abs(found.size) / self._noise.sd
         of_smooth = _SMOOTH_COST * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
         smooth = found.against_smooth - of_smooth
         if smooth < 0.0 and height >= _MAY_BE_RAMP:
             low, high = window(start, at, stop)
             smooth = max(smooth, against_smooth(self._held[low:high], self._noise))
-        return min(found.against_none - asked, smooth) - self._ask
+        return min(found.against_none - asked, smooth) - young - self._ask
 
     def prune(self, starts: Sequence[int]) -> list[int]:
         """The starts that stay."""

@@ -3,7 +3,7 @@
 Model: noise is autoregressive of order one on a level that may wander. The coefficient comes from differences over one
 and two points, whose mean squares are in the ratio 1 + rho whatever slow movement or rare steps the level makes (the
 idea of S. Chakar et al. 2017, doi 10.3150/15-BEJ782, with bounded squares in place of medians), and then from the
-residuals of a segmentation. Both are drawn towards a quarter, the more so the shorter the series: in a short one,
+residuals of a segmentation. Both are drawn towards a fifth, the more so the shorter the series: in a short one,
 memory cannot be told from a step.
 
 Real benchmark histories also wander: means of neighbouring windows differ by more than their noise explains, and the
@@ -25,7 +25,7 @@ from regress_gate.stats.changepoints.scale import median, spread
 from regress_gate.stats.changepoints.types import Floats
 
 _MAX_RHO = 0.9
-_RHO_PRIOR = 0.25
+_RHO_PRIOR = 0.2
 _RHO_PRIOR_POINTS = 45.0
 _LEAST_WINDOWS = 10
 _WANDER_PRIOR_WINDOWS = 6.0

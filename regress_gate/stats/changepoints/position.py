@@ -3,8 +3,8 @@
 With both levels known, each place has a likelihood: points before it are scored against the left level, points after it
 against the right one. Scores are those of Student's t with four degrees of freedom, so a point that fits neither level
 says little. The likelihood of the places, normalised (a flat prior), gives the interval; dependence between points
-flattens it. Source: D. V. Hinkley 1970, doi 10.1093/biomet/57.1.1, for known levels. Limits: levels are taken as known,
-which makes the interval of a weak step somewhat short.
+flattens it. The place that is told is the likeliest. Source: D. V. Hinkley 1970, doi 10.1093/biomet/57.1.1, for known
+levels. Limits: levels are taken as known, which makes the interval of a weak step somewhat short.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,12 @@ import numpy as np
 from regress_gate.stats.changepoints.types import Floats
 
 _FREEDOM = 4.0
-NEAR = 5
-"""A change is "here" when it is within so many points of the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     index: int
     interval: tuple[int, int]
-    near: float
-    """Probability that the step, if there is one, is within `NEAR` points of the index."""
 
 
 def locate(
@@ -41,6 +37,5 @@ def locate(
     weights /= weights.sum()
     total = np.cumsum(weights)
     low, high = int(np.searchsorted(total, 0.025)), int(np.searchsorted(total, 0.975))
-    near = float(weights[max(0, best - NEAR) : best + NEAR + 1].sum())
     place = offset + first
-    return Position(place + best, (place + min(low, best), place + min(len(weights) - 1, max(high, best))), near)
+    return Position(place + best, (place + min(low, best), place + min(len(weights) - 1, max(high, best))))

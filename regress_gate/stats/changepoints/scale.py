@@ -24,9 +24,9 @@ def spread(deviations: Floats) -> float:
     squares = deviations * deviations
     squares.sort()
     kept = squares[: max(1, (9 * size) // 10)]
-    variance = float(kept.mean()) / _TRIMMED**2
+    variance = float(kept.sum()) / len(kept) / _TRIMMED**2
     for _ in range(3):
-        variance = float(np.minimum(squares, _BOUND**2 * variance).mean()) / _CONSISTENT
+        variance = float(np.minimum(squares, _BOUND**2 * variance).sum()) / size / _CONSISTENT
     return float(np.sqrt(variance))
 
 

@@ -29,7 +29,7 @@ def changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, f
         return []
     held = hold_spikes(roots, noise)
     model = Noise(noise, rho / 2.0)
-    starts = partition(held, candidates(held, noise), noise, 3.0 * float(np.log(size)), _SHORTEST)
+    starts = partition(held, candidates(held, noise, _SHORTEST // 2), noise, 3.0 * float(np.log(size)), _SHORTEST)
     judge = Judge(held, held, model, _ASK + ask, _SHORTEST)
     kept = judge.settle(starts)
     edges = [0, *kept, size]

@@ -45,6 +45,17 @@ def test_the_unit_does_not_matter(seed: int, factor: float) -> None:
 
 
 @settings(deadline=None)
+@given(st.integers(0, 10_000), st.floats(-50.0, 0.0))
+def test_the_zero_does_not_matter_where_values_have_no_ratios(seed: int, shift: float) -> None:
+    values = np.random.default_rng(seed).normal(size=100)
+    values[50:] += 4.0
+    values[0] = -1.0
+    here, there = detect(values), detect(values + shift)
+    assert [p.index for p in here] == [p.index for p in there]
+    assert [p.change for p in here] == pytest.approx([p.change for p in there], rel=1e-6)
+
+
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.05, 0.5))
 def test_times_and_rates_tell_the_same(seed: int, size: float) -> None:
     values = stepped(seed, size=size)
