@@ -3,10 +3,12 @@
     python benchmarks/startup.py [--python PATH] [--script] [--rounds N]
 
 Each is a whole process, `python -m regress_gate` unless `--script` asks for the console script beside the interpreter.
+Byte code is kept, as where the program is installed, and goes to a directory of its own.
 Not for the analysis of many series: that is compare_speed.py.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -33,7 +35,10 @@ def main() -> int:
     program = [str(python.with_name("regress-gate"))] if arguments.script else [str(python), "-m", "regress_gate"]
     commands = {REFERENCE: [str(python), "-c", "import click"]}
     commands |= {name: [*program, *name.split()] for name in BOUNDS}
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as byte_code:
+        # Many machines for tests keep none, and would have the compiler timed instead of the program.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = byte_code
         found = in_turns(commands, Path(directory), arguments.rounds, expected=DECISIONS)
     reference = found[REFERENCE].seconds
     shown = f"{milliseconds(reference)} ({REFERENCE})"

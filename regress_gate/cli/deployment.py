@@ -20,24 +20,28 @@ def gather(settings: "Settings") -> "Told":
     The model's own `config.json` fills in what is left open, where the model is a directory here. Raises InputError for
     a source that cannot be read, or that tells nothing.
     """
-    from regress_gate.known.from_collect_env import read_collect_env
-    from regress_gate.known.from_model_config import read_model_directory
-    from regress_gate.known.from_server_log import read_server_log
     from regress_gate.known.told import Told
 
     told: list[Told] = []
     if settings.launch_line is not None:
         told.append(Told(_launch_line(settings.launch_line)))
     if settings.server_log is not None:
+        from regress_gate.known.from_server_log import read_server_log
+
         told.append(read_server_log(_text(settings.server_log), str(settings.server_log)))
     if settings.collect_env is not None:
+        from regress_gate.known.from_collect_env import read_collect_env
+
         told.append(read_collect_env(_text(settings.collect_env), str(settings.collect_env)))
     deployment = settings.deployment_flags
     for one in told:
         deployment = deployment.over(one.deployment)
     deployment = deployment.over(settings.config.deployment)
-    if deployment.model is not None and (described := read_model_directory(deployment.model)) is not None:
-        deployment = deployment.over(described)
+    if deployment.model is not None:
+        from regress_gate.known.from_model_config import read_model_directory
+
+        if (described := read_model_directory(deployment.model)) is not None:
+            deployment = deployment.over(described)
     version = next((one.version for one in told if one.version is not None), None)
     return Told(deployment, version, tuple(note for one in told for note in one.notes))
 

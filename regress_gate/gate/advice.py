@@ -71,7 +71,7 @@ def advise_check(decision: Decision, reasons: Sequence[Reason], candidate: str) 
         named = [reason for reason in reasons if reason.code is ReasonCode.KNOWN_ISSUE]
         return f"Do not move to {candidate} as it is: {_named(named)}."
     if decision is Decision.INCONCLUSIVE:
-        return "Say more about the deployment, as the reasons above ask, and check again."
+        return "Say more about the deployment, and check again."
     return f"No known issue stops a move to {candidate}; nothing was measured, so compare it before you move."
 
 

@@ -8,6 +8,7 @@ from regress_gate import __version__
 from regress_gate.gate.advice import advise_compare
 from regress_gate.gate.config_changes import ConfigChange, Matters
 from regress_gate.gate.failures import failed_runs, weigh_failures
+from regress_gate.gate.joining import join_issues
 from regress_gate.gate.pairing import Pairing, side_by_side
 from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
 from regress_gate.gate.series import JudgedSeries, judge
@@ -17,6 +18,7 @@ from regress_gate.model.finding import Applies, IssueFinding
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import (
     DifferenceOut,
+    ExplanationOut,
     KnownIssueOut,
     LooksOut,
     PlanOut,
@@ -35,6 +37,9 @@ from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.model.waiver import Waiver
 from regress_gate.stats.comparison import Circumstances
+
+MOST_WARNINGS = 3
+"""Of issues that may apply, each with what is missing; from there on they are named together."""
 
 
 def decide_compare(
@@ -94,6 +99,9 @@ def decide_compare(
     reasons = ordered(reasons)
     decision = decision_of(reasons)
     series = list(judged.series) if judged else []
+    explanations: list[ExplanationOut] = []
+    if judged:
+        issues, explanations = join_issues(series, findings, issues, definition=definition, side=candidate)
     return Result(
         tool_version=__version__,
         created=now,
@@ -122,6 +130,7 @@ def decide_compare(
         ],
         failed_runs=failed_runs(baseline, candidate),
         known_issues=issues,
+        explanations=explanations,
         waivers=book.outcome(),
         plan=_plan_out(judged.circumstances) if judged else None,
         config_changes=[change.as_document() for change in config_changes],
@@ -139,7 +148,10 @@ def _weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
 
 def _issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
     unsettled = [issue for issue in issues if issue.applies is Applies.UNKNOWN and issue.effect == "new"]
-    return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
+    if len(unsettled) <= MOST_WARNINGS:
+        return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
+    named = ", ".join(issue.id for issue in unsettled[:MOST_WARNINGS])
+    return [f"{named} and {len(unsettled) - MOST_WARNINGS} more may apply: tell more of the deployment"]
 
 
 def _suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:

@@ -32,6 +32,7 @@ def issue_out(finding: IssueFinding, *, blocks: bool) -> KnownIssueOut:
         url=issue.tracker.url,
         applies=finding.applies,
         why=finding.why,
+        missing=list(finding.missing),
         status=finding.status,
         status_why=finding.status_why,
         effect=finding.effect,

@@ -82,10 +82,12 @@ def _named(path: Path, document: Document) -> KnownIssue:
 
 def read_issue(document: Document) -> KnownIssue:
     """The record in a document, whatever its file is called. Raises InputError for the first complaint."""
-    for location, text in _texts(document.data, ()):
-        if hidden := _HIDDEN.search(text):
-            what = f"hidden character U+{ord(hidden[0]):04X} in a text"
-            raise InputError(what, where=document.where, line=document.line(location))
+    texts = list(_texts(document.data, ()))
+    # Hardly any record hides anything, so all its texts are searched at once; only then, which one it is.
+    if _HIDDEN.search("\n".join(text for _, text in texts)):
+        location, hidden = next((place, found[0]) for place, text in texts if (found := _HIDDEN.search(text)))
+        what = f"hidden character U+{ord(hidden):04X} in a text"
+        raise InputError(what, where=document.where, line=document.line(location))
     return validate(KnownIssue, document)
 
 

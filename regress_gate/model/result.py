@@ -50,6 +50,18 @@ class ReasonCode(StrEnum):
     NO_BLOCKING_ISSUE = "no_blocking_issue"
 
 
+class Measured(StrEnum):
+    """What the measurements say of a known issue that claims a loss."""
+
+    EXPLAINS = "explains"
+    """It is the likeliest cause of a regression."""
+    NOT_OBSERVED = "not_observed"
+    """The smallest loss that it claims is excluded wherever it claims one."""
+    NOT_TESTABLE = "not_testable"
+    """No scenario was measured in which it would show."""
+    UNCLEAR = "unclear"
+
+
 class Reason(ResultModel):
     code: ReasonCode
     text: str
@@ -166,14 +178,36 @@ class KnownIssueOut(ResultModel):
     url: str
     applies: Applies
     why: str
+    missing: list[str] = Field(default_factory=list)
+    """Flags that would give the facts for want of which `applies` is unknown: `--model`."""
     status: Status
     status_why: str
     effect: Effect
     effect_why: str
     blocks: bool
     matched_series: list[str] = Field(default_factory=list)
+    """Regressions that this issue explains."""
     score: float | None = None
+    """Probability that it made at least one of the regressions; null where it could have made none."""
+    measured: Measured | None = None
+    """Null where nothing was measured, where the record claims no loss, and where the move does not bring it."""
+    measured_why: str = ""
     workarounds: list[WorkaroundOut] = Field(default_factory=list)
+
+
+class CauseOut(ResultModel):
+    issue: str
+    probability: float
+
+
+class ExplanationOut(ResultModel):
+    """Regressions of one scenario that count as one piece of evidence, and the known issues that may have made them."""
+
+    series: list[str]
+    issue: str | None
+    """The one that explains them; null where they are unexplained."""
+    causes: list[CauseOut] = Field(default_factory=list)
+    """The likeliest first. What is left of the probability is that of causes that no record tells of."""
 
 
 class WaiverOut(ResultModel):
@@ -227,6 +261,8 @@ class Result(ResultModel):
     void_runs: list[VoidRun] = Field(default_factory=list)
     failed_runs: list[FailedRun] = Field(default_factory=list)
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
+    explanations: list[ExplanationOut] = Field(default_factory=list)
+    """Of every regression, gated or not."""
     waivers: list[WaiverOut] = Field(default_factory=list)
     change_points: list[dict[str, Any]] = Field(default_factory=list)
     config_changes: list[dict[str, Any]] = Field(default_factory=list)

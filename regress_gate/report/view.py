@@ -8,8 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
-from regress_gate.model.finding import Applies, Effect
-from regress_gate.model.result import KnownIssueOut, Result, SeriesResult, Verdict, WaiverOut
+from regress_gate.model.result import Result, SeriesResult, Verdict, WaiverOut
 from regress_gate.report import units, wording
 
 CROWDED = 40
@@ -19,7 +18,6 @@ MOST_CHANGES = 8
 """Changes besides speed that are told; `diff-config` tells all."""
 
 _VERDICT_ORDER = [Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.IMPROVEMENT]
-_APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
 _WAIVER_ORDER = ["exceeded", "expired", "used", "unused"]
 
 
@@ -64,34 +62,6 @@ class SeriesView:
     scenarios: list[ScenarioView]
     notes: list[str]
     """Footnotes in the order of their numbers, each said once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Workaround:
-    text: str
-    flags: list[str]
-    cost: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class IssueView:
-    id: str
-    label: str
-    """Severity and kind."""
-    blocks: bool
-    applies: Applies
-    summary: str
-    facts: list[tuple[str, str]]
-    """Label and text: on what the match, the status and the effect rest."""
-    workarounds: list[Workaround]
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class IssueGroup:
-    effect: Effect
-    title: str
-    issues: list[IssueView]
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
@@ -251,58 +221,6 @@ def left_out(series: list[SeriesResult]) -> str:
     parts = [f"{gated} gated (equivalent or better)"] if gated else []
     parts += [f"{len(series) - gated} not gated"] if len(series) > gated else []
     return ", ".join(parts)
-
-
-def issue_groups(result: Result) -> list[IssueGroup]:
-    """New, carried, resolved; within each what applies before what may. Issues that do not apply are only counted."""
-    groups = []
-    for effect in Effect:
-        issues = [one for one in result.known_issues if one.effect is effect and one.applies is not Applies.NO]
-        issues.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
-        if issues:
-            title = wording.effect(effect, with_baseline=result.baseline is not None)
-            groups.append(IssueGroup(effect, title, [_issue(one) for one in issues]))
-    return groups
-
-
-def issue_tally(result: Result) -> str:
-    """`1 applies, 2 may apply, 30 do not apply`; empty without any issue."""
-    counts = Counter(one.applies for one in result.known_issues)
-    words = {
-        Applies.YES: ("applies", "apply"),
-        Applies.UNKNOWN: ("may apply", "may apply"),
-        Applies.MITIGATED: ("is mitigated", "are mitigated"),
-        Applies.NO: ("does not apply", "do not apply"),
-    }
-    return ", ".join(wording.count(counts[key], *words[key]) for key in words if counts[key])
-
-
-def _issue(one: KnownIssueOut) -> IssueView:
-    lines = [
-        ("applies", f"{wording.APPLIES[one.applies]}: {one.why}"),
-        ("status", wording.STATUS[one.status] + (f": {one.status_why}" if one.status_why else "")),
-    ]
-    if one.effect_why:
-        lines.append(("effect", one.effect_why))
-    if not one.version_regression:
-        lines.append(("note", "a shortcoming that no earlier version is known to be free of; not brought by the move"))
-    if one.matched_series:
-        score = "" if one.score is None else f" (match {one.score:.2f})"
-        lines.append(("measured in", ", ".join(one.matched_series) + score))
-    # What the move leaves behind needs no workaround.
-    workarounds = [] if one.effect is Effect.RESOLVED else one.workarounds
-    return IssueView(
-        id=one.id,
-        label=f"{one.severity} {one.kind}",
-        blocks=one.blocks,
-        applies=one.applies,
-        summary=one.summary,
-        facts=lines,
-        workarounds=[
-            Workaround(each.text, wording.flags(each.engine_args, each.env), each.cost) for each in workarounds
-        ],
-        url=one.url,
-    )
 
 
 def waivers(result: Result) -> list[tuple[str, str]]:

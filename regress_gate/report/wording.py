@@ -6,7 +6,7 @@ from typing import Any
 
 from regress_gate.errors import ExitCode
 from regress_gate.model.finding import Applies, Effect, Status
-from regress_gate.model.result import Decision, PlanOut, Reason, Result, TestbedOut
+from regress_gate.model.result import Decision, PlanOut, Reason, ReasonCode, Result, TestbedOut
 
 _COMPARE = {
     Decision.PASS: "PASS: you may move",
@@ -44,6 +44,14 @@ _EFFECT_WITHOUT_BASELINE = {
     Effect.CARRIED: "In this version and before it",
     Effect.RESOLVED: "Resolved in this version",
 }
+_MAY_OF_A_MOVE = {
+    Effect.NEW: "May be new with this move",
+    Effect.CARRIED: "May be carried over",
+    Effect.RESOLVED: "May be resolved by this move",
+}
+_MAY_WITHOUT_BASELINE = dict.fromkeys(Effect, "May be in this version")
+_MOST_REASONS = 3
+"""Of one kind that only says which fact is missing; the known issues say it too."""
 
 
 def decision(result: Result) -> str:
@@ -81,6 +89,11 @@ def effect(effect: Effect, *, with_baseline: bool) -> str:
     return (_EFFECT_OF_A_MOVE if with_baseline else _EFFECT_WITHOUT_BASELINE)[effect]
 
 
+def may(effect: Effect, *, with_baseline: bool) -> str:
+    """The same where it cannot be told whether the issues apply."""
+    return (_MAY_OF_A_MOVE if with_baseline else _MAY_WITHOUT_BASELINE)[effect]
+
+
 def testbed(testbed: TestbedOut) -> str:
     if not testbed.comparable:
         return f"{testbed.name}, NOT comparable"
@@ -91,6 +104,18 @@ def reason(reason: Reason) -> str:
     """`regression: text (scenario/metric)`; the name is added only where the text leaves it out."""
     named = [name for name in (reason.series, reason.issue) if name and name not in reason.text]
     return f"{reason.code.replace('_', ' ')}: {reason.text}" + (f" ({', '.join(named)})" if named else "")
+
+
+def reasons(result: Result, *, verbose: bool = False) -> list[str]:
+    """A line for each reason; known issues that only lack a fact are told together from some number on."""
+    lacking = [one for one in result.reasons if one.code is ReasonCode.UNDECIDED and one.issue]
+    left = len(lacking) - _MOST_REASONS
+    if verbose or left <= 0:
+        return [reason(one) for one in result.reasons]
+    names = ", ".join(str(one.issue) for one in lacking[:_MOST_REASONS])
+    together = f"undecided: {len(lacking)} known issues would block if they apply: {names} and {left} more"
+    others = {id(one) for one in lacking[1:]}
+    return [together if one is lacking[0] else reason(one) for one in result.reasons if id(one) not in others]
 
 
 def flags(engine_args: dict[str, Any], env: dict[str, str]) -> list[str]:

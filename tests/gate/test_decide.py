@@ -416,6 +416,11 @@ class TestKnownIssues:
         result = decide(*unchanged(), findings=[make_finding(applies="unknown")])
         assert any("VLLM-1 may apply" in warning for warning in result.warnings)
 
+    def test_many_that_may_apply_are_one_warning(self):
+        result = decide(*unchanged(), findings=[make_finding(id=f"VLLM-{n}", applies="unknown") for n in range(1, 6)])
+        (warning,) = [warning for warning in result.warnings if "may apply" in warning]
+        assert warning.startswith("VLLM-1, VLLM-2, VLLM-3 and 2 more may apply")
+
     def test_the_policy_can_switch_blocking_off(self):
         assert (
             decide(

@@ -7,10 +7,13 @@ from regress_gate.model.finding import Applies, Effect, Status
 from regress_gate.model.issue import IssueKind, Severity
 from regress_gate.model.metric import metric
 from regress_gate.model.result import (
+    CauseOut,
     Decision,
     DifferenceOut,
+    ExplanationOut,
     FailedRun,
     KnownIssueOut,
+    Measured,
     Reason,
     ReasonCode,
     Result,
@@ -294,15 +297,36 @@ def failing() -> Result:
                 runs=(5, 6),
             ),
         ],
+        explanations=[
+            ExplanationOut(
+                series=["chat-c8/ttft_p99"],
+                issue="VLLM-28882",
+                causes=[CauseOut(issue="VLLM-28882", probability=0.91)],
+            ),
+            ExplanationOut(
+                series=["chat-c8/itl_p99"],
+                issue=None,
+                causes=[CauseOut(issue="VLLM-28882", probability=0.31), CauseOut(issue="VLLM-30101", probability=0.05)],
+            ),
+            ExplanationOut(series=["batch-c256/output_throughput"], issue=None),
+        ],
         known_issues=[
-            an_issue(28882, blocks=True, matched_series=["chat-c8/ttft_p99"], score=0.91),
+            an_issue(
+                28882,
+                blocks=True,
+                measured=Measured.EXPLAINS,
+                measured_why="chat-c8/ttft_p99 +48.5% [+40.2%, +57.4%]",
+                matched_series=["chat-c8/ttft_p99"],
+                score=0.91,
+            ),
             an_issue(
                 30101,
                 kind=IssueKind.DEFAULT_CHANGE,
                 severity=Severity.MEDIUM,
                 applies=Applies.UNKNOWN,
                 summary="Prefix caching hashes with SHA-256 by default and costs time with long prompts",
-                why="max_model_len is not given",
+                why="the engine argument max_model_len is not known (--engine-arg max_model_len)",
+                missing=["--engine-arg max_model_len"],
                 status=Status.OPEN,
                 status_why="open on 2026-11-20",
                 workarounds=[
@@ -453,6 +477,42 @@ def checked() -> Result:
     )
 
 
+def unsettled() -> Result:
+    """A check of a deployment of which little is told: most known issues wait for a fact."""
+    model, accelerator = "the model is not known (--model)", "the platform is not known (--accelerator or --platform)"
+    waiting = [
+        an_issue(
+            60000 + number,
+            applies=Applies.UNKNOWN,
+            effect=Effect.NEW if number % 5 == 0 else Effect.CARRIED,
+            severity=Severity.CRITICAL if number % 4 == 0 else Severity.HIGH if number % 4 == 1 else Severity.LOW,
+            why=model if number % 3 else f"{accelerator}; {model}",
+            missing=["--model"] if number % 3 else ["--accelerator", "--model"],
+        )
+        for number in range(23)
+    ]
+    return a_result(
+        command="check",
+        decision=Decision.INCONCLUSIVE,
+        exit_code=3,
+        advice="Say more about the deployment, and check again.",
+        suite=None,
+        testbed=None,
+        known_issues=[
+            an_issue(27007, effect=Effect.CARRIED, version_regression=False, severity=Severity.LOW),
+            an_issue(27008, effect=Effect.CARRIED, applies=Applies.MITIGATED),
+            an_issue(38576, kind=IssueKind.NOT_A_BUG, applies=Applies.UNKNOWN, why=model),
+            *waiting,
+            an_issue(40111, applies=Applies.NO, why="accelerator is H200, the issue needs MI300X"),
+        ],
+        reasons=[
+            Reason(code=ReasonCode.UNDECIDED, issue=one.id, text=f"{one.id} would block if it applies: {one.why}")
+            for one in waiting
+            if one.effect is Effect.NEW
+        ],
+    )
+
+
 def crowded(scenarios: int = 40) -> Result:
     """Five series for each scenario; in every tenth scenario one is worse and one undecided."""
     series = []
@@ -514,10 +574,16 @@ def filled_with(text: str, url: str | None = None) -> Result:
                 effect_why=text,
                 url=url,
                 blocks=True,
+                measured=Measured.EXPLAINS,
+                measured_why=text,
                 matched_series=[text, text],
                 workarounds=[WorkaroundOut(text=text, env={text: text}, engine_args={text: text}, cost=text)],
             )
             for effect in Effect
+        ],
+        explanations=[
+            ExplanationOut(series=[text, text], issue=text, causes=[CauseOut(issue=text, probability=0.9)]),
+            ExplanationOut(series=[text], issue=None, causes=[CauseOut(issue=text, probability=0.2)]),
         ],
         waivers=[
             WaiverOut(
@@ -553,6 +619,7 @@ EVERY_KIND = {
     "inconclusive": inconclusive_one_run_a_side,
     "incomparable": incomparable,
     "check": checked,
+    "unsettled": unsettled,
     "crowded": crowded,
     "hostile": hostile,
 }

@@ -92,7 +92,11 @@ def test_any_other_address_is_text(url: str) -> None:
 
 
 def test_a_flag_can_be_copied_as_it_is() -> None:
-    spans = [token.content for token in tokens(render(failing(), "markdown")) if token.type == "code_inline"]
+    spans = [
+        token.content
+        for token in tokens(render(failing(), "markdown", Options(verbose=True)))
+        if token.type == "code_inline"
+    ]
     assert spans == [
         "VLLM_MOE_USE_DEEP_GEMM=0",
         "--prefix-caching-hash-algo builtin",

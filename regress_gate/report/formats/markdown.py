@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,10 +14,11 @@ from markupsafe import Markup
 
 from regress_gate.model.finding import Effect
 from regress_gate.model.result import Result
-from regress_gate.report import markdown_text, view, wording
+from regress_gate.report import causes, issues_view, markdown_text, view, wording
 from regress_gate.report.interface import Options
+from regress_gate.report.issues_view import IssueGroup, IssueLine, IssueView
 from regress_gate.report.text import clip
-from regress_gate.report.view import IssueGroup, Show
+from regress_gate.report.view import Show
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +50,39 @@ _LADDER = (
 
 def render(result: Result, options: Options) -> str:
     """The fullest document within `options.max_bytes`; never less than decision, reasons and advice."""
-    documents = (_document(result, detail) for detail in _LADDER)
+    documents = (_document(result, detail, verbose=options.verbose) for detail in _LADDER)
     fitting = (document for document in documents if len(document.encode()) <= options.max_bytes)
-    return next(fitting, None) or _document(result, _LADDER[-1])
+    return next(fitting, None) or _document(result, _LADDER[-1], verbose=options.verbose)
 
 
-def _document(result: Result, detail: _Detail) -> str:
+def _document(result: Result, detail: _Detail, *, verbose: bool) -> str:
     worrying, quiet = view.choose(result.series, Show.WORRYING)
     quiet_gated, others = view.choose(quiet, Show.GATED)
-    loud, folded = _by_loudness(view.issue_groups(result))
+    issues = issues_view.issues(result, verbose=verbose)
+    loud, folded = _by_loudness(issues.groups)
     shown = _first_issues(loud, detail.issues)
-    facts, waivers = view.facts(result), view.waivers(result)
+    facts, waivers, explained = view.facts(result), view.waivers(result), causes.lines(result)
+    reasons = wording.reasons(result, verbose=verbose)
     left_out = [
         *_more(worrying, detail.rows, "worse or undecided series", "worse or undecided series"),
         *([f"{len(quiet)} series that are no worse or do not gate"] if quiet and not detail.quiet_series else []),
-        *_more([issue for group in loud for issue in group.issues], detail.issues, "known issue"),
-        *([wording.count(_size(folded), "carried or resolved issue")] if folded and not detail.quiet_issues else []),
+        *_more(_all_of(loud), detail.issues, "known issue"),
+        *_more(
+            _all_of(issues.undecided),
+            detail.issues,
+            "known issue that cannot be told",
+            "known issues that cannot be told",
+        ),
+        *(
+            [wording.count(len(_all_of(folded)), "carried or resolved issue")]
+            if folded and not detail.quiet_issues
+            else []
+        ),
         *_more(facts, detail.lines, "fact about the runs", "facts about the runs"),
+        *_more(explained, detail.lines, "explanation of regressions", "explanations of regressions"),
         *_more(waivers, detail.lines, "waiver"),
         *_more(result.warnings, detail.lines, "warning"),
-        *_more(result.reasons, detail.reasons, "reason"),
+        *_more(reasons, detail.reasons, "reason"),
     ]
     text = (
         _environment(detail.text)
@@ -79,14 +92,18 @@ def _document(result: Result, detail: _Detail) -> str:
             decision=wording.decision(result),
             versions=wording.versions(result),
             facts=facts[: detail.lines],
-            reasons=[wording.reason(reason) for reason in result.reasons[: detail.reasons]],
+            reasons=reasons[: detail.reasons],
             left_out=", ".join(left_out),
             tally=view.tally(result.series),
             worrying=view.series_view(worrying[: detail.rows]),
             quiet_gated=view.series_view(quiet_gated if detail.quiet_series else []),
             others=view.series_view(others if detail.quiet_series else []),
-            issue_tally=view.issue_tally(result),
+            causes_title=causes.TITLE,
+            causes=explained[: detail.lines],
+            issue_tally=issues_view.issue_tally(result),
             issue_groups=shown,
+            undecided_groups=_first_issues(issues.undecided, detail.issues),
+            issues_more=issues.more,
             folded_groups=folded if detail.quiet_issues else [],
             waivers=waivers[: detail.lines],
             warnings=result.warnings[: detail.lines],
@@ -103,14 +120,24 @@ def _by_loudness(groups: list[IssueGroup]) -> tuple[list[IssueGroup], list[Issue
 
 
 def _first_issues(groups: list[IssueGroup], limit: int) -> list[IssueGroup]:
-    taken = islice((issue for group in groups for issue in group.issues), limit)
-    kept = [id(issue) for issue in taken]
-    cut = [IssueGroup(one.effect, one.title, [issue for issue in one.issues if id(issue) in kept]) for one in groups]
-    return [group for group in cut if group.issues]
+    kept = {id(issue) for issue in _all_of(groups)[:limit]}
+    cut = [
+        IssueGroup(
+            group.effect,
+            group.title,
+            [issue for issue in group.issues if id(issue) in kept],
+            [line for line in group.lines if id(line) in kept],
+        )
+        for group in groups
+    ]
+    return [group for group in cut if group.issues or group.lines]
 
 
-def _size(groups: list[IssueGroup]) -> int:
-    return sum(len(group.issues) for group in groups)
+def _all_of(groups: list[IssueGroup]) -> list[IssueView | IssueLine]:
+    entries: list[IssueView | IssueLine] = []
+    for group in groups:
+        entries += [*group.issues, *group.lines]
+    return entries
 
 
 def _more(entries: list[Any], limit: int, singular: str, plural: str | None = None) -> list[str]:

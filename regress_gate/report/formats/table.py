@@ -4,7 +4,7 @@ Ends with reasons and advice, since the end of a report is what a terminal still
 """
 
 from regress_gate.model.result import Decision, Result
-from regress_gate.report import view, wording
+from regress_gate.report import causes, view, wording
 from regress_gate.report.canvas import Canvas
 from regress_gate.report.formats.table_issues import paint_issues
 from regress_gate.report.interface import Options
@@ -27,10 +27,11 @@ def render(result: Result, options: Options) -> str:
         from regress_gate.report.formats.table_series import paint_series  # a check has no series to paint
 
         paint_series(canvas, result, verbose=options.verbose)
-    paint_issues(canvas, result)
+        _paint_list(canvas, causes.TITLE, causes.lines(result))
+    paint_issues(canvas, result, verbose=options.verbose)
     _paint_waivers(canvas, result)
     _paint_list(canvas, "Warnings", result.warnings)
-    _paint_list(canvas, "Reasons", [wording.reason(reason) for reason in result.reasons])
+    _paint_list(canvas, "Reasons", wording.reasons(result, verbose=options.verbose))
     _paint_advice(canvas, result)
     return canvas.finish()
 

@@ -1,0 +1,136 @@
+"""Which known issues a person is shown, how many of them, and in which words: the same for table and Markdown."""
+
+import re
+from typing import Any
+
+import pytest
+
+from regress_gate.model.finding import Applies, Effect
+from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.result import KnownIssueOut, Measured, Reason, ReasonCode, Result
+from regress_gate.report import Options, issues_view, render
+
+from .builders import a_result, an_issue, unsettled
+
+both = pytest.mark.parametrize("format_", ["table", "markdown"])
+
+
+def shown(result: Result, format_: str = "table", *, verbose: bool = False, width: int = 80) -> str:
+    return render(result, format_, Options(verbose=verbose, width=width))
+
+
+def unknown(number: int, why: str = "the model is not known (--model)", **changes: Any) -> KnownIssueOut:
+    missing = re.findall(r"\((--(?:engine-arg )?[\w-]+)", why)
+    return an_issue(number, **{"applies": Applies.UNKNOWN, "why": why, "missing": missing, **changes})
+
+
+def compared(*issues: KnownIssueOut) -> Result:
+    return a_result(known_issues=list(issues))
+
+
+def checked(*issues: KnownIssueOut, **changes: Any) -> Result:
+    return a_result(command="check", suite=None, testbed=None, known_issues=list(issues), **changes)
+
+
+@both
+@pytest.mark.parametrize(("make", "most"), [(checked, 10), (compared, 5)], ids=["check", "compare"])
+def test_what_cannot_be_told_gets_few_lines_and_the_rest_is_counted(make: Any, most: int, format_: str) -> None:
+    text = shown(make(*map(unknown, range(101, 131))), format_)
+    assert len(set(re.findall(r"VLLM-1\d\d", text))) == most
+    assert f"and {30 - most} more: -v shows them" in text
+
+
+@both
+def test_all_of_it_is_told_in_full_on_demand(format_: str) -> None:
+    text = shown(checked(*map(unknown, range(101, 131))), format_, verbose=True)
+    assert len(set(re.findall(r"VLLM-1\d\d", text))) == 30
+    assert text.count("cannot be told: the model is not known") == 30
+    assert "-v" not in text
+
+
+def test_what_the_move_may_bring_comes_first_and_then_the_most_severe() -> None:
+    issues = [
+        unknown(1, effect=Effect.CARRIED, severity=Severity.CRITICAL),
+        unknown(2, severity=Severity.LOW),
+        unknown(3, severity=Severity.CRITICAL),
+        unknown(4, effect=Effect.RESOLVED, severity=Severity.CRITICAL),
+    ]
+    groups = issues_view.issues(checked(*issues)).undecided
+    assert [[line.id for line in group.lines] for group in groups] == [["VLLM-3", "VLLM-2"], ["VLLM-1"], ["VLLM-4"]]
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_an_issue_that_cannot_be_told_is_one_line_with_the_fact_that_is_missing(width: int) -> None:
+    why = "the engine argument tensor_parallel_size is not known (--engine-arg tensor_parallel_size=…); x (--model)"
+    lines = shown(checked(unknown(1, why=why)), width=width).splitlines()
+    (line,) = [line for line in lines if "VLLM-1" in line]
+    assert line.startswith("  VLLM-1, high performance: DeepGEMM")
+    assert line.endswith("(tensor_parallel_size +1)")
+
+
+def test_without_a_flag_the_reason_itself_is_told() -> None:
+    assert "(0.20.0 is not known)" in shown(checked(unknown(1, why="0.20.0 is not known")), width=140)
+
+
+def test_markdown_names_every_missing_fact() -> None:
+    why = "the platform is not known (--accelerator or --platform); the variable A is not known (--env A=…)"
+    assert "--accelerator, --env)" in shown(checked(unknown(1, why=why)), "markdown")
+
+
+@both
+def test_a_comparison_names_the_facts_that_would_settle_most(format_: str) -> None:
+    both_missing = "the model is not known (--model); the platform is not known (--accelerator or --platform)"
+    resolved = unknown(4, effect=Effect.RESOLVED)
+    text = shown(
+        compared(unknown(1), unknown(2), unknown(3, both_missing), unknown(5, both_missing), resolved), format_
+    )
+    assert "facts that would settle most: --model (4), --accelerator (2)" in " ".join(text.split())
+    assert "settle" not in shown(compared(unknown(1)), format_)
+
+
+@both
+def test_what_the_baseline_has_too_is_a_line_unless_it_blocks(format_: str) -> None:
+    text = shown(compared(an_issue(1, effect=Effect.CARRIED), an_issue(2, effect=Effect.CARRIED, blocks=True)), format_)
+    assert "closed as stale" in text.partition("VLLM-2")[2].partition("VLLM-1")[0]
+    assert "closed as stale" not in text.partition("VLLM-1")[2]
+    without_baseline = checked(an_issue(1, effect=Effect.CARRIED), baseline=None)
+    assert "closed as stale" in shown(without_baseline, format_)
+
+
+def test_the_line_of_a_carried_issue_says_what_a_short_one_must_not_hide() -> None:
+    changes: dict[str, Any] = {"effect": Effect.CARRIED, "applies": Applies.MITIGATED, "version_regression": False}
+    assert "(mitigated, no version is free of it)" in shown(compared(an_issue(1, **changes)), "markdown")
+
+
+@both
+def test_what_was_no_bug_is_told_only_where_it_applies_or_looks_like_what_was_measured(format_: str) -> None:
+    def told(**changes: Any) -> bool:
+        return "VLLM-38576" in shown(compared(unknown(38576, kind=IssueKind.NOT_A_BUG, **changes)), format_)
+
+    assert not told()
+    assert told(applies=Applies.YES)
+    assert told(measured=Measured.EXPLAINS, matched_series=["chat/ttft_p99"])
+
+
+@both
+def test_what_looks_like_the_measurements_is_told_in_full_whatever_fact_is_missing(format_: str) -> None:
+    text = shown(compared(unknown(1, measured=Measured.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
+    assert "cannot be told: the model is not known" in text
+
+
+@both
+def test_many_reasons_that_ask_for_a_fact_are_one(format_: str) -> None:
+    asked = [
+        Reason(code=ReasonCode.UNDECIDED, issue=f"VLLM-{number}", text=f"VLLM-{number} would block if it applies: x")
+        for number in range(5)
+    ]
+    few = shown(checked(reasons=asked[:3]), format_)
+    assert few.count("would block if it applies") == 3
+    many = " ".join(shown(checked(reasons=asked), format_).split())
+    assert "5 known issues would block if they apply: VLLM-0, VLLM-1, VLLM-2 and 2 more" in many
+    assert "would block if it applies" not in many
+    assert shown(checked(reasons=asked), format_, verbose=True).count("would block if it applies") == 5
+
+
+def test_a_report_on_a_deployment_of_which_little_is_told_fits_a_screen() -> None:
+    assert len(shown(unsettled()).splitlines()) <= 40
