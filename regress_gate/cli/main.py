@@ -110,6 +110,8 @@ def _outcome(given: list[str]) -> int:
     except OSError as error:
         place = "the output cannot be written" if error.filename is None else error.filename
         _complain(f"{place}: {error.strerror or error}", given)
+        if error.filename is None:
+            silence_stdout()  # what is still buffered would be complained of again
         code = ExitCode.COULD_NOT_MEASURE
     except Exception as error:
         _complain(f"internal error, please report it: {type(error).__name__}: {error}", given)

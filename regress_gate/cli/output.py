@@ -61,7 +61,8 @@ def write_file(path: Path, text: str) -> None:
     """
     try:
         if str(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
-            path.write_text(text, encoding="utf-8", newline="\n")
+            with suppress(BrokenPipeError):  # the reader has what it wanted; the decision stands
+                path.write_text(text, encoding="utf-8", newline="\n")
             return
         target = Path(os.path.realpath(path))
         mode = target.stat().st_mode & 0o777 if target.exists() else None
