@@ -1,8 +1,8 @@
 """Which releases of vLLM there are and since when: the shipped table, and what the package index knows beyond it.
 
-The index is asked through its JSON interface (docs.pypi.org/api/json) at most once a day; its answer is kept in the
-user's cache directory. Withdrawn ("yanked") releases are left out. Without the index the shipped table has to do, and
-what it cannot know is said.
+The index that the configuration names is asked for its JSON document of the project, at most once a day; its answer is
+kept in the user's cache directory. Withdrawn ("yanked") releases are left out. Without an index the shipped table has
+to do, and what it cannot know is said.
 """
 
 import json
@@ -36,8 +36,11 @@ class Releases:
     """What is not known, in one line."""
 
 
-def find_releases(url: str, cache: Path, *, now: datetime, offline: bool) -> Releases:
+def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool) -> Releases:
     """The releases, as newly as they can be had. `cache` is a file; it may be missing, and need not be writable."""
+    if url is None:
+        todo = "release_index in [check] names an index to ask"
+        return Releases(shipped_releases(), f"releases after {seen().isoformat()} are not known; {todo}")
     kept = _kept(cache, url)
     if kept is not None and timedelta(0) <= now - kept[0] < FRESH:
         return Releases({**shipped_releases(), **kept[1]})

@@ -26,8 +26,8 @@ class DefaultsConfig(StrictModel):
 class CheckConfig(StrictModel):
     min_release_age_days: Whole = Field(default=7, ge=0, le=365)
     """`check --recommend` passes over younger releases."""
-    release_index: HttpUrl = "https://pypi.org/pypi/vllm/json"
-    """Where it asks for releases that are newer than this program."""
+    release_index: HttpUrl | None = None
+    """The JSON document of vllm on your package index, asked for releases that are newer than this program."""
 
 
 class Config(StrictModel):

@@ -16,7 +16,15 @@ def test_the_recommended_release_is_checked(gate):
     assert (done.code, done.json["decision"]) == (0, "pass")
     version = done.json["candidate"]["version"]
     assert done.json["advice"].startswith(f"The best version to go to is {version}, published 20")
+    assert done.err.startswith("regress-gate: note: releases after 2026-11-21 are not known; release_index in [check] ")
+
+
+def test_offline_no_index_is_asked(gate):
+    with index(b"{}") as (url, asked):
+        (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
+        done = gate("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
     assert done.err == "regress-gate: note: offline: releases after 2026-11-21 are not known\n"
+    assert asked == []
 
 
 def test_a_version_that_is_named_is_checked_and_another_recommended(gate):
