@@ -25,7 +25,7 @@ from client_truth import delays, statistics, steady_p99
 from regress_gate.bench.drivers.interface import Ask
 from regress_gate.bench.drivers.vllm_bench import RESULT, VllmBench
 from regress_gate.bench.load.workload import LoadWorkload
-from regress_gate.ingest.vllm_serve import normalise
+from regress_gate.ingest.formats.vllm_serve import normalise
 
 SAMPLING = 0.05
 """Seconds between looks at a client's processor time."""

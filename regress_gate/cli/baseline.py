@@ -10,6 +10,7 @@ from regress_gate.cli.options import CONTEXT, place_options, settings_from, stor
 from regress_gate.errors import InputError, NoDataError
 
 if TYPE_CHECKING:
+    from regress_gate.model.run import Run
     from regress_gate.model.version import Version
     from regress_gate.store.holdings import Holding
 
@@ -74,7 +75,7 @@ def show(version: str, **options: Any) -> None:
                 str(run.suite),
                 run.label,
                 len(run.trials),
-                sum(trial.completed for trial in run.trials),
+                completed_requests(run),
                 sum(trial.failed for trial in run.trials),
                 "not recorded" if load is None else f"{load:.3f}",
                 "" if run.started is None else run.started.isoformat(timespec="minutes"),
@@ -88,6 +89,12 @@ def show(version: str, **options: Any) -> None:
     )
     for format_, tool, client in sources:
         click.echo(f"read as {plain(format_)}, made by {plain(tool)}" + (f", client {plain(client)}" if client else ""))
+
+
+def completed_requests(run: "Run") -> str:
+    """Of all trials that say; a question mark where some do not."""
+    said = [trial.completed for trial in run.trials if trial.completed is not None]
+    return str(sum(said)) + ("" if len(said) == len(run.trials) else " + ?")
 
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)

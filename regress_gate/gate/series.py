@@ -71,10 +71,12 @@ def judge(
         unsupported = {
             name: values.smallest_trial
             for name, values in (("baseline", ours), ("candidate", theirs))
-            if known.tail is not None and (values.smallest_trial or known.min_requests) < known.min_requests
+            if known.tail is not None
+            and values.smallest_trial is not None
+            and values.smallest_trial < known.min_requests
         }
         if gated and unsupported:
-            fewest = min(unsupported.values(), key=lambda count: count or 0)
+            fewest = min(unsupported.values()) or "an unknown number of"
             why = f"a trial of {fewest} requests cannot support it ({known.min_requests} can)"
             # What neither side can show is no question of this suite; what one side can and the other not is one.
             if len(unsupported) == 2 or not (ours.per_run and theirs.per_run):
@@ -177,7 +179,7 @@ def _dead_scenarios(baseline: Mapping[str, list[Trial]], candidate: Mapping[str,
     dead = []
     for scenario in sorted(set(baseline) & set(candidate)):
         silent = sum(trial.completed == 0 for trial in candidate[scenario])
-        if silent and all(trial.completed for trial in baseline[scenario]):
+        if silent and all(trial.completed != 0 for trial in baseline[scenario]):
             count = f"{silent} of {len(candidate[scenario])} trials of {scenario}"
             dead.append(f"{count} completed no request on the candidate, where the baseline served")
     return tuple(dead)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from regress_gate.model.definitions import WORKLOAD_KEY, told
 from regress_gate.model.run import Place, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
@@ -197,12 +198,25 @@ def _values(
     return []
 
 
-EXACT_WORKLOAD = ("request_rate", "max_concurrency", "burstiness", "num_prompts")
+EXACT_WORKLOAD = (
+    "request_rate",
+    "max_concurrency",
+    "burstiness",
+    "num_prompts",
+    "input_len",
+    "output_len",
+    "dataset",
+    "batch_size",
+)
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
 
 
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
+    definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
+    if definitions[0] != definitions[1]:
+        words = [", ".join(sorted(map(told, side))) for side in definitions]
+        return f"its numbers are defined differently: {words[0]} → {words[1]}"
     for key in EXACT_WORKLOAD:
         ours, theirs = (
             {trial.workload[key] for trial in side if key in trial.workload} for side in (baseline, candidate)
@@ -214,14 +228,14 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
     ]
     if all(models) and models[0] != models[1]:
         return f"model differs: {_listed(models[0])} → {_listed(models[1])}"
-    for key, words in MEAN_WORKLOAD.items():
+    for key, what in MEAN_WORKLOAD.items():
         means = []
         for side in (baseline, candidate):
             values = [float(trial.workload[key]) for trial in side if trial.workload.get(key) is not None]
             means.append(sum(values) / len(values) if values else None)
         left, right = means
         if left and right and abs(left - right) > TOKEN_TOLERANCE * max(left, right):
-            return f"{words} per request differ: {left:.0f} → {right:.0f}"
+            return f"{what} per request differ: {left:.0f} → {right:.0f}"
     return None
 
 

@@ -17,7 +17,8 @@ class Values:
     per_run: list[float] = field(default_factory=list)
     requests: int = 0
     smallest_trial: int | None = None
-    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for."""
+    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for. 0 where a trial
+    does not say how many it sent; None for what is not measured per trial."""
 
 
 SideValues = dict[tuple[str, str], Values]
@@ -38,9 +39,10 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
                 key = (trial.scenario, name)
                 by_series[key].append(value)
                 entry = values[key]
-                entry.requests += trial.requests
-                if entry.smallest_trial is None or trial.requests < entry.smallest_trial:
-                    entry.smallest_trial = trial.requests
+                requests = trial.requests or 0
+                entry.requests += requests
+                if entry.smallest_trial is None or requests < entry.smallest_trial:
+                    entry.smallest_trial = requests
         group = SERVER if run.place is None else run.place.group
         for name, value in run.metrics.items():
             by_series[group, name].append(value)

@@ -1,14 +1,27 @@
-"""One file's bytes, hashed once and parsed once, as the readers see them. Not for deciding what the file is."""
+"""One file as the readers see it: hashed once, parsed once, or parsed again line by line where it is long.
+
+Not for deciding what the file is, and not for where it lies: a folder or an archive.
+"""
 
 import hashlib
 import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from regress_gate.ingest import json_text
 
 MAX_BYTES = 512 * 1024 * 1024
-"""Largest file that is read. Parsing takes about five times the file's size in memory."""
+"""Largest file that is read whole. Parsing takes about five times the file's size in memory."""
+MAX_STREAMED = 64 * 1024**3
+"""Largest file of JSON lines, which is never in memory as a whole."""
+STREAMED_FROM = 32 * 1024 * 1024
+"""Size from which a file of JSON lines is read line by line."""
+MAX_LINE = 64 * 1024 * 1024
+_FIRST_LINES = 8
+"""Documents of a streamed file by which readers recognise it."""
+_CHUNK = 1024 * 1024
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _BEGINS_LIKE_JSON = re.compile(rb'\{\s*"|\[\s*[\[{]')
@@ -21,20 +34,64 @@ _MAGIC = (
     (b"\xfe\xff", "UTF-16 text; save it as UTF-8"),
 )
 
+Open = Callable[[], IO[bytes]]
+"""Opens the file's bytes, unpacked, from their beginning; may be called again."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
     """A file as JSON documents or as text, never both."""
 
     name: str
-    """File name without folders."""
+    """File name without folders, and without `.gz`."""
     sha256: str
     documents: tuple[Any, ...] = ()
+    """All JSON values of the file; of a streamed one the first few, to recognise it by."""
     text: str | None = None
     problem: str | None = None
     """Why the bytes are not JSON, or are nothing readable; text that only begins like JSON has both."""
     is_result_like: bool = True
     """Whether the problem lies in what seems to be a result (broken JSON), not in some other file (a picture)."""
+    constant: str | None = None
+    """Where NaN or Infinity stands in it without quotes: no JSON, but some tools write it."""
+    stream: Callable[[], Iterator[Any]] | None = None
+    """Of a long file of JSON lines: all its values, read anew at each call. Raises NotJsonError where it is broken."""
+
+    def each(self) -> Iterator[Any]:
+        """Every JSON value of the file. Raises json_text.NotJsonError, which the import takes for a refusal."""
+        return iter(self.documents) if self.stream is None else self.stream()
+
+
+def read_content(name: str, opened: Open) -> Content:
+    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError where it cannot be read."""
+    with opened() as file:
+        data = file.read(STREAMED_FROM + 1)
+        if len(data) <= STREAMED_FROM:
+            return parse_content(name, data)
+        if not _is_lines(data):
+            rest = file.read(MAX_BYTES + 1 - len(data))
+            return parse_content(name, data + rest)
+        sha256 = hashlib.sha256(data)
+        size = len(data)
+        while chunk := file.read(_CHUNK):
+            sha256.update(chunk)
+            size += len(chunk)
+            if size > MAX_STREAMED:
+                return Content(name, sha256.hexdigest(), problem=f"larger than {MAX_STREAMED // 1024**3} GiB; split it")
+
+    def stream() -> Generator[Any, None, None]:
+        with opened() as lines:
+            yield from json_text.each_line(lines, MAX_LINE)
+
+    with closing(stream()) as values:
+        first = tuple(value for _, value in zip(range(_FIRST_LINES), values, strict=False))
+    return Content(name, sha256.hexdigest(), documents=first, stream=stream)
+
+
+def _is_lines(head: bytes) -> bool:
+    """Whether a file that begins so holds one JSON value on each line; its first two lines are asked."""
+    lines = head.removeprefix(_UTF8_MARK).split(b"\n", _FIRST_LINES + 1)[:-1][:_FIRST_LINES]
+    return len(lines) > 1 and all(json_text.is_value(line) for line in lines)
 
 
 def parse_content(name: str, data: bytes) -> Content:
@@ -55,7 +112,8 @@ def parse_content(name: str, data: bytes) -> Content:
     problem = None
     if head[:1] in (b"{", b"["):
         try:
-            return Content(name, sha256, documents=tuple(json_text.parse(data)))
+            parsed = json_text.parse(data)
+            return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
         except json_text.NotJsonError as error:
             problem = f"{error}; the file was cut off or changed: make the result again"
             if name.lower().endswith((".json", ".jsonl")):

@@ -8,11 +8,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading, RefusalError
 from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.ingest.text import plural
+from regress_gate.model.definitions import WORKLOAD_KEY
 from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -184,6 +186,10 @@ def _run(joined: _Group) -> Run:
     )
 
 
+def _workload(reading: Reading) -> Mapping[str, Any]:
+    return reading.workload if reading.definitions is None else {**reading.workload, WORKLOAD_KEY: reading.definitions}
+
+
 def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
     reading = item.reading
     cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(item.stem)
@@ -194,7 +200,7 @@ def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
         failed=reading.failed,
         duration=reading.duration,
         metrics=reading.metrics,
-        workload=reading.workload,
+        workload=_workload(reading),
         source=item.source,
         conditions=Conditions(cores),
         started=reading.started,

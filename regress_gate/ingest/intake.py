@@ -8,17 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from regress_gate.ingest import foreign
-from regress_gate.ingest.content import MAX_BYTES, Content, parse_content
+from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import Grouped, Item, group
 from regress_gate.ingest.identification import Found, Identifier, complete
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.interface import Reading
+from regress_gate.ingest.interface import Certainty, Context, Reader, Reading, RefusalError
+from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.registry import READERS
 from regress_gate.ingest.reports import FileReport, Intake, Outcome
-from regress_gate.ingest.selection import Candidate, natural_key, select
+from regress_gate.ingest.selection import STDIN, Candidate, natural_key, select
 from regress_gate.ingest.text import MAX_PATH, clean
 
 Progress = Callable[[int, int], None]
@@ -69,17 +71,23 @@ def _read(candidate: Candidate, identifier: Identifier, with_samples: bool) -> l
     """All results of one file, each identified or reported."""
     shown = clean(candidate.shown, MAX_PATH)
     try:
-        data = _bytes(candidate)
+        content = _content(candidate)
     except OSError as error:
         return [FileReport(shown, Outcome.REFUSED, reason=f"not readable: {error.strerror or type(error).__name__}")]
-    content = parse_content(candidate.path.name, data)
-    del data  # hundreds of megabytes, perhaps: the parsed form is enough from here on
-    reader = next((reader for reader in READERS if reader.recognises(content)), None)
+    try:
+        reader = _reader(content)
+    except RefusalError as refusal:
+        return [FileReport(shown, Outcome.REFUSED, reason=str(refusal))]
     if reader is None:
         return [_unrecognised(candidate, content)]
     if (known := identifier.same_bytes(candidate, content)) is not None:
         return [FileReport(shown, known[0], reader.name, known[1])]
-    results = reader.read(content, with_samples=with_samples)
+    try:
+        if content.constant is not None and not reader.bare_constants:
+            raise RefusalError(_changed(content.constant))
+        results = reader.read(content, Context(with_samples, beside=partial(_beside, candidate)))
+    except (RefusalError, NotJsonError) as refusal:
+        return [FileReport(shown, Outcome.REFUSED, reader.name, str(refusal))]
     several = len(results) > 1
     outcome: list[Found | FileReport] = []
     for result in results:
@@ -91,12 +99,33 @@ def _read(candidate: Candidate, identifier: Identifier, with_samples: bool) -> l
     return outcome
 
 
-def _bytes(candidate: Candidate) -> bytes:
-    """The file's bytes; one more than is allowed where it is too large."""
+def _content(candidate: Candidate) -> Content:
+    """Raises OSError."""
     if candidate.is_stdin:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with candidate.path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
+        return parse_content(STDIN, sys.stdin.buffer.read(MAX_BYTES + 1))
+    return read_content(candidate.path.name, candidate.open)
+
+
+def _beside(candidate: Candidate, name: str) -> Content | None:
+    """Another file of the candidate's folder; None where there is none, or none that can be read."""
+    other = candidate.beside(name)
+    try:
+        return None if other is None else _content(other)
+    except OSError:
+        return None
+
+
+def _reader(content: Content) -> Reader | None:
+    """The reader that is surest that the content is its own. Raises RefusalError where two are equally sure."""
+    claims = [(reader.recognises(content), reader) for reader in READERS]
+    surest = max(certainty for certainty, _ in claims)
+    if surest is Certainty.NO:
+        return None
+    claimants = [reader for certainty, reader in claims if certainty is surest]
+    if len(claimants) > 1:
+        names = " and ".join(reader.name for reader in claimants)
+        raise RefusalError(f"could be {names}; say which with --from")
+    return claimants[0]
 
 
 def _unrecognised(candidate: Candidate, content: Content) -> FileReport:
@@ -104,10 +133,15 @@ def _unrecognised(candidate: Candidate, content: Content) -> FileReport:
     shown = clean(candidate.shown, MAX_PATH)
     if (named := foreign.name_of(content)) is not None:
         return FileReport(shown, Outcome.REFUSED, reason=named)
-    broken = content.problem is not None and content.is_result_like
+    problem = content.problem or (content.constant and _changed(content.constant))
+    broken = problem is not None and content.is_result_like
     outcome = Outcome.REFUSED if broken or candidate.named else Outcome.SKIPPED
     nothing = "an empty JSON value" if content.documents and not any(content.documents) else None
-    return FileReport(shown, outcome, reason=content.problem or nothing or "not a benchmark result of a known tool")
+    return FileReport(shown, outcome, reason=problem or nothing or "not a benchmark result of a known tool")
+
+
+def _changed(constant: str) -> str:
+    return f"{constant}; the file was cut off or changed: make the result again"
 
 
 def _report(index: int, item: Item, grouped: Grouped) -> FileReport:

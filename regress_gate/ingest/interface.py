@@ -1,11 +1,12 @@
 """What a reader of one format is, and what it returns. Not for identity: which version and machine comes later.
 
-Adding a format is adding one module with a class of this shape, and one line in registry.py.
+Adding a format is adding one module under formats/ with a class of this shape, and one line in registry.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import IntEnum
 from typing import Any, Protocol
 
 from regress_gate.ingest.content import Content
@@ -23,13 +24,19 @@ class Reading:
 
     position: int
     """Which result in the file, counted from 0."""
-    completed: int
+    completed: int | None
+    """Requests that succeeded; None where the format does not say."""
     failed: int
-    duration: float
-    """Seconds of wall time."""
+    """0 also where the format does not say; `failed_requests` is then no metric of it."""
+    duration: float | None
+    """Seconds of wall time; None where the format does not say."""
     metrics: Mapping[str, float]
     workload: Mapping[str, Any]
-    """What the file says was sent. A key that is not there was not stated; None means without limit."""
+    """What the file says was sent. A key that is not there was not stated; None means without limit. Keys of our own
+    (`input_len`, `dataset`) become part of a derived scenario name."""
+    definitions: str | None = None
+    """A key of `model.definitions.DEFINITIONS`: by whose definitions the metrics were made. Results of different
+    definitions are not compared. None: by vLLM's own, as far as is known."""
     started: datetime | None = None
     samples: Samples | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -49,6 +56,28 @@ class NoReading:
     reason: str
 
 
+class Certainty(IntEnum):
+    """How sure a reader is that a content is of its format."""
+
+    NO = 0
+    LIKELY = 1
+    """It has the shape, but nothing in it that only this tool writes."""
+    SURE = 2
+    """It has a mark of this tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a reader may use besides the content."""
+
+    with_samples: bool = True
+    """Whether measurements of single requests are wanted, or statistics alone."""
+    client_version: str | None = None
+    """By `--client-version`, for formats that can only be read rightly when it is known."""
+    beside: Callable[[str], Content | None] = lambda _name: None
+    """Another file of the same folder by its name, parsed; None where there is none."""
+
+
 class Reader(Protocol):
     """Recognises and reads one format. Holds no state."""
 
@@ -57,10 +86,36 @@ class Reader(Protocol):
     tool: str
     """The program that writes the format."""
 
-    def recognises(self, content: Content) -> bool:
-        """Whether the content is of this format, usable or not."""
+    bare_constants: bool
+    """Whether the tool writes NaN and Infinity without quotes, so that they are no sign of a changed file."""
+
+    @property
+    def generations(self) -> Sequence["Generation"]:
+        """What of the format is read, for docs/importing.md."""
         ...
 
-    def read(self, content: Content, *, with_samples: bool) -> Sequence[Reading | NoReading]:
-        """Every result in the content, in its order. Never raises for what stands in the file."""
+    def recognises(self, content: Content) -> Certainty:
+        """How sure it is that the content is of this format, usable or not. Fast: it is asked of every file."""
         ...
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        """Every result in the content, in its order.
+
+        For what stands in the file it raises nothing but RefusalError, and that only where no result can be told from
+        another; a content that it does not recognise (`--from`) is such a case.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A line of the table in docs/importing.md."""
+
+    which: str
+    """Releases of the tool, or the file: `0.4 and later`."""
+    told_by: str
+    """By what it is recognised."""
+    read: str
+    """Which metrics, and whether single requests."""
+    traps: str = ""
+    """What means something else than its name says, and what is done about it."""

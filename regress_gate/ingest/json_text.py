@@ -7,7 +7,8 @@ file, and to say what is wrong and where.
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import IO, Any
 
 import orjson
 
@@ -19,19 +20,62 @@ class NotJsonError(Exception):
     """`str()` of it says what is wrong, and on which line and column."""
 
 
-def parse(data: bytes) -> list[Any]:
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    documents: list[Any]
+    """At least one."""
+    constant: str | None = None
+    """Where NaN or Infinity stands without quotes, which is no JSON; the documents hold it as a float."""
+
+
+def parse(data: bytes) -> Parsed:
     """All documents in the text, which holds at least one. Raises NotJsonError."""
     try:
-        return [orjson.loads(data)]
+        return Parsed([orjson.loads(data)])
     except orjson.JSONDecodeError:
         pass
     if (documents := _one_per_line(data)) is not None:
-        return documents
+        return Parsed(documents)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NotJsonError(f"not UTF-8 text (byte {error.start})") from None
-    return list(_one_after_another(text))
+    found: list[str] = []
+    documents = list(_one_after_another(text, found))
+    return Parsed(documents, _where_the_constant_is(text) if found else None)
+
+
+def is_value(line: bytes) -> bool:
+    """Whether a line is an object or a list."""
+    try:
+        return isinstance(_line(line, 1), dict | list)
+    except NotJsonError:
+        return False
+
+
+def each_line(file: IO[bytes], longest: int) -> Iterator[Any]:
+    """The value on each line of a file, empty lines left out. Raises NotJsonError for a line that is none.
+
+    `longest`: bytes that a line may have.
+    """
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise NotJsonError(f"line {number} is longer than {longest // 1024**2} MiB")
+        if line.strip():
+            yield _line(line.removeprefix(b"\xef\xbb\xbf"), number)
+
+
+def _line(line: bytes, number: int) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(line)  # takes NaN and Infinity
+    except (ValueError, RecursionError):  # also what is not UTF-8
+        raise NotJsonError(f"not valid JSON, or cut off (line {number})") from None
 
 
 def _one_per_line(data: bytes) -> list[Any] | None:
@@ -48,14 +92,18 @@ def _one_per_line(data: bytes) -> list[Any] | None:
     return documents
 
 
-def _one_after_another(text: str) -> Iterator[Any]:
-    decoder = json.JSONDecoder(parse_constant=_bare_constant)
+def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
+    """The documents; what is found of NaN and Infinity is added to `constants`."""
+
+    def constant(token: str) -> float:
+        constants.append(token)
+        return float(token)
+
+    decoder = json.JSONDecoder(parse_constant=constant)
     at, count = _after_space(text, 0), 0
     while at < len(text):
         try:
             document, end = decoder.raw_decode(text, at)
-        except _BareConstantError:
-            raise NotJsonError(_where_the_constant_is(text)) from None
         except json.JSONDecodeError as error:
             # raw_decode names the opening quote of a string that never ends, but the text ends at its end.
             cut_off = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
@@ -73,14 +121,6 @@ def _one_after_another(text: str) -> Iterator[Any]:
 def _after_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
-
-
-class _BareConstantError(Exception):
-    pass
-
-
-def _bare_constant(_token: str) -> NoReturn:
-    raise _BareConstantError
 
 
 def _where_the_constant_is(text: str) -> str:

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from regress_gate.ingest.sidecar import SIDECAR_NAME
 
@@ -28,6 +29,15 @@ class Candidate:
     @property
     def is_stdin(self) -> bool:
         return self.shown == STDIN
+
+    def open(self) -> IO[bytes]:
+        """The file's bytes, unpacked, from their beginning. Raises OSError."""
+        return self.path.open("rb")
+
+    def beside(self, name: str) -> "Candidate | None":
+        """The file of that name in the same folder; None where there is none."""
+        path = self.path.with_name(name)
+        return None if self.is_stdin or not path.is_file() else Candidate(path, str(path), named=False)
 
 
 @dataclass(frozen=True, slots=True)

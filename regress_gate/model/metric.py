@@ -45,6 +45,18 @@ class Metric:
 
 STATISTICS: dict[str, float | None] = {"mean": None, "median": None, "p90": 0.10, "p95": 0.05, "p99": 0.01}
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
+"""As vLLM's own client defines them (docs/importing.md)."""
+OTHER_LATENCIES: dict[str, bool] = {
+    "normalized_latency": True,
+    "tpot_per_token": True,
+    "token_gap": True,
+    "batch_latency": True,
+    "unclear_tpot": False,
+}
+"""What other clients measure, and whether its definition is known well enough to gate: `normalized_latency` is e2el /
+output tokens; `tpot_per_token` (e2el − ttft) / output tokens; `token_gap` the time between tokens, not chunks;
+`batch_latency` one pass of a whole batch without a server (`batch_throughput` is its requests a second);
+`unclear_tpot` a time per output token whose definition the tool does not tell."""
 
 
 def _catalogue() -> dict[str, Metric]:
@@ -54,12 +66,23 @@ def _catalogue() -> dict[str, Metric]:
         for statistic, tail in STATISTICS.items()
     ]
     metrics += [
+        Metric(f"{family}_{statistic}", "s", Direction.LOWER, tail=tail, describes=not clear)
+        for family, clear in OTHER_LATENCIES.items()
+        for statistic, tail in STATISTICS.items()
+    ]
+    metrics += [
         Metric(name, "1/s", Direction.HIGHER)
-        for name in ("request_throughput", "output_throughput", "total_throughput", "goodput")
+        for name in ("request_throughput", "output_throughput", "total_throughput", "goodput", "batch_throughput")
     ]
     metrics += [
         Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
+        # Of `vllm bench startup`, which starts the engine without a server, several times in one trial.
+        *(
+            Metric(f"{state}_{what}_time", "s", Direction.LOWER)
+            for state in ("cold", "warm")
+            for what in ("start", "compilation")
+        ),
         Metric("peak_memory", "bytes", Direction.LOWER, per_run=True),
         Metric("kv_cache_tokens", "tokens", Direction.HIGHER, per_run=True),
         # Answers to fixed prompts, from 0 to 1: what each says is in docs/accuracy.md.

@@ -47,6 +47,12 @@ class Policy(StrictModel):
         "output_throughput",
         "goodput",
         "failed_requests",
+        "normalized_latency_median",
+        "tpot_per_token_median",
+        "batch_latency_median",
+        "batch_throughput",
+        "cold_start_time",
+        "warm_start_time",
         "startup_time",
         "peak_memory",
         "kv_cache_tokens",
@@ -108,6 +114,8 @@ DEFAULT_MARGINS: dict[str, float] = {
     "accuracy_logprob": 0.05,
     "accuracy_*": 0.01,
     "startup_time": 0.20,
+    "cold_*_time": 0.20,
+    "warm_*_time": 0.20,
     "*": 0.05,
 }
 """First match wins. Relative losses, but for failed_requests and accuracy: differences of fractions."""

@@ -120,7 +120,8 @@ class Trial:
     scenario: str
     ordinal: int
     """Which pass of this scenario in its run, counted from 1."""
-    completed: int
+    completed: int | None
+    """Requests that succeeded; None where the source does not say."""
     failed: int
     duration: float | None
     """Seconds of wall time."""
@@ -136,8 +137,9 @@ class Trial:
     """Per-request measurements where the source has them and they were asked for."""
 
     @property
-    def requests(self) -> int:
-        return self.completed + self.failed
+    def requests(self) -> int | None:
+        """Sent in all; None where the source does not say how many succeeded."""
+        return None if self.completed is None else self.completed + self.failed
 
 
 @dataclass(frozen=True, slots=True)

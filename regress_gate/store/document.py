@@ -138,7 +138,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
     return _given(
         scenario=records.name("scenario", trial.scenario),
         ordinal=records.count("ordinal", trial.ordinal),
-        completed=records.count("completed", trial.completed),
+        completed=None if trial.completed is None else records.count("completed", trial.completed),
         failed=records.count("failed", trial.failed),
         duration=None if trial.duration is None else records.number("duration", trial.duration),
         started=records.time_text(trial.started),

@@ -126,7 +126,7 @@ class SamplesPart(Part):
 class TrialPart(Part):
     scenario: str
     ordinal: Count
-    completed: Count
+    completed: Count | None = None
     failed: Count
     duration: float | None = None
     started: Time | None = None

@@ -166,7 +166,8 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
     trial, source = schema.trial, schema.source
     query = (
         select(
-            trial.c.id, trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.completed, trial.c.failed,
+            trial.c.id, trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.completed, trial.c.counted,
+            trial.c.failed,
             trial.c.duration, trial.c.started, trial.c.conditions, trial.c.workload, trial.c.metrics,
             source.c.sha256, source.c.position, source.c.path, source.c.format, source.c.imported_at, source.c.tool,
             source.c.client_version, source.c.command,
@@ -179,7 +180,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
     times: dict[str, datetime | None] = {}
     values: dict[str, Any] = {}
     for (
-        id_, run_id, scenario, ordinal, completed, failed, duration, started, conditions, workload, metrics,
+        id_, run_id, scenario, ordinal, completed, counted, failed, duration, started, conditions, workload, metrics,
         sha256, position, path, format_, imported_at, tool, client_version, command,
     ) in connection.execute(query):  # fmt: skip
         if imported_at not in times:
@@ -192,7 +193,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
         yield id_, run_id, Trial(
             scenario=scenario,
             ordinal=ordinal,
-            completed=completed,
+            completed=None if counted is False else completed,
             failed=failed,
             duration=duration,
             metrics=orjson.loads(metrics),

@@ -7,6 +7,7 @@ metrics are JSON in text columns, written and read by orjson.
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -20,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every schema that was ever released, oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -91,6 +92,8 @@ trial = Table(
     Column("conditions", Text, nullable=False),
     Column("workload", Text, nullable=False),
     Column("metrics", Text, nullable=False),
+    # False: the source does not say, and `completed` holds 0. Null in what was stored before anything could be unsaid.
+    Column("counted", Boolean),
     UniqueConstraint("run_id", "scenario", "ordinal"),
 )
 

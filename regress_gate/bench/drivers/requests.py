@@ -6,8 +6,8 @@ So every tool's numbers meet the same definitions and the same checks. Not for k
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.interface import Reading, RefusalError
-from regress_gate.ingest.vllm_serve import normalise
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Measured:
 def make_load_result(measured: Measured) -> LoadResult:
     """Raises LoadError when the tool did not send what it was asked to send."""
     reading, workload = measured.reading, measured.workload
-    sent = reading.completed + reading.failed
+    sent = (reading.completed or 0) + reading.failed
     if sent != workload.num_requests:
         raise LoadError(f"{measured.tool} sent {plural(sent, 'request')} where {workload.num_requests} were asked for")
     _check_rate(measured)

@@ -14,8 +14,8 @@ from regress_gate.bench.drivers.interface import Ask, Driver, Told
 from regress_gate.bench.drivers.program import said_version, written
 from regress_gate.bench.load.workload import Arrival
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.interface import Reading, RefusalError
-from regress_gate.ingest.vllm_serve import VllmServe
+from regress_gate.ingest.formats.vllm_serve import VllmServe
+from regress_gate.ingest.interface import Context, Reading, RefusalError
 
 RESULT = "result.json"
 CONSTANT = 1e6
@@ -69,7 +69,7 @@ class VllmBench(Driver):
         parsed = parse_content(RESULT, content)
         if parsed.problem is not None:
             raise RefusalError(parsed.problem)
-        results = VllmServe().read(parsed, with_samples=True)
+        results = VllmServe().read(parsed, Context())
         if len(results) != 1:
             raise RefusalError("it does not hold one result")
         result = results[0]

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.interface import NoReading, Reading, RefusalError
+from regress_gate.ingest.formats.vllm_serve import normalise
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import shown
-from regress_gate.ingest.vllm_serve import normalise
 
 _BANNER = re.compile(r"=+ Serving Benchmark Result =+")
 _END = re.compile(r"={20,}")
@@ -56,15 +56,25 @@ class VllmServeConsole:
     name = "vllm-serve-console"
     tool = "vllm bench serve"
 
-    def recognises(self, content: Content) -> bool:
-        return content.text is not None and _BANNER.search(content.text) is not None
+    bare_constants = False
+    generations = (
+        Generation(
+            "any",
+            "the banner `Serving Benchmark Result`",
+            "means, medians and percentiles as printed, with two decimals; several blocks of one text",
+            "SGLang and vLLM-Omni print the same banner around other quantities: refused",
+        ),
+    )
 
-    def read(self, content: Content, *, with_samples: bool) -> Sequence[Reading | NoReading]:
+    def recognises(self, content: Content) -> Certainty:
+        return Certainty.SURE if content.text is not None and _BANNER.search(content.text) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         results: list[Reading | NoReading] = []
         for position, (before, block) in enumerate(_blocks(content.text or "")):
             try:
                 data = _object(before, block)
-                results.append(normalise(data, position, with_samples=with_samples, printed=True))
+                results.append(normalise(data, position, with_samples=context.with_samples, printed=True))
             except RefusalError as refusal:
                 results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
         return results

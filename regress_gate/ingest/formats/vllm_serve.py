@@ -15,7 +15,7 @@ import numpy as np
 from regress_gate.ingest import fields, plausibility
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.identity import IDENTITY_KEYS
-from regress_gate.ingest.interface import NoReading, Reading, RefusalError
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.plausibility import Scalars
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.request_samples import Requests, has_arrays, read_requests
@@ -58,14 +58,36 @@ def is_serve_result(document: object) -> bool:
 class VllmServe:
     name = "vllm-serve"
     tool = "vllm bench serve"
+    bare_constants = False
+    generations = (
+        Generation(
+            "script up to 0.6.2",
+            "`best_of` and `use_beam_search`",
+            "ttft, tpot, itl, e2el, rates, failures; single requests",
+            "mean and median e2el are written swapped: recomputed from the arrays, else swapped back",
+        ),
+        Generation(
+            "0.6.4 to 0.9",
+            "`request_goodput:` with a colon",
+            "the same, and goodput",
+            "no `failed` before 0.11.1: failures from `errors`, else `num_prompts` − `completed`",
+        ),
+        Generation(
+            "0.9 and later",
+            "`request_goodput`, `endpoint_type`",
+            "the same; single requests with `--save-detailed`; several results with `--append-result`",
+            "`latencies` and `queue_times` stay without details (0.30): not mistaken for samples",
+        ),
+        Generation("pooling models", "no ttft, tpot, itl", "e2el, rates, failures"),
+    )
 
-    def recognises(self, content: Content) -> bool:
-        return any(is_serve_result(document) for document in content.documents)
+    def recognises(self, content: Content) -> Certainty:
+        return Certainty.SURE if any(map(is_serve_result, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, *, with_samples: bool) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         return [
-            read_object(document, position, with_samples=with_samples)
-            for position, document in enumerate(content.documents)
+            read_object(document, position, with_samples=context.with_samples)
+            for position, document in enumerate(content.each())
         ]
 
 
