@@ -71,7 +71,9 @@ def check(
     from regress_gate.cli.output import deliver, parse_outputs
     from regress_gate.gate.check import decide_check
     from regress_gate.known.missing import most_wanted
+    from regress_gate.known.releases import beyond
     from regress_gate.model.policy import PolicyOverrides
+    from regress_gate.model.result import ReasonCode
 
     if version is None and not recommend:
         raise click.UsageError("name a VERSION, or let --recommend choose one")
@@ -104,8 +106,11 @@ def check(
         click.echo(suggested_suite(settings, told.deployment, found, baseline, candidate), nl=False)
         return ExitCode.PASS
     result = checked(candidate)
+    deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     spoken = [] if version is None else [result.advice]
-    spoken += [advice, most_wanted(findings(baseline, candidate))]
+    spoken += [advice, beyond(candidate), most_wanted(findings(baseline, candidate), deciding)]
+    if baseline is None:
+        spoken.append("With --from, defaults and flags that changed since the version that you run now are told too.")
     result = result.model_copy(update={"advice": " ".join(filter(None, spoken))})
     _say(notes, quiet=quiet)
     deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)

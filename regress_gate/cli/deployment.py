@@ -8,7 +8,6 @@ from regress_gate.errors import InputError
 if TYPE_CHECKING:
     from regress_gate.cli.settings import Settings
     from regress_gate.known.told import Told
-    from regress_gate.model.deployment import Deployment
 
 MAX_BYTES = 8 * 1024 * 1024
 """Read from either end of a start log, and of any other file; a real environment's text has a thousandth."""
@@ -24,7 +23,7 @@ def gather(settings: "Settings") -> "Told":
 
     told: list[Told] = []
     if settings.launch_line is not None:
-        told.append(Told(_launch_line(settings.launch_line)))
+        told.append(_launch_line(settings.launch_line))
     if settings.server_log is not None:
         from regress_gate.known.from_server_log import read_server_log
 
@@ -46,14 +45,28 @@ def gather(settings: "Settings") -> "Told":
     return Told(deployment, version, tuple(note for one in told for note in one.notes))
 
 
-def _launch_line(line: str) -> "Deployment":
-    """A line that starts a server is complete: what it does not set is at its default."""
+def _launch_line(line: str) -> "Told":
+    """A line that starts a server is complete: what it does not set is at its default. A flag that no build has is
+    noted, since what was meant is then taken to be at its default.
+    """
+    from difflib import get_close_matches
+
+    from regress_gate.known.told import Told
+    from regress_gate.model.build_config import ArgumentIndex, argument_key
     from regress_gate.model.serve_command import parse_serve_command
     from regress_gate.model.version import Version
     from regress_gate.store.shipped_builds import ShippedBuilds
 
     builds = ShippedBuilds().build_configs(Version(None))
-    return parse_serve_command(line, builds[::-1]).model_copy(update={"complete": True})
+    deployment = parse_serve_command(line, builds[::-1]).model_copy(update={"complete": True})
+    indexes = [ArgumentIndex(build.arguments) for build in builds]
+    known = sorted({name for build in builds for name in build.arguments})
+    notes = []
+    for key in map(argument_key, deployment.engine_args):
+        if builds and not any(index.find(key) for index in indexes):
+            near = "".join(f" (did you mean {name!r}?)" for name in get_close_matches(key, known, 1, 0.85))
+            notes.append(f"--serve-command: no build that is known here has {key}{near}")
+    return Told(deployment, notes=tuple(notes))
 
 
 def _text(path: Path) -> str:

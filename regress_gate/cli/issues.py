@@ -147,6 +147,12 @@ def _change(change: "Change") -> str:
     return f"{text}; reverted by {_change(back)}" if back else text
 
 
+def _size(low: float, high: float) -> str:
+    """`50 %`, `5 to 21 %`: the direction says whether it is a loss or a gain."""
+    ends = sorted({f"{abs(end) * 100:.3g}" for end in (low, high)}, key=float)
+    return f"{' to '.join(ends)} %"
+
+
 def _described(record: "KnownIssue") -> list[str]:
     from regress_gate.cli.text import plain
     from regress_gate.known.ranges import range_text
@@ -163,7 +169,7 @@ def _described(record: "KnownIssue") -> list[str]:
     if not scope:
         lines.append("scope       every deployment")
     for part in record.signature:
-        size = "" if part.change is None else f" by {part.change[0]:.0%} to {part.change[1]:.0%}"
+        size = "" if part.change is None else f" by {_size(*part.change)}"
         region = "" if part.workload is None else f" at {plain(part.workload.model_dump(exclude_none=True))}"
         lines.append(f"signature   {part.metric} {part.direction}{size}{region}")
     for what, listed in (("brought by", record.changes.introduced_by), ("fixed by", record.changes.fixed_by)):

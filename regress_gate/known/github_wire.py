@@ -5,11 +5,13 @@ the libraries below, which may quote what was sent, gets through.
 """
 
 import string
+import time
 from collections.abc import ItemsView
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+import urllib3
 from github import Auth
 from github.Requester import (
     HTTPRequestsConnectionClass,
@@ -26,6 +28,8 @@ MAX_BYTES = 32 * 1024 * 1024
 """Of one answer, unpacked. The largest that are wanted, comparisons with a hundred commits, have a tenth."""
 TIMEOUT = 15
 """Seconds without a byte."""
+LONGEST = 30.0
+"""Seconds for one answer: a server that sends a byte now and then never runs into the other limit."""
 _CHUNK = 64 * 1024
 _SIGNS = frozenset(string.ascii_letters + string.digits + string.punctuation)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -53,7 +57,17 @@ def connect(base: str, token: str | None) -> Send:
             raise NoReplyError("no connection", reached=False) from None
         except _TooLargeError:
             raise NoReplyError(f"the answer is larger than {MAX_BYTES >> 20} MiB", reached=True) from None
-        except (requests.exceptions.RequestException, ValueError, RuntimeError, AssertionError) as error:
+        except _TooSlowError:
+            raise NoReplyError(f"the answer takes longer than {LONGEST:.0f} s", reached=True) from None
+        except urllib3.exceptions.TimeoutError:
+            raise NoReplyError("the answer stopped half-way", reached=True) from None
+        except (
+            requests.exceptions.RequestException,
+            urllib3.exceptions.HTTPError,
+            ValueError,
+            RuntimeError,
+            AssertionError,
+        ) as error:
             raise NoReplyError(f"the answer is broken ({type(error).__name__})", reached=True) from None
         if token is not None:
             text = text.replace(token, "…")
@@ -87,6 +101,10 @@ class _TooLargeError(Exception):
     pass
 
 
+class _TooSlowError(Exception):
+    pass
+
+
 class _Counted:
     """Bytes of the last body."""
 
@@ -107,11 +125,16 @@ class _Bounded(RequestsResponse):
 
     def read(self) -> str:
         body = bytearray()
-        for chunk in self.response.iter_content(_CHUNK):
+        begin = time.monotonic()
+        # What there is, and not a full chunk: to wait for one from a slow server has no end.
+        while chunk := self.response.raw.read1(_CHUNK, decode_content=True):
             body += chunk
             if len(body) > MAX_BYTES:
                 self.response.close()
                 raise _TooLargeError
+            if time.monotonic() - begin > LONGEST:
+                self.response.close()
+                raise _TooSlowError
         self.counted.size = len(body)
         return body.decode("utf-8", "replace")
 

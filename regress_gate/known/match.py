@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from regress_gate.known import names
 from regress_gate.known.facts import Facts, derive
 from regress_gate.known.key import Key, shown
-from regress_gate.known.ranges import affects, range_text
+from regress_gate.known.ranges import affects, came_with_series, range_text
 from regress_gate.known.scope import in_region, keys
 from regress_gate.known.status import fix_status
 from regress_gate.model.deployment import Deployment
@@ -86,9 +86,10 @@ def findings(
 ) -> list[IssueFinding]:
     """Every issue that touches the move, first what matters most; those that do not apply are kept, at the end.
 
-    Without a base an issue of the candidate is `carried`: nothing shows that the move would bring it. Where it is
-    not known whether a build is affected, the finding stays with the worst effect possible and applies at most
-    `unknown`.
+    Without a base an issue of the candidate is `carried`: nothing shows that the move would bring it. Of the defaults
+    and flags only those are then told that changed with the candidate's own series of releases, and removed flags that
+    the deployment sets. Where it is not known whether a build is affected, the finding stays with the worst effect
+    possible and applies at most `unknown`.
     """
     facts = derive(deployment)
     found = []
@@ -97,6 +98,8 @@ def findings(
         if effect is None:
             continue
         applies, why, missing = _match(issue, facts, workloads)
+        if base is None and _is_old_turn(issue, candidate) and not _sets_what_went(issue, applies):
+            continue
         kind, effect_why, certain = effect
         if applies is Applies.YES and not certain:
             applies, why = Applies.UNKNOWN, f"{effect_why}; the deployment is in scope: {why}"
@@ -113,6 +116,15 @@ def findings(
             finding.issue.id,
         ),
     )
+
+
+def _is_old_turn(issue: KnownIssue, candidate: Version) -> bool:
+    """Whether the record is about a default or flag that changed in an older series than the candidate's (0.24.x)."""
+    return issue.kind in _TURNS and bool(affects(issue, candidate)) and not came_with_series(issue, candidate)
+
+
+def _sets_what_went(issue: KnownIssue, applies: Applies) -> bool:
+    return issue.kind is IssueKind.REMOVED_FLAG and applies in (Applies.YES, Applies.MITIGATED)
 
 
 def _effect(issue: KnownIssue, base: Version | None, candidate: Version) -> tuple[Effect, str, bool] | None:

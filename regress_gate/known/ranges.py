@@ -48,6 +48,14 @@ def has_fix_before(issue: KnownIssue, version: Version) -> bool:
     return any(event.fixed and event_key(event) <= key for part in releases for event in part.events)
 
 
+def came_with_series(issue: KnownIssue, version: Version) -> bool:
+    """Whether a release of the version's own series brought the issue: 0.24.0 or 0.24.1 for 0.24.1."""
+    key = version.order_key
+    releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
+    brought = [event_key(event) for part in releases for event in part.events if event.introduced]
+    return key is not None and any(at.release[:2] == key.release[:2] for at in brought)
+
+
 def is_fixed_somewhere(issue: KnownIssue) -> bool:
     return any(event.fixed for part in _vllm_ranges(issue) for event in part.events)
 

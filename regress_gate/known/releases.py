@@ -12,6 +12,8 @@ from pathlib import Path
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
+from regress_gate.model.version import Version
+
 _TABLE = Path(__file__).with_name("releases.json")
 
 
@@ -25,6 +27,17 @@ def shipped_releases() -> dict[Pep440, date]:
 def seen() -> date:
     """The day on which the shipped table was made."""
     return date.fromisoformat(json.loads(_TABLE.read_text(encoding="utf-8"))["seen"])
+
+
+def beyond(version: Version) -> str:
+    """One sentence for a release that is newer than all in the table, and so than the records; else empty."""
+    newest = max(shipped_releases())
+    if version.order_key is None or version.order_key <= newest:
+        return ""
+    day = shipped_releases()[newest].isoformat()
+    return (
+        f"{version} is newer than the records, which know releases up to {newest} of {day}; what it brings is in none."
+    )
 
 
 def parse_releases(table: dict[str, str]) -> dict[Pep440, date]:

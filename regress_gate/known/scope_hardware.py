@@ -31,11 +31,17 @@ def accelerator(patterns: list[str], facts: Facts) -> Iterator[Key]:
 
 
 def _part_holds(pattern: str, given: str, facts: Facts) -> bool | None:
-    """A level (`SM120`) means every part of it; a part is unknown where the deployment gives only its level."""
+    """A level (`SM120`) means every part of it; a part is unknown where the deployment gives only its level.
+
+    A name of which nothing is known may be a slip of the keyboard: it rules no part out that its platform and level do
+    not rule out.
+    """
     if names.accelerator_matches(pattern, given):
         return True
     if level := gpu_level(pattern):
         return None if facts.gpu_arch is None and _may_be(pattern, facts) else level == facts.gpu_arch
+    if identify(given).platform is None:
+        return None if _may_be(pattern, facts) else False
     return None if gpu_level(given) and gpu_level(given) == identify(pattern).gpu_arch else False
 
 

@@ -68,6 +68,6 @@ def _against_fix(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
         case True:
             return Status.FIX_NOT_IN_CANDIDATE, f"{candidate} does not have the recorded {fix} {record}"
         case False if has_fix_before(issue, candidate):
-            return Status.FIX_IN_CANDIDATE, f"{fixed} in {candidate} {record}"
+            return Status.FIX_IN_CANDIDATE, f"{candidate} has the recorded {fix} {record}"
         case _:
             return Status.FIX_NOT_IN_CANDIDATE, f"{candidate} has neither the issue nor the {fix} {record}"

@@ -64,10 +64,11 @@ def judge(issue: KnownIssue, candidate: Version, evidence: Evidence) -> tuple[St
         return Status.MEASURED_FIXED, evidence.measured
     ranged, ranged_why = fix_status(_seen(issue, evidence), candidate)
     decided = [_of_group(group) for group in evidence.groups]
-    best = next((found for found in decided if found[0] is Status.FIX_IN_CANDIDATE), None)
-    if best is not None and affects(issue, candidate) and has_fix_before(issue, candidate):
+    # The better source first: what a thread calls a fix is none where the fix that the curator names is missing.
+    best = next((found for found in decided if found[0] is not Status.UNKNOWN), None)
+    came_back = affects(issue, candidate) and has_fix_before(issue, candidate)
+    if best is not None and best[0] is Status.FIX_IN_CANDIDATE and came_back:
         return Status.FIX_NOT_IN_CANDIDATE, f"{best[1]}, but the issue came back: {ranged_why}"
-    best = best or next((found for found in decided if found[0] is not Status.UNKNOWN), None)
     if best is not None:
         return best
     open_ends = [why for _, why in decided] + list(evidence.problems)

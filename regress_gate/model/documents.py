@@ -12,7 +12,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 from regress_gate.errors import InputError
@@ -51,9 +50,6 @@ class Document:
         return None
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's parser where it is there. Only its events are used: types are chosen here, and depth is bounded."""
-
 _CORE_TYPES: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"null|Null|NULL|~|", lambda _: None),
     (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
@@ -72,11 +68,18 @@ MAX_DIGITS = 400
 
 
 def parse_yaml(text: str, where: str | Path) -> Document:
-    """Parse one YAML document. Raises InputError with the line for bad syntax, repeated keys, aliases and tags."""
+    """Parse one YAML document. Raises InputError with the line for bad syntax, repeated keys, aliases and tags.
+
+    Only the parser's events are used: types are chosen here, and depth is bounded.
+    """
+    import yaml  # a check by an installed program reads none
+
+    # libyaml's parser where it is there.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     lines: dict[Location, int] = {}
     try:
         # One call for each event: `yaml.parse` asks the parser twice.
-        events: Iterator[Any] = iter(_LOADER(text).get_event, None)
+        events: Iterator[Any] = iter(loader(text).get_event, None)
         return Document(_build_document(events, lines, where), where, lines)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -88,6 +91,7 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
 def _build_document(events: Iterator[Any], lines: dict[Location, int], where: str | Path) -> Any:
     """The data behind the parser's events. Nothing is held but what is built, so nesting stops where it is refused."""
+    import yaml
 
     def build(event: Any, location: Location) -> Any:
         line = event.start_mark.line + 1

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, Field, StringConstraints
 
 from regress_gate.model.deployment import ArgValue, Feature, Platform
@@ -18,6 +17,8 @@ GpuArch = Annotated[str, StringConstraints(pattern=r"^(sm_|gfx)[0-9a-z*?]+$", ma
 
 
 def _specifiers(text: str) -> str:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # hardly any record names a dependency
+
     try:
         if not SpecifierSet(text):
             raise ValueError("an empty set of versions holds for every version: write a bound")

@@ -90,7 +90,8 @@ def issues(result: Result, *, verbose: bool = False) -> IssuesView:
     """
     groups = _groups(result, verbose=verbose)
     waiting = [one for one in told(result) if not verbose and one.applies is Applies.UNKNOWN and not _matches(one)]
-    waiting.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), -one.severity.rank, one.id))
+    # What lacks one fact is likelier to apply than what lacks three.
+    waiting.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), -one.severity.rank, len(one.missing), one.id))
     shown = waiting[: MOST_UNDECIDED[result.command]]
     undecided = [
         IssueGroup(effect, wording.may(effect, with_baseline=result.baseline is not None), lines=lines)

@@ -44,6 +44,41 @@ def test_fp8_on_mi300x_is_told_of_a_shortcoming_that_no_version_brought(gate, mo
         assert entry(gate, "VLLM-31475", *move, *FP8_ON_MI300X).endswith("(no version is free of it)")
 
 
+def test_the_fact_that_would_decide_is_asked_for_first(gate):
+    advice = checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL[:-2])["advice"]
+    assert "most wanted: --quantization (1)" in advice
+
+
+@pytest.mark.parametrize("name", ["H1OO", "Q7"])
+def test_an_accelerator_that_nobody_knows_is_not_taken_for_one_without_issues(gate, name):
+    done = gate("check", "v0.20.0", "--from", "v0.19.1", "--accelerator", name, *MIXTRAL[2:])
+    assert done.code == 3
+    assert "most wanted: --accelerator" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("version", "deployment"),
+    [
+        ("v0.24.0", DENSE),
+        ("v0.24.0", ("--accelerator", "A100", "--model", "TheBloke/Llama-2-70B-GPTQ", "--quantization", "gptq_marlin")),
+        ("v0.24.0", ("--platform", "cpu", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")),
+        ("v0.24.0", ("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-R1", "--quantization", "fp8")),
+    ],
+    ids=["H100-dense", "A100-int4", "cpu", "MI300X-fp8"],
+)
+def test_an_ordinary_deployment_is_told_little(gate, version, deployment):
+    result = checked(gate, "check", version, *deployment)
+    applies = [found["applies"] for found in result["known_issues"]]
+    assert result["decision"] == "pass"
+    assert applies.count("yes") == 0
+    assert applies.count("unknown") <= 5
+    whole = (*deployment, "--serve-command", "vllm serve " + deployment[deployment.index("--model") + 1])
+    told = [
+        found["id"] for found in checked(gate, "check", version, *whole)["known_issues"] if found["applies"] != "no"
+    ]
+    assert len(told) <= 2
+
+
 def test_who_tells_nothing_of_the_deployment_gets_a_report_that_fits_a_screen(gate):
     short, full = (gate("check", "v0.24.0", "--from", "v0.23.0", *more).out for more in ((), ("-v",)))
     assert len(short.splitlines()) <= 40

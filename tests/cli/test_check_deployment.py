@@ -18,6 +18,13 @@ def applies(result, id_):
 
 
 class TestServeCommand:
+    def test_a_flag_that_no_build_has_is_noted(self, gate):
+        line = "vllm serve org/model --tensor-paralel-size 4 -dp 2 --no-enable-prefix-caching --max-model-len 8k"
+        assert gate("check", "v0.24.0", "--accelerator", "H100", "--serve-command", line).err == (
+            "regress-gate: note: --serve-command: no build that is known here has tensor_paralel_size "
+            "(did you mean 'tensor_parallel_size'?)\n"
+        )
+
     def test_a_whole_line_answers_what_single_flags_leave_open(self, gate):
         move = ("check", "v0.19.1", "--from", "v0.19.0", "--accelerator", "H200")
         line = "vllm serve deepseek-ai/DeepSeek-R1 -tp 8"

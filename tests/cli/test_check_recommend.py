@@ -48,6 +48,7 @@ def test_releases_that_are_newer_than_the_program_come_from_the_index(gate):
         (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
         done = gate("check", "--recommend", *MIXTRAL_BF16, "--format", "json")
     assert done.json["candidate"]["version"] == "0.99.0"
+    assert "0.99.0 is newer than the records, which know releases up to 0." in done.json["advice"]
     assert (len(asked), done.err) == (1, "")
 
 
@@ -68,3 +69,9 @@ def test_without_a_version_one_has_to_be_asked_for(gate):
 @pytest.mark.parametrize("days", ["-1", "366", "soon"])
 def test_an_age_that_is_none_is_an_error(gate, days):
     assert gate("check", "--recommend", "--min-release-age", days).code == 2
+
+
+@pytest.mark.parametrize(("version", "is_newer"), [("v0.33.0", False), ("v0.33.1", True), ("v9.9.9", True)])
+def test_a_release_that_no_record_can_know_is_said_to_be_one(gate, version, is_newer):
+    advice = gate("check", version, *MIXTRAL_BF16, "--format", "json").json["advice"]
+    assert (f"{version[1:]} is newer than the records" in advice) is is_newer

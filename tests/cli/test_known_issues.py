@@ -123,6 +123,8 @@ class TestIssues:
         assert (shown.code, shown.err) == (0, "")
         assert shown.out.startswith("VLLM-28882: ")
         assert "closed (stale)" in shown.out
+        assert "ttft worse by 50 % at concurrency=<=8" in shown.out
+        assert "output_throughput better by 6 % at" in shown.out
         assert gate("issues", "show", id_, "--format", "json").json["id"] == "VLLM-28882"
 
     def test_the_shipped_records_have_no_lint_errors(self, gate):

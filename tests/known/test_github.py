@@ -236,6 +236,15 @@ class TestTrouble:
         with pytest.raises(UnavailableError, match="larger than 1 MiB"):
             session(github, tmp_path).get(PATH, IssueShape)
 
+    def test_an_answer_that_only_trickles_in_is_left(
+        self, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(github_wire, "LONGEST", -1.0)
+        github.issue(1)
+        with pytest.raises(UnavailableError, match="the answer takes longer than"):
+            session(github, tmp_path).get(PATH, IssueShape)
+        assert len(github.asked) == ATTEMPTS
+
     @pytest.mark.parametrize("status", [404, 410, 451])
     def test_what_is_not_there_is_gone(self, github: GitHub, tmp_path: Path, status: int) -> None:
         github.gone[PATH] = status

@@ -247,7 +247,22 @@ def test_what_changed_before_the_move_is_no_news(kind: str) -> None:
     crossed = one_finding("0.19.0", "0.21.0", kind=kind)
     assert crossed is not None
     assert crossed[1] is Effect.NEW
-    assert one_finding(None, "0.21.0", kind=kind) is not None
+
+
+@pytest.mark.parametrize("kind", ["default-change", "removed-flag"])
+def test_without_a_base_only_what_changed_in_that_series_is_news(kind: str) -> None:
+    assert one_finding(None, "0.20.0", kind=kind) is not None
+    assert one_finding(None, "0.20.2", kind=kind) is not None
+    unset = {"scope": {"env": {"VLLM_GONE": ["1"]}}, "workarounds": []}
+    assert one_finding(None, "0.21.0", kind=kind, **unset) is None
+    assert one_finding(None, "0.21.0", **unset) is not None
+
+
+def test_a_flag_that_went_long_ago_is_news_to_who_sets_it() -> None:
+    gone = record(kind="removed-flag", scope={"env": {"VLLM_GONE": ["1"]}}, workarounds=[])
+    setting, other = (Deployment(env={"VLLM_GONE": value}) for value in ("1", "0"))
+    assert findings([gone], setting, None, Version.parse("0.22.0"))[0].applies is Applies.YES
+    assert findings([gone], other, None, Version.parse("0.22.0")) == []
 
 
 def test_a_finding_names_the_flags_that_it_waits_for() -> None:

@@ -23,5 +23,12 @@ def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
     )
 
 
+def test_what_the_decision_waits_for_is_named_first() -> None:
+    found = findings(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
+    assert most_wanted(found, {"VLLM-3"}).endswith(
+        "most wanted: --engine-arg block_size (1), --model (2), --accelerator (1)."
+    )
+
+
 def test_nothing_is_asked_where_everything_is_told() -> None:
     assert most_wanted(findings(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""

@@ -34,7 +34,8 @@ def answers(base: str | None, candidate: str, deployment: dict[str, Any]) -> dic
 
 
 def test_they_lint_without_a_complaint() -> None:
-    assert [str(one) for one in lint(ROOT / "known_issues", today=date(2026, 11, 21))] == []
+    newest = max(record.reviewed for record in RECORDS)
+    assert [str(one) for one in lint(ROOT / "known_issues", today=newest)] == []
 
 
 def test_the_example_of_the_documentation_lints_without_a_complaint(tmp_path: Path) -> None:

@@ -187,6 +187,15 @@ class TestWhereTheFixComesFrom:
         assert verified(story, tmp_path, known(), "0.23.0")[0] is IN
         assert verified(story, tmp_path, known(), "0.22.0")[0] is OUT
 
+    def test_the_curators_fix_goes_before_what_the_thread_calls_one(self, story: GitHub, tmp_path: Path) -> None:
+        event = named_by(45000, merged="2026-05-25T00:00:00Z", body="Fixes #1, in part")
+        story.issue(1, event, state="closed", state_reason="completed")
+        story.pull(45000, merged="2026-05-25T00:00:00Z", commit="cut23")
+        story.pull(48000, merged="2026-07-10T00:00:00Z", commit="head")
+        status, why = verified(story, tmp_path, fixed_by({"pull": 48000}), "0.23.0")
+        assert status is OUT
+        assert why.startswith("v0.23.0 does not have #48000")
+
 
 class TestWithoutAFix:
     @pytest.mark.parametrize(
