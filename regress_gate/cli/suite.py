@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regress_gate.cli.options import CONTEXT
+from regress_gate.cli.suite_import import import_
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ _format = click.option("--format", "format_", type=click.Choice(["table", "json"
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate suite show h100-llama8b")
 def suite() -> None:
-    """Suites: list, show, lint, new."""
+    """Suites: list, show, lint, new, import."""
+
+
+suite.add_command(import_)
 
 
 @suite.command("list", epilog="Example: regress-gate suite list", context_settings=CONTEXT)

@@ -1,0 +1,262 @@
+"""Suite definitions of vLLM's CI (`serving-tests.json` and its like) as suites of ours. Not for its results.
+
+A definition is a list of tests, or `{defaults, tests}`; each serving test has a server, a client, and lists of request
+rates and concurrencies of which every pair is a scenario here, under the name that the CI gives to the pair's result
+file. What a suite cannot say is named and left out whole: nothing is sent that is only nearly the same.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pydantic import ValidationError
+
+from regress_gate.model.suite import Scenario
+
+MAX_SCENARIOS = 2000
+"""Of one definition; the largest that are known have about 200."""
+
+_OTHER_TESTS = {
+    "parameters": "is no serving test; suites hold no `vllm bench latency`, throughput or startup",
+    "common_parameters": "compares several engines; suites are for vLLM alone",
+}
+_TEST_KEYS = {
+    *("test_name", "qps_list", "max_concurrency_list"),
+    *("server_parameters", "server_environment_variables", "client_parameters"),
+}
+_MERGED = ("server_parameters", "server_environment_variables", "client_parameters")
+_SERVER_OURS = ("model", "host", "port", "served_model_name")
+"""Server parameters that the tool sets itself."""
+_BACKENDS = {"vllm": "completions", "openai": "completions", "openai-embeddings": "embeddings"}
+_ENDPOINTS = {"completions": "/v1/completions", "embeddings": "/v1/embeddings"}
+_WITHOUT_EFFECT = {
+    *("model", "percentile_metrics", "metric_percentiles", "disable_tqdm", "save_result", "save_detailed"),
+    *("ready_check_timeout_sec", "trust_remote_code", "host", "port", "base_url"),
+}
+"""Client parameters that change nothing of what is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A definition as the data of a suite."""
+
+    suite: Mapping[str, Any] | None
+    """None where no test of it can be said."""
+    left_out: tuple[str, ...]
+    """Each test or scenario that the suite lacks, with the reason."""
+
+
+class _LeftOutError(Exception):
+    """`str()` of it says why a test or scenario cannot be said in a suite."""
+
+
+def is_definition(data: object) -> bool:
+    """Whether it has the shape of one, usable or not."""
+    tests = data.get("tests") if isinstance(data, dict) else data
+    return isinstance(tests, list) and any(isinstance(test, dict) and "test_name" in test for test in tests)
+
+
+def suite_of(data: object, name: str, source: str) -> Imported:
+    """The definition as a suite of that name, version 1. `source` says in its description where it is from."""
+    scenarios: dict[str, Mapping[str, Any]] = {}
+    left_out: list[str] = []
+    for test in _merged(data):
+        label = _label(test)
+        try:
+            for scenario in _scenarios(test):
+                if len(scenarios) >= MAX_SCENARIOS:
+                    raise _LeftOutError(f"has more than the {MAX_SCENARIOS} scenarios that a definition may have")
+                try:
+                    _check(scenario, scenarios)
+                except _LeftOutError as reason:
+                    left_out.append(f"{scenario['name']} {reason}")
+                    continue
+                scenarios[scenario["name"]] = scenario
+        except _LeftOutError as reason:
+            left_out.append(f"{label} {reason}")
+    if not scenarios:
+        return Imported(None, tuple(left_out))
+    described = f"Imported from vLLM's CI definition {source}; its scenarios have the names of the CI's result files."
+    suite = {"name": name, "version": 1, "description": described, "scenarios": list(scenarios.values())}
+    return Imported(suite, tuple(left_out))
+
+
+def _merged(data: object) -> Iterator[object]:
+    """The tests, each with the defaults where it is silent."""
+    if not isinstance(data, dict):
+        yield from data if isinstance(data, list) else ()
+        return
+    defaults = data.get("defaults") or {}
+    for test in data.get("tests") or ():
+        if not isinstance(test, dict) or not isinstance(defaults, dict):
+            yield test
+            continue
+        both = {key: {**_dict(defaults.get(key)), **_dict(test.get(key))} for key in _MERGED}
+        yield {**defaults, **test, **{key: value for key, value in both.items() if value}}
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _label(test: object) -> str:
+    name = test.get("test_name") if isinstance(test, dict) else None
+    return name if isinstance(name, str) else "a test without a name"
+
+
+def _scenarios(test: object) -> Iterator[dict[str, Any]]:
+    """The scenarios of a test. Raises _LeftOutError for a test of which none can be said."""
+    if not isinstance(test, dict) or not isinstance(test.get("test_name"), str):
+        raise _LeftOutError("is not an object with a test_name")
+    for key, reason in _OTHER_TESTS.items():
+        if key in test:
+            raise _LeftOutError(reason)
+    if unknown := [key for key in test if key not in _TEST_KEYS]:
+        raise _LeftOutError(f"has {unknown[0]!r}, which is not known")
+    server = _server(test)
+    client = {key.replace("-", "_"): value for key, value in _dict(test.get("client_parameters")).items()}
+    if client.get("model") != server["model"]:
+        raise _LeftOutError(f"serves {server['model']!r} and asks for {client.get('model')!r}")
+    workload = _workload(client)
+    requests = workload["num_requests"]
+    for rate, limit in product(_rates(test), _limits(test, requests)):
+        told = "inf" if rate is None else f"{rate:g}"
+        name = f"{test['test_name']}_qps_{told}_concurrency_{limit}"
+        load: dict[str, Any] = {"concurrency": limit}
+        if rate is not None:
+            load["request_rate"] = rate
+        yield {
+            "name": name,
+            "why": f"{test['test_name']} of vLLM's CI",
+            "server": server,
+            "workload": {**workload, **load},
+        }
+
+
+def _server(test: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key.replace("-", "_"): value for key, value in _dict(test.get("server_parameters")).items()}
+    if not isinstance(given.get("model"), str):
+        raise _LeftOutError("does not say which model it serves")
+    arguments = {key: _argument(key, value) for key, value in given.items() if key not in _SERVER_OURS}
+    env = {key: _env(key, value) for key, value in _dict(test.get("server_environment_variables")).items()}
+    server: dict[str, Any] = {"model": given["model"]}
+    if arguments:
+        server["engine_args"] = arguments
+    if env:
+        server["env"] = env
+    return server
+
+
+def _argument(key: str, value: object) -> str | int | float | bool:
+    """An engine argument: empty text is a bare flag, as on a command line; an object is written as JSON."""
+    if value == "":
+        return True
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"))
+    if isinstance(value, str | int | float):
+        return value
+    raise _LeftOutError(f"has no value for the server parameter {key!r}")
+
+
+def _env(key: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    raise _LeftOutError(f"has no text for the environment variable {key!r}")
+
+
+def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
+    """What each pair of rate and concurrency shares. Every parameter is used, known to change nothing, or refused."""
+    left = dict(client)
+    backend = left.pop("backend", "openai")
+    if (api := _BACKENDS.get(backend) if isinstance(backend, str) else None) is None:
+        raise _LeftOutError(f"asks the backend {backend!r}; suites have completions, embeddings and rerank")
+    if (endpoint := left.pop("endpoint", _ENDPOINTS[api])) != _ENDPOINTS[api]:
+        raise _LeftOutError(f"asks {endpoint!r}, which suites do not")
+    if (dataset := left.pop("dataset_name", "random")) != "random":
+        raise _LeftOutError(f"sends the dataset {dataset!r}; suites send random tokens")
+    left.pop("dataset_path", None)
+    prefix = _count(left, "random_prefix_len") or 0
+    length = _count(left, "random_input_len")
+    if not length:
+        raise _LeftOutError("does not say random_input_len")
+    workload: dict[str, Any] = {"input_len": length + prefix}
+    if prefix:
+        workload["prefix_len"] = prefix
+    answer = _count(left, "random_output_len")
+    if api == "completions":
+        if not answer:
+            raise _LeftOutError("does not say random_output_len")
+        workload |= {"output_len": answer, "ignore_eos": left.pop("ignore_eos", False) in ("", True)}
+    else:
+        workload["api"] = api
+    if not (requests := _count(left, "num_prompts")):
+        raise _LeftOutError("does not say num_prompts")
+    workload["num_requests"] = requests
+    if warmup := _count(left, "num_warmups"):
+        workload["warmup_requests"] = warmup
+    if (seed := _count(left, "seed")) is not None:
+        workload["seed"] = seed
+    if temperature := left.pop("temperature", 0):
+        workload["extra_body"] = {"temperature": temperature}
+    for key, neutral in (("random_range_ratio", 0), ("burstiness", 1)):
+        if left.get(key) == neutral:
+            del left[key]
+    if unknown := sorted(left.keys() - _WITHOUT_EFFECT):
+        raise _LeftOutError(f"has the client parameter {unknown[0]!r}, which suites cannot say")
+    return workload
+
+
+def _count(parameters: dict[str, Any], key: str) -> int | None:
+    """Takes a whole number, or digits, out of the parameters; None where it is not given."""
+    value = parameters.pop(key, None)
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 16:
+        return int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise _LeftOutError(f"has {key} {value!r}, which is no count")
+
+
+def _rates(test: Mapping[str, Any]) -> list[float | None]:
+    """Requests per second; None for no limit."""
+    given = test.get("qps_list")
+    if not isinstance(given, list) or not given:
+        raise _LeftOutError("has no qps_list")
+    if bad := [rate for rate in given if rate != "inf" and not _is_positive(rate)]:
+        raise _LeftOutError(f"has {bad[0]!r} in qps_list, which is no rate")
+    return [None if rate == "inf" else rate for rate in given]
+
+
+def _limits(test: Mapping[str, Any], requests: int) -> list[int]:
+    """Requests in flight. The CI takes the number of requests where a test does not say, which is no limit."""
+    given = test.get("max_concurrency_list")
+    if given is None:
+        return [requests]
+    if not isinstance(given, list) or not given:
+        raise _LeftOutError("has an empty max_concurrency_list")
+    if bad := [limit for limit in given if not _is_positive(limit) or limit != int(limit)]:
+        raise _LeftOutError(f"has {bad[0]!r} in max_concurrency_list, which is no count")
+    return [int(limit) for limit in given]
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+
+
+def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Raises _LeftOutError for a scenario that a suite would refuse."""
+    if scenario["name"] in others:
+        raise _LeftOutError("is given twice")
+    try:
+        Scenario.model_validate(scenario)
+    except ValidationError as failure:
+        error = failure.errors(include_url=False)[0]
+        where = ".".join(map(str, error["loc"]))
+        raise _LeftOutError(f"cannot be said in a suite: {where}: {error['msg']}") from None
+    longest = scenario["server"].get("engine_args", {}).get("max_model_len")
+    tokens = scenario["workload"]["input_len"] + scenario["workload"].get("output_len", 0)
+    if type(longest) is int and tokens > longest:
+        raise _LeftOutError(f"sends and asks for {tokens} tokens, more than its max_model_len of {longest}")
