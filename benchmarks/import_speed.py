@@ -1,11 +1,14 @@
-"""How fast `regress-gate import` stores detailed results of `vllm bench serve`, and how small it keeps them.
+"""How fast `regress-gate import` stores results of `vllm bench serve`, and how small it keeps them.
 
-    python benchmarks/import_speed.py [--files N] [--rounds N]
+    python benchmarks/import_speed.py [--files N] [--small N] [--rounds N]
+
+Two kinds: `--files` detailed results, and `--small` ones without details (1 kB each), for which the work on each file
+weighs more than its bytes.
 
 The whole command, with every check it makes, against a process that does no more than `json.load` on the same files.
-The files are made here, 200 requests of 128 output tokens each, from a fixed seed. Their times have all the digits
-that a difference of two clock readings has, and the generated texts are empty: the import drops them, so any text
-would only make its store look smaller. Not for trying the readers on real files: that is import_survey.py.
+The detailed files are made here, 200 requests of 128 output tokens each, from a fixed seed. Their times have all the
+digits that a difference of two clock readings has, and the generated texts are empty: the import drops them, so any
+text would only make its store look smaller. Not for trying the readers on real files: that is import_survey.py.
 """
 
 import argparse
@@ -33,10 +36,13 @@ for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
 """
 
 
-def make_files(directory: Path, files: int) -> None:
+def make_files(directory: Path, files: int, detailed: bool) -> None:
     generator = np.random.default_rng(SEED)
     for number in range(files):
-        (directory / f"run{number:04d}.json").write_text(json.dumps(_result(generator)), encoding="utf-8")
+        result = _result(generator)
+        if not detailed:
+            result = {key: value for key, value in result.items() if not isinstance(value, list)}
+        (directory / f"run{number:05d}.json").write_text(json.dumps(result), encoding="utf-8")
 
 
 def _result(generator: np.random.Generator) -> dict[str, Any]:
@@ -89,49 +95,61 @@ def _result(generator: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
+    """The whole command against loading, in turns."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         results = directory / "results"
         results.mkdir()
         # In a process of its own: a child's peak memory is never less than its parent's.
-        making = multiprocessing.get_context("spawn").Process(target=make_files, args=(results, arguments.files))
+        making = multiprocessing.get_context("spawn").Process(target=make_files, args=(results, files, detailed))
         making.start()
         making.join()
         if making.exitcode:
-            return 1
+            raise RuntimeError("the files could not be made")
         size = sum(path.stat().st_size for path in results.iterdir())
         loads: list[Measured] = []
         imports: list[Measured] = []
         kept = 0
-        for number in range(arguments.rounds):
+        for number in range(rounds):
             loads.append(run_command([sys.executable, "-c", LOAD_ALL, str(results)], directory))
             store = directory / f"store{number}.db"
             command = f"-m regress_gate import {results} --version v0.19.1 --testbed bench --run-per-file -q"
-            imports.append(run_command([sys.executable, *command.split(), "--store", str(store)], directory))
+            imports.append(run_command([sys.executable, *command.split(), "--store", f"sqlite:///{store}"], directory))
             with closing(sqlite3.connect(store)) as database:
-                (trials,) = database.execute("select count(*) from samples").fetchone()
-            if trials != arguments.files:
-                raise RuntimeError(f"{trials} results were stored, not {arguments.files}")
+                (trials,) = database.execute(f"select count(*) from {'samples' if detailed else 'trial'}").fetchone()
+            if trials != files:
+                raise RuntimeError(f"{trials} results were stored, not {files}")
             stored = list(directory.glob(store.name + "*"))
             kept = sum(path.stat().st_size for path in stored)
             for path in stored:
                 path.unlink()
     load, import_ = (statistics.median(run.seconds for run in runs) for runs in (loads, imports))
     peak = max(run.peak for run in imports)
-    what = f"{arguments.files} files, {size / 1e6:.0f} MB"
-    return report(
-        [
-            Row(f"import of {what}", f"{import_:.1f} s", f"{load:.1f} s (json.load)", import_ / load, MAX_TIME),
-            Row("rate of the import", f"{size / 1e6 / import_:.0f} MB/s", f"{size / 1e6 / load:.0f} MB/s (json.load)"),
-            Row("the store", f"{kept / 1e6:.1f} MB", f"{size / 1e6:.1f} MB (the files)", kept / size, MAX_SIZE),
-            Row("peak memory", mebibytes(peak), f"{mebibytes(max(run.peak for run in loads))} (json.load)"),
-        ]
-    )
+    what = f"{files} {'detailed' if detailed else 'small'} files, {size / 1e6:.0f} MB"
+    rows = [
+        Row(f"import of {what}", f"{import_:.1f} s", f"{load:.1f} s (json.load)", import_ / load, MAX_TIME),
+        Row("    rate of the import", f"{size / 1e6 / import_:.0f} MB/s", f"{size / 1e6 / load:.0f} MB/s (json.load)"),
+        Row("    peak memory", mebibytes(peak), f"{mebibytes(max(run.peak for run in loads))} (json.load)"),
+    ]
+    if detailed:
+        rows.append(
+            Row("    the store", f"{kept / 1e6:.1f} MB", f"{size / 1e6:.1f} MB (the files)", kept / size, MAX_SIZE)
+        )
+    else:
+        grown = (peak - max(run.peak for run in loads)) / files
+        rows.append(Row("    memory a file", f"{grown / 1024:.0f} KiB", "50 KiB", grown / 1024 / 50, 1.0))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--small", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    rows = measured(arguments.files, arguments.rounds, detailed=True) if arguments.files else []
+    return report(rows + (measured(arguments.small, arguments.rounds, detailed=False) if arguments.small else []))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,30 @@ from regress_gate.cli.options import CONTEXT, settings_from, store_options
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.ingest.reports import FileReport, Intake
+    from collections.abc import Callable, Iterator
+
+    from regress_gate.ingest.interface import Reader
+    from regress_gate.ingest.reports import Intake
+    from regress_gate.model.run import Run
+    from regress_gate.store.holdings import Added
 
 SHOWN_FILES = 20
 """Files that are listed of each outcome, unless all are asked for."""
 
 
+def _list_formats(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from regress_gate.cli.importing_text import formats
+
+        click.echo(formats())
+        context.exit()
+
+
 @click.command(
     "import",
     context_settings=CONTEXT,
-    epilog="Example: regress-gate import results/*.json --version v0.20.0 --testbed h200-node-3",
+    epilog="Examples: regress-gate import results/*.json --version v0.20.0 --testbed h200-node-3; regress-gate import "
+    "artifacts.zip --testbed ci --pattern '{version}/{scenario}.json' --dry-run",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
 @click.option("--version", metavar="REF", help="vLLM version that was measured.")
@@ -32,8 +46,31 @@ SHOWN_FILES = 20
 @click.option(
     "--pattern", metavar="PATTERN", help="Identity from the path: '{version}/run{run}/{scenario}-r{trial}.json'."
 )
+@click.option("--from", "forced", metavar="FORMAT", help="Read all files by this reader; --list-formats names them.")
+@click.option("--client-version", metavar="VERSION", help="Of the program that made the files, where they do not say.")
+@click.option(
+    "--first-run",
+    type=click.Choice(["cold"]),
+    help="The first run of each version was after a cold start: kept, but it does not count.",
+)
+@click.option(
+    "--list-formats",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_formats,
+    help="Print the formats that are read, and exit.",
+)
 @click.option("--no-samples", is_flag=True, help="Do not keep per-request measurements.")
 @click.option("--dry-run", is_flag=True, help="Store nothing; exit 0 if everything would be stored, else 2.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Of what is said of the files.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say only what was refused.")
 @click.option("-v", "--verbose", count=True, help="List every file; -vv adds tracebacks.")
 @store_options
@@ -47,13 +84,21 @@ def import_(
     run_label: str | None,
     run_per_file: bool,
     pattern: str | None,
+    forced: str | None,
+    client_version: str | None,
+    first_run: str | None,
     no_samples: bool,
     dry_run: bool,
+    format_: str,
     quiet: bool,
     verbose: int,
     **options: Any,
 ) -> int:
-    """Store `vllm bench serve` results: files, folders, globs, or - for standard input.
+    """Store what other tools measured: files, folders, archives, globs, or - for standard input.
+
+    Read are the results of vllm bench (serve, latency, throughput, startup, sweep) and of vLLM's CI, of SGLang,
+    GuideLLM, AIPerf, GenAI-Perf, inference-perf, llmperf, evalscope, InferenceX, MLPerf loadgen, llm-d and more, each
+    recognised by its content; also as .gz and in zip and tar files.
 
     What a file does not say (version, testbed, scenario, run) comes from these options, from --metadata keys in the
     file, from a conditions.json beside it, or from its path. Importing the same file twice adds nothing. Exits 2 if
@@ -73,25 +118,56 @@ def import_(
         run=run_label,
         run_per_file=run_per_file,
         pattern=pattern,
+        client_version=client_version,
+        cold_first=first_run == "cold",
     )
+    reader = None if forced is None else _reader(forced)
     with progress_on_stderr("reading", quiet=quiet) as advance:
-        intake = read_paths(paths, flags, with_samples=not no_samples, progress=advance)
-    _report(intake, quiet=quiet, verbose=verbose > 0)
-    if dry_run:
+        intake = read_paths(paths, flags, forced=reader, with_samples=not no_samples, progress=advance)
+    listed = format_ == "table"
+    if listed:
+        _report(intake, dry_run=dry_run, quiet=quiet, verbose=verbose > 0)
+    added = None
+    if dry_run and listed:
         click.echo(f"would store {_counted(intake)}; nothing was stored (--dry-run)")
-    elif intake.runs:
+    elif intake.runs and not dry_run:
         from regress_gate.store.repository import open_store
 
         with open_store(str(settings.store_url.value), create=True) as store:
-            added = store.add_runs(intake.runs)
-            if not quiet:
+            with progress_on_stderr("storing", quiet=quiet) as advance:
+                added = store.add_runs(_told(intake.runs, advance))
+            if not quiet and listed:
                 _report_added(added, store.location.shown)
+    if not listed:
+        from regress_gate.cli.importing_text import document
+        from regress_gate.cli.text import json_text
+
+        click.echo(json_text(document(intake, added)))
     refused = sum(report.outcome == "refused" for report in intake.files)
     if refused:
         click.echo(f"{refused} of {len(intake.files)} results were refused", err=True)
     elif not intake.runs:
-        raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files of `vllm bench serve`")
+        raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files that hold results")
     return ExitCode.USAGE if refused else ExitCode.PASS
+
+
+def _told(runs: "tuple[Run, ...]", advance: "Callable[[int, int], None] | None") -> "Iterator[Run]":
+    """The runs, with progress told as they are taken."""
+    for done, run in enumerate(runs):
+        if advance is not None:
+            advance(done, len(runs))
+        yield run
+
+
+def _reader(name: str) -> "Reader":
+    from regress_gate.ingest.registry import READERS
+    from regress_gate.model.nearest import did_you_mean
+
+    readers = {reader.name: reader for reader in READERS}
+    if name not in readers:
+        near = did_you_mean(name, readers, limit=len(readers))
+        raise InputError(f"unknown format {name!r}{near}", where="--from", todo="--list-formats names all")
+    return readers[name]
 
 
 def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
@@ -118,14 +194,17 @@ def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
     return found or None
 
 
-def _report(intake: "Intake", *, quiet: bool, verbose: bool) -> None:
+def _report(intake: "Intake", *, dry_run: bool, quiet: bool, verbose: bool) -> None:
+    from regress_gate.cli.importing_text import line, plan
+
     refused = [report for report in intake.files if report.outcome == "refused"]
     others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
     limit = None if verbose else SHOWN_FILES
+    width = _width()
     for report in others[:limit]:
-        click.echo(_line(report))
+        click.echo(plan(report, width) if dry_run else line(report))
     for report in refused[:limit]:
-        click.echo(f"refused  {_plain(report.where)}: {_plain(report.reason)}", err=True)
+        click.echo(plan(report, width) if dry_run else line(report), err=True)
     hidden = len(others) + len(refused) - len(others[:limit]) - len(refused[:limit])
     if hidden:
         click.echo(f"… and {hidden} more (-v lists them)", err=True)
@@ -134,15 +213,15 @@ def _report(intake: "Intake", *, quiet: bool, verbose: bool) -> None:
             click.echo(f"note: {_plain(note)}", err=True)
 
 
-def _line(report: "FileReport") -> str:
-    if report.outcome == "skipped":
-        return f"skipped  {_plain(report.where)}: {_plain(report.reason)}"
-    what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {len(report.metrics)} metrics"
-    notes = f" ({'; '.join(report.notes)})" if report.notes else ""
-    return f"read     {_plain(report.where)}: {_plain(report.format)}, {_plain(what)}{_plain(notes)}"
+def _width() -> int:
+    import sys
+
+    from regress_gate.report.terminal import options_for
+
+    return options_for(sys.stdout).width
 
 
-def _report_added(added: Any, where: str) -> None:
+def _report_added(added: "Added", where: str) -> None:
     parts = [f"{added.trials} trials in {len(added.new)} new runs"]
     if added.extended:
         parts.append(f"{len(added.extended)} runs extended")

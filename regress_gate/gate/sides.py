@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from regress_gate.model.definitions import WORKLOAD_KEY, told
+from regress_gate.model.definitions import WORKLOAD_KEY, alike, told
 from regress_gate.model.run import Place, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
@@ -214,7 +215,7 @@ MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "ou
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
     definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
-    if definitions[0] != definitions[1]:
+    if not all(alike(*pair) for pair in product(*definitions)):
         words = [", ".join(sorted(map(told, side))) for side in definitions]
         return f"its numbers are defined differently: {words[0]} → {words[1]}"
     for key in EXACT_WORKLOAD:

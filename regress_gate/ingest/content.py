@@ -4,10 +4,11 @@ Not for deciding what the file is, and not for where it lies: a folder or an arc
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from regress_gate.ingest import json_text
@@ -22,13 +23,19 @@ MAX_LINE = 64 * 1024 * 1024
 _FIRST_LINES = 8
 """Documents of a streamed file by which readers recognise it."""
 _CHUNK = 1024 * 1024
+_LINES_ALIVE = 1000
+_CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _BEGINS_LIKE_JSON = re.compile(rb'\{\s*"|\[\s*[\[{]')
 _MAGIC = (
     (b"SQLite format 3\x00", "an SQLite database (evalscope's benchmark_data.db is one)"),
-    (b"\x1f\x8b", "a gzip file; unpack it first"),
-    (b"PK\x03\x04", "a zip file; unpack it first"),
+    (b"\x1f\x8b", "a gzip file in a gzip file; unpack it first"),
+    (b"PK\x03\x04", "a zip file; give it a name that ends with .zip"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file; unpack it first"),
+    (b"\xfd7zXZ\x00", "an xz file; unpack it first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z file; unpack it first"),
+    (b"BZh", "a bzip2 file; unpack it first"),
     (b"PAR1", "a Parquet file"),
     (b"\xff\xfe", "UTF-16 text; save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text; save it as UTF-8"),
@@ -57,14 +64,23 @@ class Content:
     stream: Callable[[], Iterator[Any]] | None = None
     """Of a long file of JSON lines: all its values, read anew at each call. Raises NotJsonError where it is broken."""
 
+    @property
+    def beginning(self) -> "Content":
+        """By which readers recognise it: without the rest of a streamed file."""
+        return self if self.stream is None else replace(self, stream=None)
+
     def each(self) -> Iterator[Any]:
         """Every JSON value of the file. Raises json_text.NotJsonError, which the import takes for a refusal."""
         return iter(self.documents) if self.stream is None else self.stream()
 
 
-def read_content(name: str, opened: Open) -> Content:
-    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError where it cannot be read."""
+def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: None) -> Content:
+    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError where it cannot be read.
+
+    `alive` is called now and then while a long one is read.
+    """
     with opened() as file:
+        before = _stamp(file)
         data = file.read(STREAMED_FROM + 1)
         if len(data) <= STREAMED_FROM:
             return parse_content(name, data)
@@ -73,25 +89,50 @@ def read_content(name: str, opened: Open) -> Content:
             return parse_content(name, data + rest)
         sha256 = hashlib.sha256(data)
         size = len(data)
+        del data
         while chunk := file.read(_CHUNK):
+            alive()
             sha256.update(chunk)
             size += len(chunk)
             if size > MAX_STREAMED:
                 return Content(name, sha256.hexdigest(), problem=f"larger than {MAX_STREAMED // 1024**3} GiB; split it")
+        if _stamp(file) != before:
+            return Content(name, sha256.hexdigest(), problem=_CHANGED)
 
     def stream() -> Generator[Any, None, None]:
         with opened() as lines:
-            yield from json_text.each_line(lines, MAX_LINE)
+            for number, value in enumerate(json_text.each_line(lines, MAX_LINE)):
+                if not number % _LINES_ALIVE:
+                    alive()
+                yield value
+            # What was read now must be what was hashed: a file that is still being written is another one tomorrow.
+            if _stamp(lines) != before:
+                raise json_text.NotJsonError(_CHANGED)
 
     with closing(stream()) as values:
         first = tuple(value for _, value in zip(range(_FIRST_LINES), values, strict=False))
     return Content(name, sha256.hexdigest(), documents=first, stream=stream)
 
 
+def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
+    """Which state of which file is open; None for what is not a file of its own, such as a member of an archive."""
+    try:
+        found = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _is_lines(head: bytes) -> bool:
-    """Whether a file that begins so holds one JSON value on each line; its first two lines are asked."""
-    lines = head.removeprefix(_UTF8_MARK).split(b"\n", _FIRST_LINES + 1)[:-1][:_FIRST_LINES]
-    return len(lines) > 1 and all(json_text.is_value(line) for line in lines)
+    """Whether a file that begins so holds one JSON value on each line; its first lines are asked."""
+    asked, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
+    while asked < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
+        if line := head[at:end].strip():
+            if not json_text.is_value(line):
+                return False
+            asked += 1
+        at = end + 1
+    return asked > 1
 
 
 def parse_content(name: str, data: bytes) -> Content:

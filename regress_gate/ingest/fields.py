@@ -7,6 +7,9 @@ from typing import Any
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.text import shown
 
+_MAX_COUNT = 2**53
+"""Up to which a number that was read as a float is the count that was written."""
+
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
     """The finite number at the key; None where the key is missing or null. Anything else is refused."""
@@ -36,7 +39,7 @@ def count(data: Mapping[str, Any], key: str) -> int | None:
     value = number(data, key)
     if value is None:
         return None
-    if value < 0 or value != int(value):
+    if not 0 <= value <= _MAX_COUNT or value != int(value):
         raise RefusalError(f"{key} is {shown(data[key])}, not a count")
     return int(value)
 
@@ -48,4 +51,24 @@ def text(data: Mapping[str, Any], key: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise RefusalError(f"{key} is {shown(value)}, not text")
+    return value
+
+
+def obj(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object at the key; an empty one where the key is missing or null."""
+    value = data.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RefusalError(f"{key} is {shown(value)}, not an object")
+    return value
+
+
+def items(data: Mapping[str, Any], key: str) -> list[Any]:
+    """The list at the key; an empty one where the key is missing or null."""
+    value = data.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise RefusalError(f"{key} is {shown(value)}, not a list")
     return value

@@ -10,17 +10,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from regress_gate.ingest.cold_starts import without_cold_starts
 from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading, RefusalError
 from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.ingest.text import plural
 from regress_gate.model.definitions import WORKLOAD_KEY
+from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 
 _WORKLOAD_TOLERANCE = 0.2
 """Relative difference in mean tokens per request beyond which two results are not of the same workload."""
+_PER_RUN = frozenset(name for name, metric in METRICS.items() if metric.per_run)
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
@@ -53,6 +56,24 @@ class _Group:
     sidecar: SidecarFile | None = None
     members: dict[int, tuple[Item, int]] = field(default_factory=dict)
     """By index of the item: the item, and which pass of its scenario it is."""
+    passes: dict[str, "_Passes"] = field(default_factory=dict)
+    """By scenario."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Of the run: what is measured once per server start."""
+
+
+@dataclass(slots=True)
+class _Passes:
+    """The passes of one scenario in a run that is being put together."""
+
+    taken: dict[int, Item] = field(default_factory=dict)
+    free: int = 1
+    """No smaller ordinal is free."""
+
+    def next_free(self) -> int:
+        while self.free in self.taken:
+            self.free += 1
+        return self.free
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +86,8 @@ class Grouped:
     notes: tuple[str, ...]
 
 
-def group(items: list[Item], *, run_per_file: bool) -> Grouped:
-    """Put the items into runs, in their order."""
+def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) -> Grouped:
+    """Put the items into runs, in their order. `cold_first`: see `cold_starts.py`, whose InputError it raises."""
     refused: dict[int, str] = {}
     unlabelled: dict[tuple[object, ...], list[int]] = {}
     labels: dict[int, str] = {}
@@ -104,6 +125,9 @@ def group(items: list[Item], *, run_per_file: bool) -> Grouped:
         except RefusalError as refusal:
             refused[index] = str(refusal)
     runs = tuple(_run(joined) for joined in groups.values() if joined.members)
+    if cold_first:
+        runs, cold_notes = without_cold_starts(runs)
+        notes += cold_notes
     return Grouped(runs, refused, placed, tuple(notes))
 
 
@@ -114,7 +138,8 @@ def _label_of(hashes: Iterable[str]) -> str:
 
 def _join(joined: _Group, index: int, item: Item) -> int:
     """Add the item to the group and return its ordinal. Raises RefusalError where it does not fit."""
-    testbed = merge_testbeds(joined.testbed, item.testbed)
+    same = joined.testbed is item.testbed
+    testbed = item.testbed if same else merge_testbeds(joined.testbed, item.testbed)
     if testbed is None:
         raise RefusalError(
             f"its testbed is {item.testbed.name} with {item.testbed.facts}, "
@@ -125,18 +150,31 @@ def _join(joined: _Group, index: int, item: Item) -> int:
             f"run {joined.label} has two sets of conditions, {joined.sidecar.path} and {item.sidecar.path}; "
             "give different server starts different run labels"
         )
-    taken: dict[int, Item] = {}
-    for other, ordinal in joined.members.values():
-        if other.scenario == item.scenario:
-            taken[ordinal] = other
-    if taken:
-        _check_workload(item, next(iter(taken.values())))
-    ordinal = item.identity.trial or next(number for number in range(1, len(taken) + 2) if number not in taken)
-    if ordinal in taken:
-        raise RefusalError(f"trial {ordinal} of {item.scenario} is also {taken[ordinal].where}; give each its own")
+    passes = joined.passes.get(item.scenario) or _Passes()
+    if passes.taken:
+        _check_workload(item, next(iter(passes.taken.values())))
+    ordinal = item.identity.trial or passes.next_free()
+    if ordinal in passes.taken:
+        raise RefusalError(
+            f"trial {ordinal} of {item.scenario} is also {passes.taken[ordinal].where}; give each its own"
+        )
+    for name, value in of_run(item.reading).items():
+        if joined.metrics.get(name, value) != value:
+            raise RefusalError(
+                f"{name} is {value:g} here and {joined.metrics[name]:g} in other results of run {joined.label}, which "
+                "started once; give different server starts different run labels"
+            )
+    joined.metrics |= of_run(item.reading)
+    passes.taken[ordinal] = item
+    joined.passes[item.scenario] = passes
     joined.testbed, joined.sidecar = testbed, joined.sidecar or item.sidecar
     joined.members[index] = (item, ordinal)
     return ordinal
+
+
+def of_run(reading: Reading) -> dict[str, float]:
+    """Those of its metrics that are measured once per server start: they belong to the run, not to the trial."""
+    return {name: reading.metrics[name] for name in reading.metrics.keys() & _PER_RUN}
 
 
 def _check_workload(item: Item, other: Item) -> None:
@@ -166,9 +204,9 @@ def _run(joined: _Group) -> Run:
     trials = tuple(_trial(item, ordinal, joined.sidecar) for item, ordinal in members)
     started = min((trial.started for trial in trials if trial.started), default=None)
     if joined.sidecar is None:
-        return Run(first.version, joined.testbed, first.suite, joined.label, trials, started)
+        return Run(first.version, joined.testbed, first.suite, joined.label, trials, started, metrics=joined.metrics)
     known = joined.sidecar.content
-    metrics: dict[str, float] = {}
+    metrics = dict(joined.metrics)
     if known.startup_s is not None:
         metrics["startup_time"] = known.startup_s
     if known.memory_mb_total is not None:
@@ -192,6 +230,7 @@ def _workload(reading: Reading) -> Mapping[str, Any]:
 
 def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
     reading = item.reading
+    once = of_run(reading)
     cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(item.stem)
     return Trial(
         scenario=item.scenario,
@@ -199,7 +238,7 @@ def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
         completed=reading.completed,
         failed=reading.failed,
         duration=reading.duration,
-        metrics=reading.metrics,
+        metrics={name: value for name, value in reading.metrics.items() if name not in once},
         workload=_workload(reading),
         source=item.source,
         conditions=Conditions(cores),

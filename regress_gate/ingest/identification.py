@@ -3,24 +3,25 @@
 The rules by which sources are weighed are in identity.py; this module collects what they say.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from regress_gate.errors import InputError
+from regress_gate.ingest.candidate import Candidate
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.grouping import Item
-from regress_gate.ingest.identity import Identity, IdentityFlags, identify
+from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags, identify
 from regress_gate.ingest.interface import Reader, Reading, RefusalError
 from regress_gate.ingest.reports import FileReport, Outcome
 from regress_gate.ingest.scenario_name import scenario_name
-from regress_gate.ingest.selection import Candidate
 from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
 from regress_gate.ingest.text import MAX_PATH, clean, plural
 from regress_gate.model.run import IMPORTED_SUITE, Source
 from regress_gate.model.testbed import Testbed
 
+_REMEMBERED = 1000
 _NAMED_FILES = 3
 """How many files a message about many of them names."""
 
@@ -71,7 +72,9 @@ class Identifier:
 
     def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
         self._flags, self._imported_at = flags, imported_at
-        self._sidecars: dict[Path, SidecarFile | None] = {}
+        self._sidecars: dict[str, SidecarFile | None] = {}
+        self._identities: dict[tuple[object, ...], Identity] = {}
+        """What was said before of results that the same sources speak of: most of an import."""
         self._by_hash: dict[str, _Seen] = {}
         self._by_numbers: dict[tuple[object, ...], _Seen] = {}
 
@@ -81,7 +84,7 @@ class Identifier:
         if seen is None:
             return None
         try:
-            here = self._identity(candidate, seen.reading)
+            here = self._identity(candidate, self._sidecar(candidate), seen.reading)
         except RefusalError as refusal:
             return Outcome.REFUSED, str(refusal)
         return _copy_of("bytes", seen, here)
@@ -92,7 +95,8 @@ class Identifier:
         """The result with its identity; a report where sources contradict each other or it was read before."""
         path = clean(candidate.shown, MAX_PATH)
         try:
-            identity = self._identity(candidate, reading)
+            sidecar = self._sidecar(candidate)
+            identity = self._identity(candidate, sidecar, reading)
         except RefusalError as refusal:
             return FileReport(path, Outcome.REFUSED, reader.name, str(refusal), reading.notes, position)
         self._by_hash.setdefault(content.sha256, _Seen(path, reading, identity))
@@ -112,7 +116,7 @@ class Identifier:
             identity=identity,
             scenario=identity.scenario or scenario_name(reading.workload),
             source=source,
-            sidecar=self._sidecar(candidate),
+            sidecar=sidecar,
         )
         numbers = (reading.duration, reading.completed, reading.failed, *sorted(reading.metrics.items()))
         if (seen := self._by_numbers.get(numbers)) is not None:
@@ -121,10 +125,17 @@ class Identifier:
         self._by_numbers[numbers] = _Seen(found.where, reading, identity)
         return found
 
-    def _identity(self, candidate: Candidate, reading: Reading) -> Identity:
-        sidecar = self._sidecar(candidate)
-        content = None if sidecar is None else sidecar.content
-        return identify(self._flags, reading.metadata, reading.trial, content, self._from_path(candidate))
+    def _identity(self, candidate: Candidate, sidecar: SidecarFile | None, reading: Reading) -> Identity:
+        metadata = {key: value for key, value in reading.metadata.items() if key in IDENTITY_KEYS}
+        path = self._from_path(candidate)
+        place = None if sidecar is None else sidecar.path
+        key = (place, reading.trial, tuple(metadata.items()), tuple(path.items()))
+        if (known := self._identities.get(key)) is not None:
+            return known
+        identity = identify(self._flags, metadata, reading.trial, None if sidecar is None else sidecar.content, path)
+        if len(self._identities) < _REMEMBERED:
+            self._identities[key] = identity
+        return identity
 
     def _from_path(self, candidate: Candidate) -> Mapping[str, str]:
         pattern = self._flags.pattern
@@ -136,13 +147,13 @@ class Identifier:
         return values
 
     def _sidecar(self, candidate: Candidate) -> SidecarFile | None:
-        folder = candidate.path.parent
         if candidate.is_stdin:
             return None
+        folder = os.path.dirname(candidate.path)  # noqa: PTH120 - a Path for each file costs more than the rest of this
         if folder not in self._sidecars:
-            path = folder / SIDECAR_NAME
+            other = candidate.beside(SIDECAR_NAME)
             try:
-                self._sidecars[folder] = read_sidecar(path) if path.is_file() else None
+                self._sidecars[folder] = None if other is None else read_sidecar(other.path, other.open)
             except InputError as error:
                 raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
         return self._sidecars[folder]
@@ -176,8 +187,28 @@ def complete(found: list[Found]) -> list[Item]:
             )
         )
     if missing := {what: files for what, files in missing.items() if files}:
+        if unclear := _unclear(found):
+            missing["client-version"] = unclear
         raise InputError("; ".join(_asked_for(what, files) for what, files in missing.items()), todo=_how(missing))
     return items
+
+
+def unclear_metrics(found: list[Found]) -> str | None:
+    """A note on the results whose metrics nobody can tell apart without the version of their client."""
+    if not (unclear := _unclear(found)):
+        return None
+    return f"{_asked_for('client-version', unclear)}; give --client-version VERSION to have them compared"
+
+
+def _unclear(found: list[Found]) -> list[str]:
+    """Results with a metric that the client's version would make clear, as their notes say."""
+    return [
+        result.where
+        for result in found
+        if result.identity.client is None
+        and any(name.startswith("unclear_") for name in result.reading.metrics)
+        and any("--client-version" in note for note in result.reading.notes)
+    ]
 
 
 def _asked_for(what: str, files: list[str]) -> str:
@@ -185,14 +216,15 @@ def _asked_for(what: str, files: list[str]) -> str:
         "version": "vLLM version that was measured",
         "testbed": "testbed (the machine)",
         "scenario": "scenario (nor the model to name it by)",
+        "client-version": "version of the client, without which some metrics are unclear,",
     }
     named = ", ".join(files[:_NAMED_FILES]) + (", …" if len(files) > _NAMED_FILES else "")
     return f"the {meaning[what]} is not stated by {plural(len(files), 'result')} ({named})"
 
 
 def _how(missing: Mapping[str, list[str]]) -> str:
-    flags = " and ".join(f"--{what} {what.upper()}" for what in missing)
-    fields = "/".join(f"{{{what}}}" for what in missing)
-    written = [what for what in missing if what != "scenario"]
+    flags = " and ".join(f"--{what} {what.rpartition('-')[2].upper()}" for what in missing)
+    fields = "/".join(f"{{{what}}}" for what in missing if what != "client-version")
+    written = [what for what in missing if what in ("version", "testbed")]
     sidecar = f", or write a {SIDECAR_NAME} with {' and '.join(written)} beside them" if written else ""
     return f"give {flags}, or --pattern with {fields}{sidecar}"

@@ -43,6 +43,10 @@ class IdentityFlags:
     run_per_file: bool = False
     """Each file is from a server start of its own."""
     pattern: PathPattern | None = None
+    client_version: str | None = None
+    """Release of the program that made the files."""
+    cold_first: bool = False
+    """The first run of each version and testbed was made after a cold start, and does not count."""
 
     @classmethod
     def parse(
@@ -56,9 +60,12 @@ class IdentityFlags:
         run: str | None = None,
         run_per_file: bool = False,
         pattern: str | None = None,
+        client_version: str | None = None,
+        cold_first: bool = False,
     ) -> Self:
         """Read the flags' texts; raises InputError naming the flag. `testbed_facts` are fields of Testbed."""
-        for flag, text in (("--testbed", testbed), ("--scenario", scenario), ("--run", run)):
+        named = {"--testbed": testbed, "--scenario": scenario, "--run": run, "--client-version": client_version}
+        for flag, text in named.items():
             if text is not None and not is_name(text):
                 raise InputError(f"{shown(text)} cannot be a name", where=flag, todo="use letters, digits, . _ - and +")
         if run is not None and run_per_file:
@@ -77,6 +84,8 @@ class IdentityFlags:
             run=run,
             run_per_file=run_per_file,
             pattern=None if pattern is None else PathPattern.parse(pattern),
+            client_version=client_version,
+            cold_first=cold_first,
         )
 
 
@@ -129,6 +138,8 @@ def identify(
         add("suite", sidecar.suite, SIDECAR_NAME, parse_suite)
         add("run", None if sidecar.run is None else str(sidecar.run), SIDECAR_NAME, _name)
         add("client", sidecar.client, SIDECAR_NAME)
+    # A flag speaks of all files, the two before it of this one: no contradiction, but less exact.
+    add("client", flags.client_version, "--client-version")
     for name, read in (
         ("version", Version.parse),
         ("testbed", _testbed),

@@ -4,90 +4,105 @@ Each file goes through the same steps: bytes → content → reader → identity
 and leaves the others alone; identity that nobody gave is asked for once, for all files together.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from regress_gate.ingest import foreign
+from regress_gate.ingest.archive import Shelf, is_archive
+from regress_gate.ingest.candidate import STDIN, Candidate
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import Grouped, Item, group
-from regress_gate.ingest.identification import Found, Identifier, complete
+from regress_gate.ingest.identification import Found, Identifier, complete, unclear_metrics
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.interface import Certainty, Context, Reader, Reading, RefusalError
+from regress_gate.ingest.interface import Certainty, Context, NoReading, Reader, Reading, RefusalError
 from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.registry import READERS
 from regress_gate.ingest.reports import FileReport, Intake, Outcome
-from regress_gate.ingest.selection import STDIN, Candidate, natural_key, select
+from regress_gate.ingest.selection import natural_key, select
 from regress_gate.ingest.text import MAX_PATH, clean
+from regress_gate.ingest.unpacking import GZIP_MAGIC, unpacked
+
+MAX_RESULTS = 20_000
+"""Results of one file."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done and the number of all."""
+"""Called with the number of files done and the number of all; more than once while a long file is read."""
 
 
 def read_paths(
     paths: Iterable[str | os.PathLike[str]],
     identity: IdentityFlags,
     *,
+    forced: Reader | None = None,
     with_samples: bool = True,
     progress: Progress | None = None,
 ) -> Intake:
-    """Read every result under the paths: files, folders (with all below), literal globs, `-` for standard input.
+    """Read every result under the paths: files, folders and archives (with all below), literal globs, `-` for
+    standard input.
+
+    `forced`: the one reader that is asked, in place of the surest of all.
 
     Raises InputError when results do not say their version, testbed or scenario and the flags do not either; the one
     message lists everything that is missing.
     """
+    progress = progress or (lambda _done, _all: None)
     arguments = [os.fspath(path) for path in paths]
-    candidates, left_out = select(arguments)
-    reports = [
-        FileReport(
-            clean(entry.shown, MAX_PATH), Outcome.REFUSED if entry.is_error else Outcome.SKIPPED, reason=entry.reason
-        )
-        for entry in left_out
-    ]
     identifier = Identifier(identity, datetime.now(UTC))
     found: list[Found] = []
-    for done, candidate in enumerate(candidates):
-        if progress is not None:
-            progress(done, len(candidates))
-        for result in _read(candidate, identifier, with_samples):
-            if isinstance(result, Found):
-                found.append(result)
-            else:
-                reports.append(result)
-    if progress is not None:
-        progress(len(candidates), len(candidates))
+    with closing(Shelf()) as shelf:
+        candidates, left_out = select(arguments, shelf)
+        reports = [
+            FileReport(
+                clean(entry.shown, MAX_PATH),
+                Outcome.REFUSED if entry.is_error else Outcome.SKIPPED,
+                reason=entry.reason,
+            )
+            for entry in left_out
+        ]
+        for done, candidate in enumerate(candidates):
+            alive = partial(progress, done, len(candidates))
+            alive()
+            context = Context(with_samples, identity.client_version, partial(_beside, candidate))
+            for result in _read(candidate, identifier, forced, context, alive):
+                if isinstance(result, Found):
+                    found.append(result)
+                else:
+                    reports.append(result)
+    progress(len(candidates), len(candidates))
     items = complete(found)
-    grouped = group(items, run_per_file=identity.run_per_file)
+    grouped = group(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
-    reports += _fruitless_folders(arguments, reports)
+    reports += _fruitless(arguments, reports)
     reports.sort(key=lambda report: (natural_key(report.path), report.position or 0))
-    return Intake(grouped.runs, tuple(reports), grouped.notes)
+    notes = grouped.notes if (unclear := unclear_metrics(found)) is None else (*grouped.notes, unclear)
+    return Intake(grouped.runs, tuple(reports), notes)
 
 
-def _read(candidate: Candidate, identifier: Identifier, with_samples: bool) -> list[Found | FileReport]:
+def _read(
+    candidate: Candidate, identifier: Identifier, forced: Reader | None, context: Context, alive: Callable[[], None]
+) -> list[Found | FileReport]:
     """All results of one file, each identified or reported."""
     shown = clean(candidate.shown, MAX_PATH)
+    reader: Reader | None = None
     try:
-        content = _content(candidate)
+        content = _content(candidate, alive)
+        reader = _reader(content) if forced is None else _if_meant(forced, candidate, content)
+        if reader is None:
+            return [_unrecognised(candidate, content, forced)]
+        if (known := identifier.same_bytes(candidate, content)) is not None:
+            return [FileReport(shown, known[0], reader.name, known[1])]
+        results = _results(reader, content, context)
     except OSError as error:
-        return [FileReport(shown, Outcome.REFUSED, reason=f"not readable: {error.strerror or type(error).__name__}")]
-    try:
-        reader = _reader(content)
-    except RefusalError as refusal:
-        return [FileReport(shown, Outcome.REFUSED, reason=str(refusal))]
-    if reader is None:
-        return [_unrecognised(candidate, content)]
-    if (known := identifier.same_bytes(candidate, content)) is not None:
-        return [FileReport(shown, known[0], reader.name, known[1])]
-    try:
-        if content.constant is not None and not reader.bare_constants:
-            raise RefusalError(_changed(content.constant))
-        results = reader.read(content, Context(with_samples, beside=partial(_beside, candidate)))
+        reason = f"not readable: {error.strerror or type(error).__name__}"
+        return [FileReport(shown, Outcome.REFUSED, reader.name if reader else None, reason)]
     except (RefusalError, NotJsonError) as refusal:
-        return [FileReport(shown, Outcome.REFUSED, reader.name, str(refusal))]
+        return [FileReport(shown, Outcome.REFUSED, reader.name if reader else None, str(refusal))]
     several = len(results) > 1
     outcome: list[Found | FileReport] = []
     for result in results:
@@ -99,11 +114,27 @@ def _read(candidate: Candidate, identifier: Identifier, with_samples: bool) -> l
     return outcome
 
 
-def _content(candidate: Candidate) -> Content:
+def _results(reader: Reader, content: Content, context: Context) -> list[Reading | NoReading]:
+    """Raises RefusalError, NotJsonError and OSError."""
+    if content.constant is not None and not reader.bare_constants:
+        raise RefusalError(_changed(content.constant))
+    results = list(reader.read(content, context))
+    if not results:
+        raise RefusalError(content.problem or f"holds no result of {reader.name}")
+    if len(results) > MAX_RESULTS:
+        raise RefusalError(f"holds {len(results)} results, more than {MAX_RESULTS}; split it")
+    return results
+
+
+def _content(candidate: Candidate, alive: Callable[[], None] = lambda: None) -> Content:
     """Raises OSError."""
-    if candidate.is_stdin:
-        return parse_content(STDIN, sys.stdin.buffer.read(MAX_BYTES + 1))
-    return read_content(candidate.path.name, candidate.open)
+    if not candidate.is_stdin:
+        return read_content(candidate.path.name, candidate.open, alive)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if data.startswith(GZIP_MAGIC):
+        with unpacked(io.BytesIO(data)) as file:
+            data = file.read(MAX_BYTES + 1)
+    return parse_content(STDIN, data)
 
 
 def _beside(candidate: Candidate, name: str) -> Content | None:
@@ -115,9 +146,15 @@ def _beside(candidate: Candidate, name: str) -> Content | None:
         return None
 
 
+def _if_meant(forced: Reader, candidate: Candidate, content: Content) -> Reader | None:
+    """The reader of `--from`: for files that were named in any case, for others where it knows them."""
+    return forced if candidate.named or forced.recognises(content.beginning) is not Certainty.NO else None
+
+
 def _reader(content: Content) -> Reader | None:
     """The reader that is surest that the content is its own. Raises RefusalError where two are equally sure."""
-    claims = [(reader.recognises(content), reader) for reader in READERS]
+    beginning = content.beginning
+    claims = [(reader.recognises(beginning), reader) for reader in READERS]
     surest = max(certainty for certainty, _ in claims)
     if surest is Certainty.NO:
         return None
@@ -128,9 +165,11 @@ def _reader(content: Content) -> Reader | None:
     return claimants[0]
 
 
-def _unrecognised(candidate: Candidate, content: Content) -> FileReport:
+def _unrecognised(candidate: Candidate, content: Content, forced: Reader | None) -> FileReport:
     """The report on a file that no reader takes: another tool's, broken, or a bystander in a folder."""
     shown = clean(candidate.shown, MAX_PATH)
+    if forced is not None:
+        return FileReport(shown, Outcome.SKIPPED, reason=f"not recognised as {forced.name} (--from)")
     if (named := foreign.name_of(content)) is not None:
         return FileReport(shown, Outcome.REFUSED, reason=named)
     problem = content.problem or (content.constant and _changed(content.constant))
@@ -163,14 +202,16 @@ def _report(index: int, item: Item, grouped: Grouped) -> FileReport:
     )
 
 
-def _fruitless_folders(arguments: list[str], reports: list[FileReport]) -> list[FileReport]:
-    """A refusal for each folder that was named and holds nothing but bystanders."""
+def _fruitless(arguments: list[str], reports: list[FileReport]) -> list[FileReport]:
+    """A refusal for each folder or archive that was named and holds nothing but bystanders."""
     fruitless = []
     for argument in arguments:
-        inside = clean(argument.rstrip("/"), MAX_PATH) + "/"
+        archive = is_archive(argument)
+        if not archive and not Path(argument).is_dir():
+            continue
+        inside = clean(argument.rstrip("/"), MAX_PATH) + ("!" if archive else "/")
         below = [report for report in reports if report.path.startswith(inside)]
-        if below and Path(argument).is_dir() and all(report.outcome is Outcome.SKIPPED for report in below):
-            fruitless.append(
-                FileReport(clean(argument, MAX_PATH), Outcome.REFUSED, reason="a folder without benchmark results")
-            )
+        if below and all(report.outcome is Outcome.SKIPPED for report in below):
+            reason = f"{'an archive' if archive else 'a folder'} without benchmark results"
+            fruitless.append(FileReport(clean(argument, MAX_PATH), Outcome.REFUSED, reason=reason))
     return fruitless

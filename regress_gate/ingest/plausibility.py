@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from regress_gate.ingest.interface import RefusalError
-from regress_gate.model.metric import LATENCIES, STATISTICS
+from regress_gate.model.metric import LATENCIES, OTHER_LATENCIES, STATISTICS
 
 _TOLERANCE = 0.02
 _CONCURRENCY_TOLERANCE = 0.05
@@ -58,17 +58,21 @@ def check_counts(scalars: Scalars, failed: int) -> None:
 
 
 def _check_rate(scalars: Scalars, name: str, rate: float | None, counted: int | None) -> None:
-    if rate is None:
-        return
-    if rate < 0 or (rate == 0 and not scalars.rounding):
+    if rate is not None:
+        check_rate(name, rate, counted, scalars.duration, scalars.rounding)
+
+
+def check_rate(name: str, rate: float, counted: float | None, duration: float | None, rounding: float = 0.0) -> None:
+    """Refuse a rate that cannot be, or is not what was counted in `duration` seconds, where both are stated."""
+    if rate < 0 or (rate == 0 and not rounding):
         raise RefusalError(f"{name} is {rate:g}")
-    if counted is None:
+    if counted is None or duration is None:
         return
-    expected = counted / scalars.duration
-    rounding = scalars.rounding * (1 + expected / scalars.duration)
-    if abs(rate - expected) > _TOLERANCE * max(rate, expected) + rounding:
+    expected = counted / duration
+    slack = rounding * (1 + expected / duration)
+    if abs(rate - expected) > _TOLERANCE * max(rate, expected) + slack:
         raise RefusalError(
-            f"{name} says {rate:g}, but {counted} in {scalars.duration:g} s is {expected:g}: "
+            f"{name} says {rate:g}, but {counted:g} in {duration:g} s is {expected:g}: "
             "wrong unit, an aggregate of several runs, or edited"
         )
 
@@ -83,7 +87,7 @@ def check_output_tokens(scalars: Scalars, counted: int) -> None:
 def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Of all stated statistics those that the metric catalogue has; p50 is the median."""
     latencies: dict[str, dict[str, float]] = {}
-    for family in LATENCIES:
+    for family in (*LATENCIES, *OTHER_LATENCIES):
         found = dict(stated.get(family, {}))
         if (p50 := found.pop("p50", None)) is not None:
             found.setdefault("median", p50)
@@ -94,6 +98,25 @@ def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str,
 
 def check_latencies(latencies: dict[str, dict[str, float]], scalars: Scalars) -> list[str]:
     """Refuse impossible statistics; take out those that mean "not measured", and return notes on them."""
+    notes = check_statistics(latencies, scalars.duration, scalars.rounding)
+    if scalars.max_concurrency is not None:
+        check_in_flight(
+            latencies,
+            scalars.completed / scalars.duration,
+            scalars.max_concurrency,
+            scalars.rounding / scalars.duration,
+        )
+    return notes
+
+
+def check_statistics(
+    latencies: dict[str, dict[str, float]], duration: float | None, rounding: float = 0.0
+) -> list[str]:
+    """As `check_latencies`, of a result that may not say how many requests were sent how fast.
+
+    `latencies`: seconds, by family and statistic of the catalogue; changed in place. `rounding`: half a unit of the
+    last decimal, in milliseconds.
+    """
     values = [value for found in latencies.values() for value in found.values()]
     if values and not any(values):
         raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
@@ -114,35 +137,32 @@ def check_latencies(latencies: dict[str, dict[str, float]], scalars: Scalars) ->
         if zero:
             notes.append(f"{family} {', '.join(zero)} is 0 after rounding and is left out")
             latencies[family] = {name: value for name, value in found.items() if value > 0}
-        _check_order(family, latencies[family], scalars)
-    _check_in_flight(latencies, scalars)
+        _check_order(family, latencies[family], duration, rounding)
     return notes
 
 
-def _check_order(family: str, found: Mapping[str, float], scalars: Scalars) -> None:
-    slack = scalars.rounding / 1000 * 2
+def _check_order(family: str, found: Mapping[str, float], duration: float | None, rounding: float) -> None:
+    slack = rounding / 1000 * 2
     ordered = [(name, found[name]) for name in ("median", "p90", "p95", "p99") if name in found]
     for (low, lower), (high, higher) in pairwise(ordered):
         if lower > higher * (1 + 1e-9) + slack:
             raise RefusalError(f"{low}_{family}_ms is above {high}_{family}_ms: edited, or columns mixed up")
     longest, value = max(found.items(), key=lambda item: item[1])
-    if value > scalars.duration * (1 + _TOLERANCE) + scalars.rounding:
+    if duration is not None and value > duration * (1 + _TOLERANCE) + rounding:
         raise RefusalError(
-            f"{longest}_{family}_ms is {value:g} s, longer than the whole run ({scalars.duration:g} s): wrong unit"
+            f"{longest}_{family}_ms is {value:g} s, longer than the whole run ({duration:g} s): wrong unit"
         )
 
 
-def _check_in_flight(latencies: Mapping[str, Mapping[str, float]], scalars: Scalars) -> None:
+def check_in_flight(
+    latencies: Mapping[str, Mapping[str, float]], rate: float, max_concurrency: float, slack: float = 0.0
+) -> None:
     """Little's law: mean latency × requests per second is the mean number in flight, which the limit bounds."""
-    if scalars.max_concurrency is None:
-        return
     family = "e2el" if "mean" in latencies.get("e2el", {}) else "ttft"
-    mean = latencies.get(family, {}).get("mean", 0.0)
-    in_flight = mean * scalars.completed / scalars.duration
-    allowed = scalars.max_concurrency * (1 + _CONCURRENCY_TOLERANCE + scalars.rounding / scalars.duration)
-    if in_flight > allowed:
+    in_flight = latencies.get(family, {}).get("mean", 0.0) * rate
+    if in_flight > max_concurrency * (1 + _CONCURRENCY_TOLERANCE + slack):
         raise RefusalError(
-            f"mean_{family}_ms means {in_flight:.3g} requests in flight, max_concurrency is {scalars.max_concurrency}: "
+            f"mean_{family}_ms means {in_flight:.3g} requests in flight, max_concurrency is {max_concurrency:g}: "
             "wrong unit, or edited"
         )
 

@@ -66,8 +66,18 @@ def read_requests(data: Mapping[str, Any], completed: int) -> Requests:
     itl_start = np.concatenate(([0], np.cumsum(gaps)))
     ok = _succeeded(errors, ttft, output_tokens, completed)
     latency = _latencies(data, ttft, itl, gaps)
-    _check_times(ttft, itl, latency, ok, gaps)
     samples = Samples(ttft, itl, itl_start, input_tokens, output_tokens, ok, _starts(data, n))
+    return requests_of(samples, latency)
+
+
+def requests_of(samples: Samples, latency: Floats) -> Requests:
+    """What the samples say of each family. `latency`: end-to-end, seconds, shape (n,).
+
+    Raises RefusalError for times that no request can have.
+    """
+    ttft, itl, ok, output_tokens = samples.ttft, samples.itl, samples.ok, samples.output_tokens
+    gaps = np.diff(samples.itl_start)
+    _check_times(ttft, itl, latency, ok, gaps)
     several = ok & (output_tokens > 1)
     values = {
         "ttft": ttft[ok],

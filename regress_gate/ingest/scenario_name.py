@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from regress_gate.ingest.bench_arguments import TEST_KEY
 from regress_gate.ingest.text import MAX_NAME, sanitised
 
 _HUB_CACHE = re.compile(r"(?:^|/)models--([^/]+)/snapshots/[0-9a-f]+$")
@@ -26,7 +27,12 @@ _STATED = (
 
 
 def scenario_name(workload: Mapping[str, Any]) -> str | None:
-    """The derived name; None where the result does not even say which model was served."""
+    """The derived name; None where the result does not even say which model was served.
+
+    A test of vLLM's CI has a name already, which tells its server from others too.
+    """
+    if isinstance(test := workload.get(TEST_KEY), str) and (name := sanitised(test)):
+        return name if len(name) <= MAX_NAME else None
     model = workload.get("model")
     if not model or not (parts := [_model_name(model)])[0]:
         return None
@@ -42,9 +48,15 @@ def scenario_name(workload: Mapping[str, Any]) -> str | None:
         parts.append(f"{strategy}{workload.get('ramp_up_start_rps')}to{workload.get('ramp_up_end_rps')}")
     if "num_prompts" in workload:
         parts.append(f"n{workload['num_prompts']}")
-    parts += [f"{key}={value}" for key, value in workload.items() if key not in _STATED]
-    name = "-".join(filter(None, map(sanitised, parts)))
+    own = {key: value for key, value in workload.items() if key not in _STATED}
+    name = _joined([*parts, *(f"{key}={value}" for key, value in own.items())])
+    if len(name) > MAX_NAME:
+        name = _joined([*parts, *map(str, own.values())])
     return name if len(name) <= MAX_NAME else None
+
+
+def _joined(parts: list[str]) -> str:
+    return "-".join(filter(None, map(sanitised, parts)))
 
 
 def _model_name(model: str) -> str:

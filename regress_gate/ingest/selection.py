@@ -1,6 +1,7 @@
 """From what was named on the command line to the files to read, in natural order, each once.
 
-Not for looking into files. What is left out is left out with a reason; only hidden entries of folders are silent.
+Folders and archives are looked into; files are not. What is left out is left out with a reason; only hidden entries
+are silent.
 """
 
 import glob
@@ -10,34 +11,15 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
+from regress_gate.errors import InputError
+from regress_gate.ingest.archive import Shelf, is_archive
+from regress_gate.ingest.candidate import STDIN, Candidate, Folders, InArchive, OnDisk, OnStandardInput, without_gz
 from regress_gate.ingest.sidecar import SIDECAR_NAME
 
-STDIN = "-"
+MAX_FILES = 200_000
+"""Files of one import."""
 _SWEEP_RUN = re.compile(r"run=\d+\.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    path: Path
-    shown: str
-    """As the user would write it."""
-    named: bool
-    """Named by the user, not found in a folder: what cannot be read is then an error rather than a bystander."""
-
-    @property
-    def is_stdin(self) -> bool:
-        return self.shown == STDIN
-
-    def open(self) -> IO[bytes]:
-        """The file's bytes, unpacked, from their beginning. Raises OSError."""
-        return self.path.open("rb")
-
-    def beside(self, name: str) -> "Candidate | None":
-        """The file of that name in the same folder; None where there is none."""
-        path = self.path.with_name(name)
-        return None if self.is_stdin or not path.is_file() else Candidate(path, str(path), named=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +29,32 @@ class LeftOut:
     is_error: bool
 
 
-def select(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Candidate], list[LeftOut]]:
-    """Candidates in natural order, and what was named or found but is not to be read."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What the candidates of one import share."""
+
+    shelf: Shelf
+    folders: Folders
+
+
+def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> tuple[list[Candidate], list[LeftOut]]:
+    """Candidates in natural order, and what was named or found but is not to be read.
+
+    Raises InputError where there are more than anybody means. Archives are kept on the shelf.
+    """
     found: dict[str, Candidate] = {}
     left_out: list[LeftOut] = []
+    places = _Places(shelf, Folders())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
-            found.setdefault(STDIN, Candidate(Path(STDIN), STDIN, named=True))
+            found.setdefault(STDIN, Candidate(Path(STDIN), STDIN, True, OnStandardInput()))
             continue
         for path in _expanded(text, left_out):
-            for candidate in _below(path, left_out):
-                real = os.path.realpath(candidate.path)
+            for real, candidate in _below(path, places, left_out):
                 if real not in found or (candidate.named and not found[real].named):
                     found[real] = candidate
+                if len(found) > MAX_FILES:
+                    raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
     ordered = sorted(found.values(), key=lambda candidate: natural_key(candidate.shown))
     names = {(str(candidate.path.parent), candidate.path.name) for candidate in ordered}
     kept = []
@@ -90,21 +85,58 @@ def _expanded(text: str, left_out: list[LeftOut]) -> list[str]:
     return []
 
 
-def _below(text: str, left_out: list[LeftOut]) -> Iterator[Candidate]:
+def _below(text: str, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
+    """What a path stands for: files, each with what it is really called, whatever links lead to it."""
     path = Path(text)
-    if not path.is_dir():
-        yield Candidate(path, text, named=True)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = "a link to nowhere" if path.is_symlink() else f"not readable: {getattr(error, 'strerror', error)}"
+        left_out.append(LeftOut(text, reason, is_error=True))
         return
-    empty = True
-    for file in _walk(path, left_out):
-        empty = False
-        yield Candidate(file, str(file), named=False)
-    if empty:
-        left_out.append(LeftOut(text, "a folder without files", is_error=True))
+    if stat.S_ISDIR(mode):
+        empty = True
+        for real, file in _walk(path, left_out):
+            empty = False
+            yield from _file(real, file, str(file), places, left_out, named=False)
+        if empty:
+            left_out.append(LeftOut(text, "a folder without files", is_error=True))
+    elif stat.S_ISREG(mode):
+        yield from _file(os.path.realpath(path), path, text, places, left_out, named=True)
+    else:
+        left_out.append(LeftOut(text, "a pipe or device, not a file; use - for standard input", is_error=True))
 
 
-def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[Path]:
-    """Regular files below a folder. Every folder is entered once, by whatever links it is reached."""
+def _file(
+    real: str, path: Path, shown: str, places: _Places, left_out: list[LeftOut], *, named: bool
+) -> Iterator[tuple[str, Candidate]]:
+    """The file itself, or the members of an archive."""
+    if not is_archive(path.name):
+        unpacked = path.with_name(name) if (name := without_gz(path.name)) != path.name else path
+        yield real, Candidate(unpacked, shown, named, OnDisk(path, path.parent, places.folders))
+        return
+    try:
+        archive = places.shelf.take(path)
+    except OSError as error:
+        left_out.append(LeftOut(shown, error.strerror or type(error).__name__, is_error=True))
+        return
+    for entry in archive.not_read:
+        place = shown if entry.member is None else f"{shown}!{entry.member}"
+        left_out.append(LeftOut(place, entry.reason, entry.is_error))
+    for member in archive.members:
+        folders, name = os.path.split(member)
+        yield (
+            f"{real}/{member}",
+            Candidate(
+                path / folders / without_gz(name), f"{shown}!{member}", False, InArchive(places.shelf, path, member)
+            ),
+        )
+    if not archive.members and not archive.not_read:
+        left_out.append(LeftOut(shown, "an archive without files", is_error=True))
+
+
+def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[tuple[str, Path]]:
+    """Regular files below a folder, each with its real path. Every folder is entered once, by whatever links."""
     folders, entered = [top], set[str]()
     while folders:
         folder = folders.pop()
@@ -129,7 +161,9 @@ def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[Path]:
             if stat.S_ISDIR(mode):
                 folders.append(path)
             elif stat.S_ISREG(mode):
-                yield path
+                yield (os.path.realpath(path) if entry.is_symlink() else f"{real}/{entry.name}"), path
+            else:
+                left_out.append(LeftOut(str(path), "a pipe or device, not a file", is_error=False))
 
 
 def _companion(path: Path, names: set[tuple[str, str]]) -> str | None:

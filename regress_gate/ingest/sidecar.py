@@ -3,9 +3,10 @@
 The format is this project's own; docs/importing.md describes it. It is never itself a result.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import orjson
 from pydantic import ConfigDict, Field
@@ -72,10 +73,10 @@ class SidecarFile:
     content: Sidecar
 
 
-def read_sidecar(path: Path) -> SidecarFile:
+def read_sidecar(path: Path, opened: Callable[[], IO[bytes]]) -> SidecarFile:
     """Read and check a sidecar. Raises InputError naming the file."""
     try:
-        with path.open("rb") as file:
+        with opened() as file:
             data = file.read(MAX_SIDECAR_BYTES + 1)
         if len(data) > MAX_SIDECAR_BYTES:
             raise InputError("larger than 1 MiB", where=path, todo=f"only run conditions belong in {SIDECAR_NAME}")

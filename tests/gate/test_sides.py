@@ -1,4 +1,6 @@
-"""A run made under conditions beyond the limits is void: kept, with the reason in words, and never averaged in."""
+"""Which runs count: one made under conditions beyond the limits is void, kept, and never averaged in; and what work is
+the same on both sides.
+"""
 
 from dataclasses import replace
 
@@ -6,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.gate.sides import make_side
+from regress_gate.gate.sides import make_side, workload_difference
 from regress_gate.model.run import Conditions, Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
@@ -97,3 +99,23 @@ def test_every_run_either_counts_or_is_void_with_a_reason(
     side = make_side(Version.parse("0.19.0"), runs, limits)
     assert sorted([*side.counted, *(void.run for void in side.void)], key=lambda run: run.label) == runs
     assert all(void.reason for void in side.void)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "difference"),
+    [
+        ({}, {}, None),
+        ({"definitions": "guidellm"}, {"definitions": "guidellm"}, None),
+        ({}, {"definitions": "guidellm"}, "its numbers are defined differently: vLLM's own → guidellm (its time per"),
+        ({"definitions": "aiperf"}, {"definitions": "guidellm"}, "its numbers are defined differently: aiperf"),
+        ({}, {"definitions": "vllm-bench-0.20"}, None),  # which release the first was, nobody said
+        ({"definitions": "vllm-bench-0.15"}, {"definitions": "vllm-bench-0.20"}, "its numbers are defined differently"),
+        ({"batch_size": 8}, {"batch_size": 16}, "batch_size differs: 8 → 16"),
+    ],
+)
+def test_results_of_different_definitions_or_workloads_are_not_the_same_work(
+    baseline: dict[str, object], candidate: dict[str, object], difference: str | None
+) -> None:
+    found = workload_difference([make_trial(workload=baseline)], [make_trial(workload=candidate)])
+    assert (found or "").startswith(difference or "")
+    assert (found is None) == (difference is None)

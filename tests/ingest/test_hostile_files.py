@@ -76,8 +76,9 @@ def _second_opinion(document: Result, metric: str) -> float:
     if metric == "failed_requests":
         if detailed_arrays:
             return 1 - document["completed"] / len(document["ttfts"])
-        if "failed" not in document and isinstance(document.get("errors"), list):
-            return 1 - document["completed"] / len(document["errors"])
+        errors = document.get("errors")
+        if document.get("failed") is None and isinstance(errors, list) and len(errors) >= document["completed"]:
+            return 1 - document["completed"] / len(errors)
         failed = document.get("failed")
         failed = max(document["num_prompts"] - document["completed"], 0) if failed is None else failed
         return failed / (failed + document["completed"])

@@ -12,7 +12,10 @@ from regress_gate.ingest.path_pattern import PathPattern
 from regress_gate.ingest.reports import Outcome
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.version import Version
-from tests.ingest.serve_results import detailed, import_all, made_up, plain, write
+from tests.ingest.formats.guidellm_results import as_json
+from tests.ingest.formats.samples import SAMPLES
+from tests.ingest.formats.test_guidellm import unclear
+from tests.ingest.serve_results import console, detailed, import_all, made_up, plain, write
 
 NO_FLAGS = IdentityFlags.parse()
 
@@ -274,6 +277,28 @@ def test_everything_that_is_missing_is_asked_for_in_one_message(tmp_path):
     assert "testbed (the machine) is not stated by 5 results" in message
     assert "give --version VERSION and --testbed TESTBED" in message
     assert "\n" not in message
+
+
+def test_what_several_formats_lack_is_asked_for_in_one_message(tmp_path):
+    write(tmp_path / "a.json", plain(made_up(1)))
+    write(tmp_path / "b.json", SAMPLES["guidellm/0.4"].make())
+    write(tmp_path / "c.txt", console(made_up(2)))
+    with pytest.raises(InputError) as caught:
+        import_all(tmp_path, flags=IdentityFlags.parse(testbed="box"))
+    message = str(caught.value)
+    assert "version that was measured is not stated by 3 results" in message
+    assert "scenario (nor the model to name it by) is not stated by 1 result" in message
+
+
+def test_a_metric_that_only_the_clients_version_makes_clear_is_asked_for(tmp_path):
+    path = write(tmp_path / "b.json", as_json(unclear()))
+    (note,) = [note for note in import_all(path, flags=flags(scenario="chat")).notes if "client" in note]
+    assert "version of the client, without which some metrics are unclear, is not stated by 1 result" in note
+    assert "give --client-version VERSION" in note
+    with pytest.raises(InputError, match="--version VERSION and --client-version VERSION"):
+        import_all(path, flags=IdentityFlags.parse(testbed="box", scenario="chat"))
+    told = import_all(path, flags=flags(scenario="chat", client_version="0.4.0"))
+    assert not told.notes
 
 
 @pytest.mark.parametrize(

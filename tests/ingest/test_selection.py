@@ -1,12 +1,23 @@
 """Folders, globs, links and bystanders: which files are looked at, and what is said of the others."""
 
+import gzip
 import io
+import json
 import os
+import resource
+import zipfile
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
+from regress_gate.errors import InputError
+from regress_gate.ingest import content, intake, selection
+from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.selection import natural_key
+from regress_gate.ingest.unpacking import open_regular
 from tests.ingest.serve_results import console, import_all, made_up, plain, write
 
 
@@ -67,8 +78,7 @@ def test_a_dash_is_standard_input(monkeypatch):
     text = console(made_up()).replace("====\n", "====\n", 1)
     said = "Namespace(model='org/tiny', num_prompts=12)\n" + text
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(said.encode())))
-    intake = import_all("-")
-    assert [(report.path, report.outcome) for report in intake.files] == [("-", Outcome.STORED)]
+    assert [(report.path, report.outcome) for report in import_all("-").files] == [("-", Outcome.STORED)]
 
 
 def test_broken_json_on_standard_input_says_so(monkeypatch):
@@ -104,6 +114,91 @@ def test_progress_is_told(tmp_path):
     assert told == [(0, 2), (1, 2), (2, 2)]
 
 
+def test_progress_is_told_while_a_long_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    told: list[tuple[int, int]] = []
+    import_all(lines(tmp_path), progress=lambda done, total: told.append((done, total)))
+    assert told.count((0, 1)) > 2
+    assert told[-1] == (1, 1)
+
+
 def test_numbers_in_names_sort_as_numbers():
     names = ["run=10", "run=9", "run", "run=9b", "run=²"]
     assert sorted(names, key=natural_key)[:4] == ["run", "run=9", "run=9b", "run=10"]
+
+
+def test_pipes_and_devices_are_never_opened(tmp_path):
+    pipe = tmp_path / "r" / "pipe.json"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    write(tmp_path / "r" / "r.json", plain(made_up()))
+    (tmp_path / "r" / "zero.json").symlink_to("/dev/zero")
+    found = verdicts(tmp_path, tmp_path / "r")
+    assert found["r/pipe.json"] == found["r/zero.json"] == (Outcome.SKIPPED, "a pipe or device, not a file")
+    assert found["r/r.json"][0] is Outcome.STORED
+    named = (Outcome.REFUSED, "a pipe or device, not a file; use - for standard input")
+    assert verdicts(tmp_path, pipe, Path("/dev/zero")) == {"r/pipe.json": named, "/dev/zero": named}
+
+
+def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        open_regular(tmp_path / "pipe")
+
+
+def test_a_link_in_a_circle_is_an_error(tmp_path):
+    (tmp_path / "a.json").symlink_to(tmp_path / "a.json")
+    assert verdicts(tmp_path, tmp_path / "a.json")["a.json"] == (Outcome.REFUSED, "a link to nowhere")
+
+
+def test_more_files_than_anybody_means_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(selection, "MAX_FILES", 5)
+    for number in range(6):
+        write(tmp_path / f"r{number}.json", "{}")
+    with pytest.raises(InputError, match=r"more than 5 files; import them in parts"):
+        import_all(tmp_path)
+
+
+def test_more_results_than_anybody_means_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(intake, "MAX_RESULTS", 2)
+    path = write(tmp_path / "r.json", "\n".join(json.dumps(plain(made_up(seed))) for seed in range(3)))
+    assert verdicts(tmp_path, path)["r.json"] == (Outcome.REFUSED, "holds 3 results, more than 2; split it")
+
+
+def lines(folder: Path) -> Path:
+    return write(folder / "r.jsonl", "\n".join(json.dumps(plain(made_up(seed))) for seed in range(9)))
+
+
+def test_a_file_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    path = lines(tmp_path)
+    calls = iter(range(9))
+    monkeypatch.setattr(content, "_stamp", lambda _file: (next(calls),))
+    (report,) = import_all(path).files
+    assert (report.outcome, report.reason) == (Outcome.REFUSED, content._CHANGED)
+
+
+def test_a_file_that_grows_before_it_is_read_again_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    path = lines(tmp_path)
+    found = content.read_content("r.jsonl", partial(path.open, "rb"))
+    assert len(list(found.each())) == 9
+    with path.open("a") as file:
+        file.write("\n" + json.dumps(plain(made_up(10))))
+    with pytest.raises(NotJsonError, match="the file changed while it was read"):
+        list(found.each())
+
+
+def test_many_files_need_few_handles(tmp_path):
+    for seed in range(60):
+        write(tmp_path / f"r{seed}.json", plain(made_up(seed)))
+        write(tmp_path / f"p{seed}.json.gz", gzip.compress(json.dumps(plain(made_up(100 + seed))).encode()))
+        with zipfile.ZipFile(tmp_path / f"z{seed}.zip", "w") as made:
+            made.writestr("r.json", json.dumps(plain(made_up(200 + seed))))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    there = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    resource.setrlimit(resource.RLIMIT_NOFILE, (there + 20, hard))
+    try:
+        assert len(import_all(tmp_path).runs[0].trials) == 180
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -104,7 +104,7 @@ def test_a_file_whose_samples_contradict_it_is_refused(tmp_path, change, reason)
         (b'{"a": ' + b"9" * 5000 + b", NaN}", "a number is too long"),
         (b'{"a": "\xff\xfe"}', "not UTF-8 text"),
         ("{}".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-        (b"\x1f\x8b\x08rest", "a gzip file; unpack it first"),
+        (b"\x1f\x8b\x08rest", "the gzip data is cut off"),
         (b"SQLite format 3\x00rest", "an SQLite database"),
         (b"\x7fELF\x00\x00", "a binary file"),
         (b"{}", "an empty JSON value"),

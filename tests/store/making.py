@@ -152,7 +152,7 @@ def baselines(draw: st.DrawFn) -> list[Run]:
             Trial(
                 scenario=scenario,
                 ordinal=ordinal,
-                completed=draw(COUNTS),
+                completed=draw(st.none() | COUNTS),
                 failed=draw(COUNTS),
                 duration=draw(st.none() | FLOATS),
                 metrics=draw(st.dictionaries(NAMES, FLOATS, max_size=3)),

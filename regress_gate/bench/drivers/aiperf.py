@@ -4,6 +4,7 @@ of this project, with the server's token counts: its own come from encoding the 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import orjson
 
 from regress_gate.bench.drivers.interface import Ask, Driver, Told
 from regress_gate.bench.drivers.program import written
-from regress_gate.bench.drivers.requests import Request, reading_of
 from regress_gate.ingest import fields
+from regress_gate.ingest.formats.aiperf import SERVER_TOKENS
+from regress_gate.ingest.formats.aiperf_records import times_of
 from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.text import clean, shown
+from regress_gate.ingest.single_requests import Request, reading_of
+from regress_gate.ingest.text import clean
+from regress_gate.ingest.unit_table import seconds_in
 
 SUMMARY, RECORDS = "profile_export_aiperf.json", "profile_export.jsonl"
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0, "s": 1.0}
 
 
 class AiPerf(Driver):
@@ -61,7 +64,8 @@ class AiPerf(Driver):
             summary = orjson.loads(written(folder, SUMMARY, tool=self.tool))
             records = [orjson.loads(line) for line in content.splitlines() if line.strip()]
             version = clean(str(summary["aiperf_version"]), 60)
-            duration = _seconds(summary["benchmark_duration"], "avg")
+            duration = fields.required(summary["benchmark_duration"], "avg")
+            duration *= seconds_in(summary["benchmark_duration"]["unit"])
             if summary.get("was_cancelled"):
                 raise RefusalError("it was cancelled")
             measured = [record for record in records if record["metadata"]["benchmark_phase"] == "profiling"]
@@ -70,32 +74,13 @@ class AiPerf(Driver):
         except (KeyError, TypeError, ValueError) as error:
             raise RefusalError(f"not as aiperf 0.13 writes it ({error!r}): another version?") from None
         limit = ask.workload.concurrency if ask.workload.request_rate is None else None
-        return Told(content, version, reading_of(requests, len(measured) - len(good), duration, limit))
+        reading = reading_of(requests, len(measured) - len(good), duration, limit)
+        return Told(content, version, replace(reading, definitions=SERVER_TOKENS))
 
 
 def _request(record: Mapping[str, Any]) -> Request:
-    metrics = record["metrics"]
-    return Request(
-        start=record["metadata"]["request_start_ns"] * 1e-9,
-        ttft=_seconds(metrics["time_to_first_token"], "value"),
-        e2el=_seconds(metrics["request_latency"], "value"),
-        gaps=_gaps(metrics.get("inter_chunk_latency")),
-        input_tokens=int(metrics["usage_prompt_tokens"]["value"]),
-        output_tokens=int(metrics["usage_completion_tokens"]["value"]),
-    )
-
-
-def _gaps(metric: Mapping[str, Any] | None) -> list[float]:
-    """In seconds; an answer of one chunk has none."""
-    return [] if metric is None else [gap * _factor(metric) for gap in metric["value"]]
-
-
-def _seconds(metric: Mapping[str, Any], key: str) -> float:
-    return fields.required(metric, key) * _factor(metric)
-
-
-def _factor(metric: Mapping[str, Any]) -> float:
-    unit = metric["unit"]
-    if unit not in _SECONDS:
-        raise RefusalError(f"{shown(unit)} is no unit of time that is known")
-    return _SECONDS[unit]
+    times = times_of(record)
+    if times.ttft is None or times.input_tokens is None or times.output_tokens is None:
+        raise RefusalError("a record lacks its first token or the server's counts: another version?")
+    gaps = [gap * times.gap_unit for gap in times.gaps]
+    return Request(times.start, times.ttft, times.e2el, gaps, times.input_tokens, times.output_tokens)

@@ -4,16 +4,19 @@ and the statistics are made from them by the definitions of this project. It kee
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regress_gate.bench.drivers.interface import Ask, Driver, Told
 from regress_gate.bench.drivers.program import written
-from regress_gate.bench.drivers.requests import Request, reading_of
 from regress_gate.bench.load.workload import Arrival, LoadWorkload
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import parse_content
+from regress_gate.ingest.formats.guidellm_cell import REQUESTS
+from regress_gate.ingest.formats.guidellm_report import later_request
 from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.single_requests import Request, reading_of
 from regress_gate.ingest.text import clean
 
 RESULT = "benchmarks.json"
@@ -62,7 +65,8 @@ class GuideLlm(Driver):
             raise RefusalError(f"not as guidellm 0.8 writes it ({error!r}): another version?") from None
         if int(made["successful"]) != len(requests):
             raise RefusalError(f"it holds {len(requests)} of {made['successful']} requests: a sample")
-        return Told(content, version, reading_of(requests, failed, duration, _limit(ask.workload)))
+        reading = reading_of(requests, failed, duration, _limit(ask.workload))
+        return Told(content, version, replace(reading, definitions=REQUESTS))
 
 
 def _profile(workload: LoadWorkload) -> str:
@@ -78,13 +82,6 @@ def _limit(workload: LoadWorkload) -> int | None:
 
 
 def _request(entry: Mapping[str, Any]) -> Request:
-    times = entry["info"]["timings"]
-    start = fields.required(times, "request_start")
-    return Request(
-        start=start,
-        ttft=fields.required(times, "first_token_iteration") - start,
-        e2el=fields.required(times, "last_token_iteration") - start,
-        gaps=(),
-        input_tokens=int(entry["prompt_tokens"]),
-        output_tokens=int(entry["output_tokens"]),
-    )
+    if (request := later_request(entry)) is None:
+        raise ValueError("a request without its times or tokens")
+    return request

@@ -14,6 +14,7 @@ from regress_gate.bench.load.result import LoadResult, described_workload
 from regress_gate.bench.load.workload import LoadWorkload
 from regress_gate.ingest.interface import Reading
 from regress_gate.ingest.text import plural
+from regress_gate.model.definitions import WORKLOAD_KEY
 from regress_gate.model.run import Source, Trial
 
 RATE_TOLERANCE = 0.10
@@ -98,6 +99,8 @@ def _check_rate(measured: Measured) -> None:
 def _described(measured: Measured) -> dict[str, Any]:
     workload = measured.workload
     described = {**measured.reading.workload, **described_workload(workload, measured.model)}
+    if measured.reading.definitions is not None:
+        described[WORKLOAD_KEY] = measured.reading.definitions
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
     if workload.slo is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest.bench_arguments import read_commands, with_commands
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
@@ -20,6 +21,7 @@ from regress_gate.ingest.plausibility import Scalars
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.request_samples import Requests, has_arrays, read_requests
 from regress_gate.ingest.text import clean, plural, shown
+from regress_gate.ingest.vllm_client import with_client
 from regress_gate.model.metric import LATENCIES
 
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
@@ -52,6 +54,7 @@ def is_serve_result(document: object) -> bool:
         and not isinstance(document["request_throughput"], dict)
         and ("model_id" in document or "num_prompts" in document)
         and "mean_e2e_latency_ms" not in document
+        and "good_completed" not in document  # InferenceX's decode experiment: seconds
     )
 
 
@@ -85,10 +88,12 @@ class VllmServe:
         return Certainty.SURE if any(map(is_serve_result, content.documents)) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
-        return [
+        commands = read_commands(content.name, context)
+        results = (
             read_object(document, position, with_samples=context.with_samples)
             for position, document in enumerate(content.each())
-        ]
+        )
+        return [with_client(with_commands(result, commands), context) for result in results]
 
 
 def read_object(document: object, position: int, *, with_samples: bool) -> Reading | NoReading:

@@ -14,6 +14,7 @@ from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import shown
+from regress_gate.ingest.vllm_client import with_client
 
 _BANNER = re.compile(r"=+ Serving Benchmark Result =+")
 _END = re.compile(r"={20,}")
@@ -74,7 +75,8 @@ class VllmServeConsole:
         for position, (before, block) in enumerate(_blocks(content.text or "")):
             try:
                 data = _object(before, block)
-                results.append(normalise(data, position, with_samples=context.with_samples, printed=True))
+                reading = normalise(data, position, with_samples=context.with_samples, printed=True)
+                results.append(with_client(reading, context))
             except RefusalError as refusal:
                 results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
         return results
@@ -161,6 +163,6 @@ def _said_before(lines: list[str]) -> dict[str, Any]:
 
 def _refuse_other_tools(label: str, value: str) -> None:
     if label.lower() in _SGLANG or any(word in label for word in _SGLANG_WORDS):
-        raise RefusalError("this is the console text of SGLang's bench_serving, which is not read yet")
+        raise RefusalError("this is the console text of SGLang's bench_serving; import the JSON lines that it writes")
     if _OMNI.search(label) and value:
         raise RefusalError(f"this is console text of vLLM-Omni ({shown(label)}), which is not read yet")

@@ -10,6 +10,7 @@ from typing import Any
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading
+from regress_gate.ingest.vllm_client import with_client
 
 
 class VllmSweepSummary:
@@ -33,7 +34,8 @@ class VllmSweepSummary:
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         return [
-            read_object(run, position, with_samples=context.with_samples) for position, run in enumerate(_runs(content))
+            with_client(read_object(run, position, with_samples=context.with_samples), context)
+            for position, run in enumerate(_runs(content))
         ]
 
 

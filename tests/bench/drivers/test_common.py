@@ -64,6 +64,12 @@ def test_the_workload_is_described_as_the_load_client_describes_it(name, tool):
 
 
 @every_driver
+def test_what_the_tool_defines_otherwise_is_kept_apart_as_its_imported_files_are(name, tool):
+    definitions = {"vllm-bench": None, "guidellm": "guidellm-requests", "aiperf": "aiperf"}[name]
+    assert tool(name, WRITTEN[name]).measure().trial.workload.get("definitions") == definitions
+
+
+@every_driver
 def test_nobody_claims_to_know_whether_the_client_kept_up(name, tool):
     result = tool(name, WRITTEN[name]).measure()
     assert result.why_void is None

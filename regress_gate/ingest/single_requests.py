@@ -24,7 +24,15 @@ class Request:
     output_tokens: int
 
 
-def reading_of(requests: Sequence[Request], failed: int, duration: float, concurrency: int | None) -> Reading:
+def reading_of(
+    requests: Sequence[Request],
+    failed: int,
+    duration: float,
+    concurrency: int | None,
+    *,
+    position: int = 0,
+    with_samples: bool = True,
+) -> Reading:
     """Raises RefusalError for what cannot be a measurement; no success at all is one such."""
     completed = len(requests)
     if not completed:
@@ -55,6 +63,6 @@ def reading_of(requests: Sequence[Request], failed: int, duration: float, concur
             "start_times": [request.start for request in requests] + [requests[0].start] * failed,
             "errors": [""] * completed + ["failed"] * failed,
         },
-        0,
-        with_samples=True,
+        position,
+        with_samples=with_samples,
     )

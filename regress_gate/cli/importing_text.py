@@ -1,0 +1,112 @@
+"""What an import did or would do, as text for a terminal and as JSON. Not for reading or storing anything."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from regress_gate.cli.text import plain
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.reports import FileReport, Intake
+    from regress_gate.store.holdings import Added
+
+_WOULD = {"stored": "store", "refused": "refuse", "skipped": "skip"}
+_INDENT = " " * 8
+_LEAST_WIDTH = 30
+
+
+def line(report: "FileReport") -> str:
+    """What became of one result."""
+    if report.outcome != "stored":
+        return f"{report.outcome:<8} {plain(report.where)}: {plain(report.reason)}"
+    what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {len(report.metrics)} metrics"
+    notes = f" ({'; '.join(report.notes)})" if report.notes else ""
+    return f"read     {plain(report.where)}: {plain(report.format)}, {plain(what)}{plain(notes)}"
+
+
+def plan(report: "FileReport", width: int) -> str:
+    """What would become of one result: a few lines, none wider than `width` where a word is not."""
+    lines = [f"{_WOULD[report.outcome]:<7} {plain(report.where)}"]
+    details = list(_details(report))
+    margin = max((len(key) for key, _ in details), default=0) + 2
+    for key, text in details:
+        first = f"{_INDENT}{key:<{margin}}"
+        room = max(width, _LEAST_WIDTH)
+        lines += textwrap.wrap(
+            plain(text), room, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False
+        )
+    return "\n".join(lines)
+
+
+def _details(report: "FileReport") -> Iterator[tuple[str, str]]:
+    for key in ("format", "version", "scenario"):
+        if (value := getattr(report, key)) is not None:
+            yield key, value
+    if report.run is not None:
+        yield "run", f"{report.run}, trial {report.trial}"
+    if report.metrics:
+        yield "metrics", metrics_text(report.metrics)
+    if report.reason is not None:
+        yield "reason", report.reason
+    for note in report.notes:
+        yield "note", note
+
+
+def metrics_text(names: tuple[str, ...]) -> str:
+    """`ttft_mean ttft_p99 goodput` as `ttft (mean, p99), goodput`."""
+    from regress_gate.model.metric import STATISTICS
+
+    families: dict[str, list[str]] = {}
+    for name in names:
+        family, _, statistic = name.rpartition("_")
+        if statistic in STATISTICS:
+            families.setdefault(family, []).append(statistic)
+        else:
+            families[name] = []
+    return ", ".join(f"{name} ({', '.join(found)})" if found else name for name, found in families.items())
+
+
+def document(intake: "Intake", added: "Added | None") -> dict[str, Any]:
+    """The JSON object of `import --format json`; `added` is None where nothing was stored."""
+    return {
+        "schema_version": "1",
+        "complete": intake.complete,
+        "runs": len(intake.runs),
+        "trials": sum(len(run.trials) for run in intake.runs),
+        "stored": None
+        if added is None
+        else {
+            "new_runs": list(added.new),
+            "extended_runs": list(added.extended),
+            "trials": added.trials,
+            "already_stored": len(added.duplicates),
+        },
+        "files": [
+            {
+                "path": report.path,
+                "result": None if report.position is None else report.position + 1,
+                "outcome": str(report.outcome),
+                "format": report.format,
+                "version": report.version,
+                "scenario": report.scenario,
+                "run": report.run,
+                "trial": report.trial,
+                "metrics": list(report.metrics),
+                "reason": report.reason,
+                "notes": list(report.notes),
+            }
+            for report in intake.files
+        ],
+        "notes": list(intake.notes),
+    }
+
+
+def formats() -> str:
+    """Every format that is read: its name, the program that writes it, and its generations."""
+    from regress_gate.ingest.registry import READERS
+
+    lines = []
+    for reader in READERS:
+        lines.append(f"{reader.name}: {reader.tool}")
+        lines += [f"    {generation.which}" for generation in reader.generations]
+    return "\n".join(lines)

@@ -1,0 +1,145 @@
+"""What the arguments of a vLLM benchmark say of its workload, and what a `.commands` file of vLLM's CI adds.
+
+vLLM's CI writes `<test>.commands` beside `<test>.json`: the command lines of server and client, and the machine. Only
+what is stated there is taken; defaults of the benchmark are not filled in. Not for running anything.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from regress_gate.ingest.interface import Context, NoReading, Reading
+from regress_gate.ingest.text import clean, is_name
+
+TEST_KEY = "test"
+"""Of a workload: the name of a test of vLLM's CI, which then names the scenario."""
+
+_MAX_LINE = 20_000
+"""Characters of a command line that are looked at."""
+_COUNTS = ("batch_size", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+_RANDOM = ("random", None)
+_COUNT = re.compile(r"[0-9]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What the commands of a result say."""
+
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for a Reading's workload."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def stated_facts(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of the workload from a benchmark's arguments by name, with underscores. Odd values are passed over.
+
+    The lengths of the random dataset have defaults that other datasets ignore, so they count with that dataset only.
+    """
+    facts: dict[str, Any] = {}
+    dataset = arguments.get("dataset_name")
+    path = arguments.get("dataset_path")
+    told = f"hf-{path.rpartition('/')[2]}" if dataset == "hf" and isinstance(path, str) else dataset
+    if isinstance(told, str) and is_name(told):
+        facts["dataset"] = told
+    for name in ("input_len", "output_len"):
+        value = _count(arguments.get(name))
+        if value is None and dataset in _RANDOM:
+            value = _count(arguments.get(f"random_{name}"))
+        if value is not None:
+            facts[name] = value
+    for name in _COUNTS:
+        if (value := _count(arguments.get(name))) is not None:
+            facts[name] = value
+    return facts
+
+
+def parse_command(line: str) -> dict[str, Any]:
+    """Options of a shell command by name, with underscores; a bare flag is true. Raises ValueError for open quotes."""
+    return parse_words(shlex.split(line[:_MAX_LINE]))
+
+
+def parse_words(words: Sequence[str]) -> dict[str, Any]:
+    """The same of a command that is split already."""
+    options: dict[str, Any] = {}
+    for index, word in enumerate(words):
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word[2:].partition("=")
+        following = words[index + 1] if index + 1 < len(words) else "--"
+        options[name.replace("-", "_")] = value if equals else True if following.startswith("--") else following
+    return options
+
+
+def model_of(line: str, options: Mapping[str, Any]) -> str | None:
+    """The model of a command: its option, or the word after `vllm serve`."""
+    model = options.get("model")
+    if isinstance(model, str):
+        return clean(model)
+    served = re.search(r"\bvllm\s+serve\s+([^\s-]\S*)", line[:_MAX_LINE])
+    return clean(served[1]) if served else None
+
+
+def read_commands(file_name: str, context: Context) -> Commands:
+    """The commands beside a result of that file name; empty where there are none."""
+    stem = file_name.removesuffix(".json").removesuffix(".pytorch")
+    beside = context.beside(f"{stem}.commands")
+    if beside is None:
+        return Commands()
+    data = beside.documents[0] if len(beside.documents) == 1 else None
+    if not isinstance(data, dict):
+        return Commands(
+            notes=(f"{clean(stem)}.commands beside it is not the JSON object of vLLM's CI and is not used",)
+        )
+    workload: dict[str, Any] = {}
+    notes: list[str] = []
+    for key in ("server_command", "client_command", "latency_command", "throughput_command", "startup_command"):
+        line = data.get(key)
+        if not isinstance(line, str):
+            continue
+        try:
+            options = parse_command(line)
+        except ValueError:
+            notes.append(f"the {key} beside it cannot be read and is not used")
+            continue
+        if (model := model_of(line, options)) is not None:
+            workload["model"] = model
+        # The engine's own lengths are limits; a server's arguments say nothing of what is sent.
+        if key != "server_command":
+            workload |= stated_facts(options)
+        workload |= {name: value for name in _COUNTS[1:] if (value := _count(options.get(name))) is not None}
+    if workload:
+        workload[TEST_KEY] = clean(stem)
+    if data.get("adaptive_search"):
+        notes.append("a probe of an adaptive search: earlier results chose its concurrency")
+    gpu = accelerator(data.get("gpu_type"))
+    return Commands(workload, {} if gpu is None else {"gpu_type": gpu}, tuple(notes))
+
+
+def with_commands(result: Reading | NoReading, commands: Commands) -> Reading | NoReading:
+    """The reading with what the commands add; what the result itself says goes first."""
+    if isinstance(result, NoReading) or commands == Commands():
+        return result
+    return replace(
+        result,
+        workload={**result.workload, **{k: v for k, v in commands.workload.items() if result.workload.get(k) is None}},
+        metadata={**commands.metadata, **result.metadata},
+        notes=(*result.notes, *commands.notes),
+    )
+
+
+def accelerator(value: object) -> str | None:
+    """The accelerator of a line for each device (`H100`, newline, `H100`) or of `8xH100`; None for any mixture."""
+    if not isinstance(value, str):
+        return None
+    names = {re.sub(r"^[0-9]{1,4}x(?=.)", "", line.strip()) for line in value[:_MAX_LINE].splitlines() if line.strip()}
+    only = names.pop() if len(names) == 1 else ""
+    return only if is_name(only) else None
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str) and _COUNT.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

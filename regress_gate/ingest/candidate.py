@@ -1,0 +1,119 @@
+"""A file that may hold results, wherever it lies: on disk, packed by gzip, in an archive, on standard input.
+
+Not for choosing which files are looked at.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Protocol
+
+from regress_gate.ingest.archive import Shelf
+from regress_gate.ingest.unpacking import open_regular, unpacked
+
+STDIN = "-"
+GZIPPED = ".gz"
+
+
+class Place(Protocol):
+    """Where the bytes are."""
+
+    def open(self) -> IO[bytes]:
+        """As they are there, from their beginning. Raises OSError."""
+        ...
+
+    def beside(self, name: str) -> "Place | None":
+        """The file of that name in the same folder; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    path: Path
+    """Where it lies, or would lie if it were unpacked: without `.gz`, and under the archive as under a folder."""
+    shown: str
+    """As the user would write it; `archive.zip!member` for what is in an archive."""
+    named: bool
+    """Named by the user, not found in a folder: what cannot be read is then an error rather than a bystander."""
+    place: Place
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.shown == STDIN
+
+    def open(self) -> IO[bytes]:
+        """The file's bytes, unpacked, from their beginning. Raises OSError, also while they are read."""
+        return unpacked(self.place.open())
+
+    def beside(self, name: str) -> "Candidate | None":
+        """The file of that name in the same folder, packed by gzip or not; None where there is none."""
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            return None
+        if (place := self.place.beside(name) or self.place.beside(name + GZIPPED)) is None:
+            return None
+        path = self.path.with_name(name)
+        return Candidate(path, str(path), False, place)
+
+
+class Folders:
+    """What lies in the folders that were looked at, each listed once: most files are asked for several neighbours."""
+
+    def __init__(self) -> None:
+        self._names: dict[Path, frozenset[str]] = {}
+
+    def holds(self, folder: Path, name: str) -> bool:
+        """Whether a regular file of that name lies in the folder."""
+        if (names := self._names.get(folder)) is None:
+            try:
+                names = frozenset(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
+            except OSError:
+                names = frozenset()
+            self._names[folder] = names
+        return name in names and (folder / name).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    path: Path
+    folder: Path
+    folders: Folders
+
+    def open(self) -> IO[bytes]:
+        return open_regular(self.path)
+
+    def beside(self, name: str) -> "OnDisk | None":
+        return replace(self, path=self.folder / name) if self.folders.holds(self.folder, name) else None
+
+
+@dataclass(frozen=True, slots=True)
+class InArchive:
+    shelf: Shelf
+    archive: Path
+    member: str
+
+    def open(self) -> IO[bytes]:
+        return self.shelf.take(self.archive).open(self.member)
+
+    def beside(self, name: str) -> "InArchive | None":
+        folder, slash, _ = self.member.rpartition("/")
+        member = f"{folder}{slash}{name}"
+        try:
+            found = member in self.shelf.take(self.archive).members
+        except OSError:
+            return None
+        return InArchive(self.shelf, self.archive, member) if found else None
+
+
+class OnStandardInput:
+    """Read by who imports; it can be read once only."""
+
+    def open(self) -> IO[bytes]:
+        raise OSError("standard input cannot be opened again")
+
+    def beside(self, name: str) -> None:  # noqa: ARG002 - the protocol's signature
+        return None
+
+
+def without_gz(name: str) -> str:
+    """A file's name when it is unpacked."""
+    return name[: -len(GZIPPED)] if name.lower().endswith(GZIPPED) and len(name) > len(GZIPPED) else name

@@ -1,0 +1,171 @@
+"""Exports of GenAI-Perf (`profile_export_genai_perf.json` and `.csv`), which AIPerf has replaced.
+
+What it calls inter-token latency is a time per output token of one request, with tokens counted by encoding the answer
+again. The raw export of Perf Analyzer holds answers without counts of tokens: it is not read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regress_gate.ingest import fields
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, mean_tokens, total_of
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.summary import Summary, measured
+from regress_gate.ingest.text import clean
+from regress_gate.ingest.unit_table import UnitTable, from_csv, from_json, is_entry, is_genai_csv
+
+DEFINITIONS_KEY = "genai-perf"
+_CSV_ROUNDING = 0.005
+_RAW = frozenset(("experiments", "service_kind"))
+_CONFIG = frozenset(("perf_analyzer", "profile_export_file", "formatted_model_name"))
+
+
+class GenAiPerf:
+    name = "genai-perf"
+    tool = "genai-perf profile"
+    bare_constants = False
+    generations = (
+        Generation(
+            "JSON with flat arguments, and with sections (`perf_analyzer`)",
+            "`{unit, avg}` under each metric, `input_config`",
+            "ttft, tpot, e2el, rates",
+            "inter-token latency is tpot; how many requests failed is not said; requests are not kept, so that itl is "
+            "missing",
+        ),
+        Generation(
+            "CSV",
+            "`Metric,avg,min,max,p99,…`",
+            "the same, with two decimals",
+            "thousands are separated by commas; skipped where the JSON lies beside it",
+        ),
+        Generation(
+            "`profile_export.json` of Perf Analyzer",
+            "`experiments`, `service_kind`",
+            "nothing",
+            "does not count tokens: skipped beside the JSON above, else refused",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        if content.text is not None:
+            return Certainty.SURE if is_genai_csv(content.text) else Certainty.NO
+        if any(_is_export(document) or _is_raw(document) for document in content.documents):
+            return Certainty.SURE
+        return Certainty.LIKELY if any(map(_may_be_export, content.documents)) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        stem = content.name.rpartition(".")[0]
+        if content.text is not None:
+            beside = context.beside(f"{stem}.json")
+            if beside is not None and any(map(_is_export, beside.documents)):
+                return [NoReading(0, Outcome.SKIPPED, f"the same result is in {beside.name} beside it, unrounded")]
+            return [_reading(from_csv(content.text), {}, 0, _CSV_ROUNDING)]
+        results: list[Reading | NoReading] = []
+        for position, document in enumerate(content.each()):
+            try:
+                results.append(_result(document, position, stem, context))
+            except RefusalError as refusal:
+                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+        return results
+
+
+def _is_raw(document: object) -> bool:
+    return isinstance(document, dict) and document.keys() >= _RAW
+
+
+def _is_export(document: object) -> bool:
+    if not isinstance(document, dict) or not isinstance(config := document.get("input_config"), dict):
+        return False
+    return any(map(is_entry, document.values())) and bool(_CONFIG & config.keys())
+
+
+def _may_be_export(document: object) -> bool:
+    return (
+        isinstance(document, dict)
+        and "input_config" not in document
+        and "aiperf_version" not in document
+        and any(map(is_entry, document.values()))
+    )
+
+
+def _result(document: object, position: int, stem: str, context: Context) -> Reading | NoReading:
+    if not isinstance(document, dict):
+        raise RefusalError("not a GenAI-Perf export, unlike others in the same file")
+    if _is_raw(document):
+        beside = context.beside(f"{stem}_genai_perf.json")
+        if beside is not None and any(map(_is_export, beside.documents)):
+            return NoReading(position, Outcome.SKIPPED, f"the answers of which {beside.name} beside it was made")
+        raise RefusalError(
+            "Perf Analyzer's raw export holds answers and no counts of tokens; import profile_export_genai_perf.json"
+        )
+    return _reading(from_json(document), fields.obj(document, "input_config"), position, 0.0)
+
+
+def _reading(table: UnitTable, config: Mapping[str, Any], position: int, rounding: float) -> Reading:
+    completed = table.count("request_count")
+    rates = {
+        "request_throughput": table.rate("request_throughput"),
+        "output_throughput": table.rate("output_token_throughput"),
+        "goodput": table.rate("request_goodput"),
+    }
+    workload = _workload(config)
+    summary = Summary(
+        latencies=latencies_of(table),
+        rates={name: rate for name, rate in rates.items() if rate is not None},
+        completed=completed,
+        duration=duration_of(table),
+        input_tokens=total_of(table, "input_sequence_length", completed),
+        output_tokens=total_of(table, "output_sequence_length", completed),
+        time_rounding=rounding,
+        rate_rounding=rounding,
+    )
+    metrics, notes = measured(replace(summary, max_concurrency=workload.get("max_concurrency")))
+    return Reading(
+        position=position,
+        completed=completed,
+        failed=0,
+        duration=summary.duration,
+        metrics=metrics,
+        workload={**workload, **mean_tokens(summary)},
+        definitions=DEFINITIONS_KEY,
+        notes=tuple(notes),
+    )
+
+
+def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the arguments say was sent: flat (`concurrency`), or in sections (`perf_analyzer.stimulus`)."""
+    workload: dict[str, Any] = {}
+    names = [name for key in ("model_names", "model") if isinstance(found := config.get(key), list) for name in found]
+    if named := [clean(name) for name in names if isinstance(name, str) and name]:
+        workload["model"] = "+".join(named[:3])
+    analyzer = fields.obj(config, "perf_analyzer")
+    stimulus = fields.obj(analyzer, "stimulus") if analyzer else config
+    rate, concurrency = fields.number(stimulus, "request_rate"), fields.count(stimulus, "concurrency")
+    if rate is not None and rate <= 0:
+        raise RefusalError(f"request_rate is {rate:g}")
+    if rate is not None or concurrency is not None:
+        workload |= {"request_rate": rate, "max_concurrency": concurrency}
+    measurement = fields.obj(fields.obj(analyzer, "measurement"), "request_count") if analyzer else {}
+    if count := fields.count(measurement, "num") if measurement else fields.count(config, "request_count"):
+        workload["num_prompts"] = count
+    return workload | _lengths(config)
+
+
+def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
+    sections = fields.obj(config, "input")
+    lengths: dict[str, Any] = {}
+    for name, flat, section in (
+        ("input_len", "synthetic_input_tokens", "synthetic_tokens"),
+        ("output_len", "output_tokens", "output_tokens"),
+    ):
+        stated = fields.obj(sections, section)
+        mean = fields.number(stated, "mean") if stated else fields.number(config, f"{flat}_mean")
+        deviation = fields.number(stated, "stddev") if stated else fields.number(config, f"{flat}_stddev")
+        if mean is not None and mean > 0:
+            lengths[name] = int(mean) if mean == int(mean) else mean
+            if deviation:
+                lengths[f"{name}_stddev"] = int(deviation) if deviation == int(deviation) else deviation
+    return lengths

@@ -1,0 +1,203 @@
+"""One benchmark of a GuideLLM report, whatever file it stood in, to a reading.
+
+GuideLLM's names mislead, so each number is taken for what it is: its inter-token latency is a time per output token
+(weighted by tokens); its time per output token is (last token − first token) / tokens up to 0.3 and (last token −
+request's start) / tokens from 0.4 on; of its rates only the mean is a rate of the run. Where the times of all requests
+are there, the statistics are made from them by vLLM's definitions instead. Checked against the source of 0.2.1, 0.3.1,
+0.4.0, 0.5.4, 0.6.0, 0.7.1 and 0.8.1.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+from regress_gate.ingest import plausibility
+from regress_gate.ingest.interface import Reading, RefusalError
+from regress_gate.ingest.single_requests import Request, reading_of
+from regress_gate.ingest.text import plural, shown
+
+REQUESTS = "guidellm-requests"
+"""Definitions of what is made from the times of each request."""
+_TOLERANCE = 0.02
+_VERSION = re.compile(r"(?:guidellm[ =]*)?v?(\d{1,4})\.(\d{1,4})\b.*", re.IGNORECASE)
+_RATES = ("request_throughput", "output_throughput", "total_throughput")
+
+
+class Era(Enum):
+    """Releases with one layout and one meaning of their own time per output token."""
+
+    EARLY = "tpot_per_token"
+    LATER = "normalized_latency"
+    UNKNOWN = "unclear_tpot"
+
+    @property
+    def releases(self) -> str:
+        return {Era.EARLY: "0.2 and 0.3", Era.LATER: "0.4 and later"}.get(self, "an unknown release")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a file says of one benchmark. Times in seconds; of requests that succeeded where not said otherwise."""
+
+    era: Era
+    completed: int
+    errored: int
+    incomplete: int
+    """Cut off when the benchmark ended."""
+    duration: float
+    trimmed: bool
+    """Whether requests of a warm-up or cool-down are left out, so that counts are not rate × duration."""
+    statistics: Mapping[str, Mapping[str, float]]
+    """By the catalogue's families and statistics; GuideLLM's own time per output token is `own_tpot`."""
+    rates: Mapping[str, float]
+    """Means, by the catalogue's names."""
+    input_tokens: float | None
+    """Mean of a request."""
+    output_tokens: float | None
+    workload: Mapping[str, Any]
+    requests: Sequence[Request] | None = None
+    """All that succeeded in the measured time; None where the file does not hold all of them."""
+    started: datetime | None = None
+    client: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def reading_of_cell(cell: Cell, position: int, *, with_samples: bool) -> Reading:
+    """Raises RefusalError with the reason when the cell must not be used."""
+    if not cell.completed:
+        raise RefusalError(f"no request succeeded ({cell.errored} failed): look at the server's log")
+    if cell.duration <= 0:
+        raise RefusalError(f"its duration is {cell.duration:g} s")
+    # With early releases the rate of those that succeeded has its own span of time where others failed.
+    if not cell.trimmed and (cell.era is not Era.EARLY or not cell.errored + cell.incomplete):
+        stated = cell.rates.get("request_throughput")
+        if stated is not None:
+            plausibility.check_rate("requests_per_second", stated, cell.completed, cell.duration)
+    made = _by_statistics(cell, position) if cell.requests is None else _by_requests(cell, position, with_samples)
+    metrics = {**made.metrics, **_rates(cell)}
+    workload = {**cell.workload, "mean_input_tokens": cell.input_tokens, "mean_output_tokens": cell.output_tokens}
+    return replace(
+        made,
+        metrics=metrics,
+        workload={key: value for key, value in workload.items() if value is not None or key not in _MEASURED},
+        started=cell.started,
+        metadata={} if cell.client is None else {"client_version": cell.client},
+        notes=(*made.notes, *cell.notes, *_cut_off(cell)),
+    )
+
+
+_MEASURED = ("mean_input_tokens", "mean_output_tokens")
+
+
+def _rates(cell: Cell) -> dict[str, float]:
+    """What was counted over the duration; as stated where warm-up or cool-down are left out.
+
+    Up to 0.7 the token rates of the file are over the time from the first to the last token, which is shorter.
+    """
+    for name, tokens in (("prompt_token_count", cell.input_tokens), ("output_token_count", cell.output_tokens)):
+        if tokens is not None and tokens < 0:
+            raise RefusalError(f"{name} is {tokens:g}")
+    if cell.trimmed:
+        found = {name: rate for name, rate in cell.rates.items() if name in _RATES and rate}
+    else:
+        found = {"request_throughput": cell.completed / cell.duration}
+        if cell.output_tokens:
+            found["output_throughput"] = cell.completed * cell.output_tokens / cell.duration
+            if cell.input_tokens is not None:
+                found["total_throughput"] = cell.completed * (cell.input_tokens + cell.output_tokens) / cell.duration
+    for name, rate in found.items():
+        plausibility.check_rate(name, rate, None, None)
+    goodput, limit = cell.rates.get("goodput"), found.get("request_throughput", 0.0)
+    if goodput is not None and not 0 <= goodput <= limit * (1 + _TOLERANCE):
+        raise RefusalError(f"request_goodput is {goodput:g}, throughput {limit:g}")
+    if not all(map(isfinite, found.values())):
+        raise RefusalError(f"its rates are without bounds: {cell.completed} requests in {cell.duration:g} s")
+    return found if goodput is None else {**found, "goodput": goodput}
+
+
+def _by_requests(cell: Cell, position: int, with_samples: bool) -> Reading:
+    requests = cell.requests or ()
+    limit = None if cell.trimmed else cell.workload.get("max_concurrency")
+    made = reading_of(requests, cell.errored, cell.duration, limit, position=position, with_samples=with_samples)
+    tokens = sum(request.output_tokens - 1 for request in requests if request.output_tokens > 1)
+    weighted = sum(request.e2el - request.ttft for request in requests if request.output_tokens > 1)
+    _check("ttft", cell, made.metrics.get("ttft_mean"))
+    _check("tpot", cell, weighted / tokens if tokens else None)
+    # Its requests end with their connection, which is after the last token.
+    _check("e2el", cell, made.metrics.get("e2el_mean"), may_be_longer=True)
+    return replace(made, definitions=REQUESTS)
+
+
+def _check(family: str, cell: Cell, own: float | None, *, may_be_longer: bool = False) -> None:
+    """Refuse a mean that is not the one of the requests in the same file."""
+    stated = cell.statistics.get(family, {}).get("mean")
+    if stated is None or own is None:
+        return
+    if stated < own * (1 - _TOLERANCE) or (stated > own * (1 + _TOLERANCE) and not may_be_longer):
+        raise RefusalError(
+            f"the mean {_OWN_NAMES[family]} is {stated * 1000:.4g} ms, of its own requests {own * 1000:.4g} ms: "
+            "wrong unit, or the file was edited"
+        )
+
+
+_OWN_NAMES = {"ttft": "time to first token", "tpot": "inter-token latency", "e2el": "request latency"}
+
+
+def _by_statistics(cell: Cell, position: int) -> Reading:
+    own_tpot = {cell.era.value: cell.statistics.get("own_tpot", {})}
+    stated = {**cell.statistics, **own_tpot}
+    notes: list[str] = []
+    if not any(stated.get("ttft", {}).values()) and any(stated.get("e2el", {}).values()):
+        stated = {family: found for family, found in stated.items() if family not in ("ttft", "tpot")}
+        notes.append("no time to first token: answers were not streamed")
+    latencies = plausibility.catalogue_statistics(stated)
+    notes += plausibility.check_statistics(latencies, cell.duration)
+    limit = cell.workload.get("max_concurrency")
+    if limit is not None and not cell.trimmed:
+        plausibility.check_in_flight(latencies, cell.completed / cell.duration, limit)
+    if Era.UNKNOWN.value in latencies:
+        notes.append(
+            "whose time per output token it is depends on the release, which the file does not say: give "
+            "--client-version; until then it is unclear_tpot and does not gate"
+        )
+    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    metrics["failed_requests"] = cell.errored / (cell.completed + cell.errored)
+    if cell.errored:
+        total = plural(cell.completed + cell.errored, "request")
+        notes.append(f"{cell.errored} of {total} failed: latencies are the survivors'")
+    return Reading(
+        position=position,
+        completed=cell.completed,
+        failed=cell.errored,
+        duration=cell.duration,
+        metrics=metrics,
+        workload={},
+        definitions="guidellm",
+        notes=tuple(notes),
+    )
+
+
+def _cut_off(cell: Cell) -> list[str]:
+    if not cell.incomplete:
+        return []
+    return [f"{plural(cell.incomplete, 'request')} cut off at the end: in no number, and no failures"]
+
+
+def era_of(told_by_layout: Era, client_version: str | None) -> Era:
+    """The era of a layout; where that does not tell it, by the release that the user gave.
+
+    Raises RefusalError where the two contradict each other.
+    """
+    said = _VERSION.fullmatch(client_version or "")
+    if said is None:
+        return told_by_layout
+    era = Era.EARLY if (int(said[1]), int(said[2])) < (0, 4) else Era.LATER
+    if told_by_layout not in (Era.UNKNOWN, era):
+        raise RefusalError(
+            f"--client-version is {shown(client_version)}, but this is the layout of {told_by_layout.releases}"
+        )
+    return era

@@ -1,0 +1,246 @@
+"""Lifecycle reports of inference-perf, as JSON or YAML; all times are in seconds.
+
+Each stage is a result with the load that was asked of it: a sweep chooses the rates anew in every run, so stages are
+told apart by their rate and never by their number. What the run was, config.yaml and the server's manifests beside the
+reports say: inference_perf_config.py.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regress_gate.errors import InputError
+from regress_gate.ingest import fields
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.inference_perf_config import beside_facts, stages_of
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.summary import Summary, measured
+from regress_gate.ingest.text import plural
+from regress_gate.model.documents import parse_yaml
+
+TOKENS, CHUNKS = "inference-perf", "inference-perf-chunks"
+_KEYS = frozenset(("load_summary", "successes", "failures"))
+_YAML = re.compile(r"^load_summary:", re.MULTILINE)
+_YAML_TOO = re.compile(r"^successes:", re.MULTILINE)
+_HEAD = 200_000
+_MAX_YAML = 1024 * 1024
+_NAME = re.compile(
+    r"(?P<prefix>.*?)(?:stage_(?P<stage>\d{1,6})|summary)_(?:lifecycle|prometheus)_metrics\.(?P<kind>\w+)"
+)
+_FAMILIES = {
+    "ttft": "time_to_first_token",
+    "tpot": "time_per_output_token",
+    "token_gap": "inter_token_latency",
+    "e2el": "request_latency",
+    "normalized_latency": "normalized_time_per_output_token",
+}
+_LATE = 0.1
+"""Seconds of mean schedule delay from which the client cannot be said to have kept its schedule."""
+
+
+class InferencePerf:
+    name = "inference-perf"
+    tool = "inference-perf"
+    bare_constants = False
+    generations = (
+        Generation(
+            "stages, to April 2026",
+            "`load_summary`, `successes`, `failures`",
+            "ttft, token_gap, e2el, normalized_latency, rates, failures",
+            "gaps and time per output token are those of chunks, so that the median gap may be microseconds; the "
+            "time is kept as unclear_tpot; model, version and server come from config.yaml and manifests beside it",
+        ),
+        Generation(
+            "stages, later",
+            "`token_count_mismatches`",
+            "the same, and tpot",
+            "tokens of one chunk have a gap of 0; a large schedule_delay is noted: the client was late, not the server",
+        ),
+        Generation(
+            "summary", "no `requested_rate`", "as a stage, where the run had one", "refused where it pools stages"
+        ),
+        Generation(
+            "prometheus and per-request reports",
+            "`load_summary` that is empty; a list with `start_time` and `info`",
+            "nothing",
+            "the server's own metrics, and requests of all stages in one list: skipped beside the stages, else refused",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        if content.text is not None:
+            head = content.text[:_HEAD]
+            return Certainty.SURE if _YAML.search(head) and _YAML_TOO.search(head) else Certainty.NO
+        ours = any(_is_report(document) or _is_requests(document) for document in content.documents)
+        return Certainty.SURE if ours else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        documents = [_yaml(content.text, content.name)] if content.text is not None else content.each()
+        results: list[Reading | NoReading] = []
+        for position, document in enumerate(documents):
+            try:
+                results.append(_result(document, position, content.name, context))
+            except RefusalError as refusal:
+                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+        return results
+
+
+def _is_report(document: object) -> bool:
+    return isinstance(document, dict) and document.keys() >= _KEYS
+
+
+def _is_requests(document: object) -> bool:
+    first = document[0] if isinstance(document, list) and document else None
+    return isinstance(first, dict) and {"start_time", "end_time", "info"} <= first.keys()
+
+
+def _yaml(text: str, name: str) -> Any:
+    if len(text) > _MAX_YAML:
+        raise RefusalError("too long for a report; a lifecycle report has some kilobytes")
+    try:
+        return parse_yaml(text, name).data
+    except InputError as error:
+        raise RefusalError(str(error)) from None
+
+
+def _result(document: object, position: int, name: str, context: Context) -> Reading | NoReading:
+    if _is_requests(document):
+        return _companion("the requests of all stages in one list", position, name, context)
+    if not isinstance(document, dict) or not _is_report(document):
+        raise RefusalError("not a lifecycle report of inference-perf")
+    load = fields.obj(document, "load_summary")
+    if not load or "latency" not in (successes := fields.obj(document, "successes")):
+        return _companion("the server's own metrics, which are estimates from histograms", position, name, context)
+    stage = _NAME.fullmatch(name)
+    number = int(stage["stage"]) if stage and stage["stage"] else None
+    if "requested_rate" not in load and number is None:
+        if _has_stages(name, context):
+            return NoReading(position, Outcome.SKIPPED, "a pool of all stages, which lie beside it")
+        if stages_of(context) != 1:
+            raise RefusalError("a pool of all stages, whose loads differ; import the stage_N_lifecycle_metrics files")
+        number = 0
+    return _reading(document, load, successes, number, position, context)
+
+
+def _companion(what: str, position: int, name: str, context: Context) -> NoReading:
+    if _has_stages(name, context):
+        return NoReading(position, Outcome.SKIPPED, f"{what}; the stages beside it are read")
+    raise RefusalError(f"{what}; import the stage_N_lifecycle_metrics files")
+
+
+def _has_stages(name: str, context: Context) -> bool:
+    prefix = re.sub(r"(?:stage_\d+|summary|per_request)_\w+\.\w+$", "", name)
+    names = (f"{prefix}stage_{number}_lifecycle_metrics.{kind}" for number in (0, 1) for kind in ("json", "yaml"))
+    return any(other != name and context.beside(other) is not None for other in names)
+
+
+def _reading(
+    document: Mapping[str, Any],
+    load: Mapping[str, Any],
+    successes: Mapping[str, Any],
+    stage: int | None,
+    position: int,
+    context: Context,
+) -> Reading:
+    facts = beside_facts(context, stage)
+    workload, notes = dict(facts.workload), _notes(load)
+    if retried := fields.count(fields.obj(document, "retries"), "requests_retried"):
+        notes.append(f"{plural(retried, 'request')} sent more than once: their latencies hold the failed attempts")
+    _add_load(workload, load, notes)
+    completed, failed = fields.count(successes, "count"), fields.count(fields.obj(document, "failures"), "count")
+    throughput = fields.obj(successes, "throughput")
+    rates = {
+        name: rate
+        for name, key in (
+            ("request_throughput", "requests_per_sec"),
+            ("output_throughput", "output_tokens_per_sec"),
+            ("total_throughput", "total_tokens_per_sec"),
+        )
+        if (rate := fields.number(throughput, key)) is not None
+    }
+    if (good := fields.number(fields.obj(successes, "goodput_metrics"), "request_goodput")) is not None:
+        rates["goodput"] = good
+    by_tokens = "token_count_mismatches" in successes
+    summary = Summary(
+        latencies=_latencies(fields.obj(successes, "latency"), by_tokens, notes),
+        rates=rates,
+        completed=completed,
+        failed=failed,
+        duration=_duration(document, completed, rates.get("request_throughput")),
+        input_tokens=_total(successes, ("prompt_tokens", "prompt_len"), completed),
+        output_tokens=_total(successes, ("output_len",), completed),
+    )
+    metrics, more = measured(replace(summary, max_concurrency=workload.get("max_concurrency")))
+    for name, total in (("mean_input_tokens", summary.input_tokens), ("mean_output_tokens", summary.output_tokens)):
+        if total and completed:
+            workload[name] = total / completed
+    return Reading(
+        position=position,
+        completed=completed,
+        failed=failed or 0,
+        duration=summary.duration,
+        metrics=metrics,
+        workload=workload,
+        definitions=TOKENS if by_tokens else CHUNKS,
+        metadata=facts.metadata,
+        notes=(*notes, *facts.notes, *more),
+    )
+
+
+def _latencies(latency: Mapping[str, Any], by_tokens: bool, notes: list[str]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for family, key in _FAMILIES.items():
+        stated = fields.obj(latency, key)
+        name = "unclear_tpot" if family == "tpot" and not by_tokens else family
+        values = {
+            statistic: value
+            for statistic in ("mean", "median", "p90", "p95", "p99")
+            if (value := fields.number({f"{key} {statistic}": stated.get(statistic)}, f"{key} {statistic}")) is not None
+        }
+        if values:
+            found[name] = values
+    if "unclear_tpot" in found:
+        notes.append("its time per output token is one of chunks, and is kept as unclear_tpot")
+    return found
+
+
+def _add_load(workload: dict[str, Any], load: Mapping[str, Any], notes: list[str]) -> None:
+    """What was asked of the stage. A stage of fixed concurrency has a rate too, which means nothing."""
+    concurrency = fields.count(load, "concurrency")
+    if concurrency is not None:
+        workload |= {"request_rate": None, "max_concurrency": concurrency}
+    elif "max_concurrency" not in workload:
+        rate = fields.number(load, "requested_rate")
+        if rate is not None and rate > 0:
+            workload["request_rate"] = rate
+        elif "request_rate" not in workload:
+            notes.append("does not say which rate was asked for: give --scenario")
+    count = fields.count(load, "count")
+    if count is not None and workload.get("burstiness") is None:
+        workload.setdefault("num_prompts", count)
+
+
+def _notes(load: Mapping[str, Any]) -> list[str]:
+    delay = fields.number(fields.obj(load, "schedule_delay"), "mean")
+    if delay is None or delay < _LATE:
+        return []
+    wanted, got = fields.number(load, "requested_rate"), fields.number(load, "achieved_rate")
+    rates = f" ({got:.4g} of {wanted:.4g} requests/s)" if wanted and got else ""
+    return [f"requests were sent {delay:.3g} s late on average{rates}: the load was not the one that was asked for"]
+
+
+def _duration(document: Mapping[str, Any], completed: int | None, rate: float | None) -> float | None:
+    """Seconds; where it is not stated, from the requests and their rate, which the tool makes of it."""
+    stated = fields.number(document, "benchmark_time_seconds")
+    if stated is not None:
+        return stated
+    return completed / rate if completed and rate and rate > 0 else None
+
+
+def _total(successes: Mapping[str, Any], keys: tuple[str, ...], completed: int | None) -> float | None:
+    for key in keys:
+        if completed is not None and (mean := fields.number(fields.obj(successes, key), "mean")) is not None:
+            return mean * completed
+    return None

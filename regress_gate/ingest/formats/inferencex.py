@@ -1,0 +1,174 @@
+"""Reads InferenceX (InferenceMAX) aggregates: `agg_*.json`, one object or a list of them.
+
+Each is a result of InferenceX's fork of vLLM's client with every `*_ms` renamed and divided by 1000, throughputs
+divided by a number of GPUs, and TPOT repeated as its inverse (`*_intvty`). Source: utils/process_result.py of
+SemiAnalysisAI/InferenceX. The fork's own files are those of vllm_serve.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.images import version_of_image
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.summary import Summary, measured
+from regress_gate.ingest.text import clean, is_name, shown
+
+_LATENCY = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)")
+_TOLERANCE = 0.02
+_AGENTIC = "total_tput_tps"
+
+
+class InferenceX:
+    name = "inferencex"
+    tool = "InferenceX"
+    bare_constants = False
+    generations = (
+        Generation(
+            "one node",
+            "`tput_per_gpu`, `hw`, `tp`",
+            "ttft, tpot, itl, e2el, output and total throughput",
+            "seconds without a unit in the name; throughput is per GPU and multiplied by `tp`; `*_intvty` is the "
+            "inverse of tpot and used to check it; the version is the image's tag",
+        ),
+        Generation(
+            "several nodes",
+            "`is_multinode`",
+            "the same",
+            "each throughput has its own number of GPUs: prefill, decode, both",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        return Certainty.SURE if any(map(_is_aggregate, _objects(content.documents))) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
+        results: list[Reading | NoReading] = []
+        for position, data in enumerate(_objects(content.each())):
+            try:
+                results.append(_reading(data, position))
+            except RefusalError as refusal:
+                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+        return results
+
+
+def _objects(documents: Any) -> list[Any]:
+    return [item for document in documents for item in (document if isinstance(document, list) else [document])]
+
+
+def _is_aggregate(data: object) -> bool:
+    return isinstance(data, dict) and {"tput_per_gpu", "hw", "framework"} <= data.keys()
+
+
+def _reading(data: Any, position: int) -> Reading:
+    if not _is_aggregate(data):
+        raise RefusalError("not an InferenceX aggregate, unlike others in the same file")
+    framework = fields.text(data, "framework") or ""
+    if "vllm" not in framework.lower():
+        raise RefusalError(f"measures {shown(framework)}, not vLLM")
+    if _AGENTIC in data:
+        raise RefusalError("an agentic run, made from an AIPerf export; import that export")
+    latencies = _latencies(data)
+    limit = fields.count(data, "conc")
+    rates = _rates(data)
+    metrics, notes = measured(Summary(latencies=latencies, rates=rates, max_concurrency=limit))
+    output_len = fields.count(data, "osl")
+    if limit and output_len and "output_throughput" in rates:
+        # Answers have at most osl tokens, so this is the least that was in flight: it tells a wrong number of GPUs.
+        plausibility.check_in_flight(latencies, rates["output_throughput"] / output_len, limit)
+    workload, metadata = _workload(data), _metadata(data)
+    if "vllm_version" not in metadata:
+        notes.append("its image does not name a vLLM version")
+    return Reading(
+        position=position,
+        completed=None,
+        failed=0,
+        duration=None,
+        metrics=metrics,
+        workload=workload,
+        metadata=metadata,
+        notes=tuple(notes),
+    )
+
+
+def _latencies(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for key in data:
+        if (match := _LATENCY.fullmatch(key)) is None or (value := fields.number(data, key)) is None:
+            continue
+        found.setdefault(match[2], {})[match[1]] = value
+        inverse = fields.number(data, f"{match[1]}_intvty") if match[2] == "tpot" else None
+        if inverse is not None and abs(value * inverse - 1) > _TOLERANCE:
+            raise RefusalError(f"{match[1]}_intvty is {inverse:g}, {key} is {value:g} s: not each other's inverse")
+    return found
+
+
+def _rates(data: Mapping[str, Any]) -> dict[str, float]:
+    """Throughput of the whole deployment: what was divided by a number of GPUs, times that number."""
+    per_gpu = {kind: fields.required(data, f"{kind}tput_per_gpu") for kind in ("", "output_")}
+    prefill, decode, both = _gpus(data)
+    total, output = per_gpu[""] * both, per_gpu["output_"] * decode
+    if (input_ := fields.number(data, "input_tput_per_gpu")) is not None:
+        parts = input_ * prefill + output
+        if abs(total - parts) > _TOLERANCE * max(total, parts):
+            raise RefusalError(
+                f"throughput is {total:g} tokens/s by tput_per_gpu and {parts:g} by its input and output parts: "
+                "the numbers of GPUs are wrong, or it was edited"
+            )
+    return {"output_throughput": output, "total_throughput": total}
+
+
+def _gpus(data: Mapping[str, Any]) -> tuple[int, int, int]:
+    """By how many GPUs input, output and total throughput were divided."""
+    if data.get("is_multinode") is not True:
+        tp = _gpu_count(data, "tp")
+        return tp, tp, tp
+    prefill, decode = _gpu_count(data, "num_prefill_gpu"), _gpu_count(data, "num_decode_gpu")
+    return prefill, decode, prefill + decode
+
+
+def _gpu_count(data: Mapping[str, Any], key: str) -> int:
+    if not (found := fields.count(data, key)):
+        raise RefusalError(f"{key} is missing: throughput is per GPU, of how many is not known")
+    return found
+
+
+def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What was sent, and how the server was laid out: none of it is in the image's version."""
+    workload: dict[str, Any] = {}
+    if (model := fields.text(data, "model")) is not None:
+        workload["model"] = clean(model)
+    if (limit := fields.count(data, "conc")) is not None:
+        workload["max_concurrency"] = limit
+    for name, key in (("input_len", "isl"), ("output_len", "osl")):
+        if (length := fields.count(data, key)) is not None:
+            workload[name] = length
+    if (precision := fields.text(data, "precision")) is not None:
+        workload["precision"] = clean(precision)
+    if data.get("is_multinode") is True:
+        workload["nodes"] = "+".join(
+            f"{fields.count(data, f'{part}_num_workers')}x{fields.count(data, f'{part}_tp')}"
+            for part in ("prefill", "decode")
+        )
+    elif (tp := fields.count(data, "tp")) is not None:
+        workload["tp"] = tp
+    if (ep := fields.count(data, "ep")) not in (None, 1):
+        workload["ep"] = ep
+    if data.get("dp_attention") in (True, "true"):
+        workload["dp_attention"] = "true"
+    speculative = data.get("spec_decoding", data.get("mtp"))
+    if isinstance(speculative, str) and speculative not in ("", "none", "off"):
+        workload["spec"] = clean(speculative)
+    return workload
+
+
+def _metadata(data: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if (version := version_of_image(fields.text(data, "image"))) is not None:
+        found["vllm_version"] = version
+    if (hardware := fields.text(data, "hw")) is not None and is_name(hardware):
+        found["accelerator"] = hardware
+    return found

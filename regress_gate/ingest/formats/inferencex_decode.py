@@ -1,0 +1,70 @@
+"""Reads results of InferenceX's experiment on decode latency (experimental/token_position_decode_slo).
+
+Its client measures as vLLM's own does and writes the same keys, but for latencies, which are in seconds and have no
+unit in their name. It sends prompts of one length.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats import vllm_serve
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+
+_SECONDS = re.compile(r"(?:median|p99)_(?:ttft|tpot|e2el)")
+
+
+class InferenceXDecode:
+    name = "inferencex-decode"
+    tool = "InferenceX benchmark_serving_random"
+    bare_constants = False
+    generations = (
+        Generation(
+            "experimental/token_position_decode_slo",
+            "`median_ttft` beside `good_completed`",
+            "median and p99 of ttft, tpot, e2el; rates, failures",
+            "seconds without a unit in the name",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        return Certainty.SURE if any(map(is_decode_result, content.documents)) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
+        results: list[Reading | NoReading] = []
+        for position, document in enumerate(content.each()):
+            try:
+                results.append(_reading(document, position))
+            except RefusalError as refusal:
+                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+        return results
+
+
+def is_decode_result(document: object) -> bool:
+    return isinstance(document, dict) and {"good_completed", "median_ttft", "input_throughput"} <= document.keys()
+
+
+def _reading(document: Any, position: int) -> Reading:
+    if not is_decode_result(document):
+        raise RefusalError("not a result of this client, unlike others in the same file")
+    seconds = {
+        key: value
+        for key in document
+        if _SECONDS.fullmatch(key) and (value := fields.number(document, key)) is not None
+    }
+    as_vllm = {key: value for key, value in document.items() if not _SECONDS.fullmatch(key)}
+    as_vllm |= {f"{key}_ms": value * 1000 for key, value in seconds.items()}
+    del as_vllm["good_completed"]
+    tokens = fields.count(document, "total_input_tokens")
+    rate = fields.number(as_vllm, "input_throughput")
+    del as_vllm["input_throughput"]
+    reading = vllm_serve.normalise(as_vllm, position, with_samples=False)
+    if rate is not None:
+        plausibility.check_rate("input_throughput", rate, tokens, reading.duration)
+    if tokens and reading.completed and tokens % reading.completed == 0:
+        return replace(reading, workload={**reading.workload, "input_len": tokens // reading.completed})
+    return reading

@@ -1,0 +1,149 @@
+"""vLLM's results in the form of PyTorch's benchmark database (`*.pytorch.json`): one record for each metric.
+
+All records of one benchmark run repeat its arguments and the rest of its result, so they are put together again and
+read by the reader of that benchmark. Their arguments are the best account of what was sent that vLLM's files have.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from regress_gate.ingest import fields
+from regress_gate.ingest.bench_arguments import stated_facts
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_latency import is_latency_result, read_latency
+from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
+from regress_gate.ingest.formats.vllm_startup import is_startup_result, read_startup
+from regress_gate.ingest.formats.vllm_throughput import is_throughput_result, read_throughput
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.text import clean, shown
+from regress_gate.ingest.vllm_client import with_client
+
+_VLLM = "vLLM benchmark"
+_STARTUP_PARTS = (".cold_startup", ".warm_startup", ".cold_compilation", ".warm_compilation")
+
+
+class PytorchHud:
+    name = "pytorch-hud"
+    tool = "vllm bench"
+    bare_constants = False
+    generations = (
+        Generation(
+            "0.7.3 and later",
+            "a list of records with `metric.benchmark_values`",
+            "as `vllm bench serve`, `latency`, `throughput` or `startup`; lengths and dataset from the arguments",
+            "records of one run are one result; skipped where the plain result lies beside it; records of other "
+            "projects are refused",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        first = next(_records(content.documents), None)
+        return Certainty.SURE if first is not None and _is_record(first) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        runs = groupby(_records(content.each()), key=_run)
+        results = [_read(position, list(records), context) for position, (_, records) in enumerate(runs)]
+        if (plain := _plain_beside(content.name, context)) is not None:
+            return [
+                NoReading(result.position, Outcome.SKIPPED, f"a copy of {clean(plain)} beside it") for result in results
+            ]
+        return results
+
+
+def _records(documents: Iterable[Any]) -> Iterator[Any]:
+    """The records of lists, or of one JSON value for each record."""
+    for document in documents:
+        if isinstance(document, list):
+            yield from document
+        else:
+            yield document
+
+
+def _is_record(record: object) -> bool:
+    metric = record.get("metric") if isinstance(record, dict) else None
+    return isinstance(metric, dict) and "benchmark_values" in metric and "name" in metric
+
+
+def _run(record: Any) -> str:
+    """The same for records of one benchmark run: its arguments, its model, and the rest of its result."""
+    if not _is_record(record):
+        return ""
+    try:
+        parts = [record.get("benchmark"), record.get("model"), record["metric"].get("extra_info")]
+        return json.dumps(parts, sort_keys=True)
+    except RecursionError:
+        raise RefusalError("nested too deeply for a record") from None
+
+
+def _plain_beside(name: str, context: Context) -> str | None:
+    """The result of which a startup's records are copies; selection.py knows the other benchmarks' names."""
+    stem = name.removesuffix(".pytorch.json")
+    for part in _STARTUP_PARTS:
+        if stem.endswith(part) and context.beside(plain := stem.removesuffix(part) + ".json") is not None:
+            return plain
+    return None
+
+
+def _read(position: int, records: list[Any], context: Context) -> Reading | NoReading:
+    try:
+        data, arguments = _rebuilt(records)
+        read = _reader_of(data, context)
+        result = read(data, position)
+        if isinstance(result, NoReading):
+            return result
+        if arguments.get("dataset_name") != "random":
+            # Their defaults stand there even where the benchmark did not use them.
+            arguments = {key: value for key, value in arguments.items() if not key.startswith("random_")}
+        facts = stated_facts(arguments)
+        model = fields.text(fields.obj(records[0], "model"), "name")
+        if model is not None:
+            facts["model"] = clean(model)
+    except RefusalError as refusal:
+        return NoReading(position, Outcome.REFUSED, str(refusal))
+    workload = {**result.workload, **{key: value for key, value in facts.items() if key not in result.workload}}
+    reading = replace(result, workload=workload)
+    return with_client(reading, context) if is_serve_result(data) else reading
+
+
+def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The result object that the benchmark wrote, and its arguments. Raises RefusalError."""
+    if not _is_record(records[0]):
+        raise RefusalError("not a record with a metric and its benchmark_values, unlike others in the same file")
+    benchmark = fields.obj(records[0], "benchmark")
+    if (name := fields.text(benchmark, "name")) != _VLLM:
+        raise RefusalError(f"a record of the benchmark {shown(name)}; only those of {_VLLM!r} are read")
+    data = dict(fields.obj(records[0]["metric"], "extra_info"))
+    for record in records:
+        metric = record["metric"]
+        name, values = metric["name"], metric["benchmark_values"]
+        if not isinstance(name, str) or name in data:
+            raise RefusalError(f"metric {shown(name)} stands twice in one result: several runs are mixed")
+        if name == "latency":
+            data["latencies"] = values
+        elif not isinstance(values, list):
+            data[name] = values
+        elif len(values) == 1:
+            data[name] = values[0]
+        else:
+            raise RefusalError(f"{clean(name)} has {len(values)} values: an aggregate of several runs")
+    return data, fields.obj(fields.obj(benchmark, "extra_info"), "args")
+
+
+def _reader_of(data: Mapping[str, Any], context: Context) -> Callable[[object, int], Reading | NoReading]:
+    """The reader of the benchmark that has such keys. Raises RefusalError for none."""
+    if is_serve_result(data):
+        return lambda value, position: read_object(value, position, with_samples=context.with_samples)
+    readers = (
+        (is_latency_result, read_latency),
+        (is_throughput_result, read_throughput),
+        (is_startup_result, read_startup),
+    )
+    for recognises, read in readers:
+        if recognises(data):
+            return read
+    names = ", ".join(clean(str(key), 40) for key in list(data)[:5])
+    raise RefusalError(f"no result of vllm bench serve, latency, throughput or startup has only {names}")

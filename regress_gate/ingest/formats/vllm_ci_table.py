@@ -1,0 +1,175 @@
+"""`benchmark_results.json` of vLLM's CI: the tables of its report, one row for each test, with human column names.
+
+A row is turned back into the keys of the benchmark that it came from and read by that benchmark's reader. Rows whose
+own result lies beside the table are skipped. Early tables are columns of rows (pandas' `to_dict`), later ones rows.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regress_gate.ingest import fields
+from regress_gate.ingest.bench_arguments import TEST_KEY, accelerator, stated_facts
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_latency import OFFLINE
+from regress_gate.ingest.formats.vllm_serve import normalise as serve
+from regress_gate.ingest.formats.vllm_throughput import normalise as throughput
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.plausibility import check_statistics
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.text import clean
+from regress_gate.ingest.vllm_client import with_client
+
+_TOLERANCE = 0.02
+_TABLES = ("latency", "throughput", "serving")
+_SERVING = {
+    "# of req.": "completed",
+    "qps": "request_rate",
+    "# of max concurrency.": "max_concurrency",
+    "Tput (req/s)": "request_throughput",
+    "Total Token Tput (tok/s)": "total_token_throughput",
+    "Output Tput (tok/s)": "output_throughput",
+    "Total input tokens": "total_input_tokens",
+    "Total output tokens": "total_output_tokens",
+    "Median": "median_tpot_ms",
+    "P99": "p99_tpot_ms",
+}
+_SERVING_LATENCY = re.compile(r"(Mean|Median|P99) (TTFT|TPOT|ITL) \(ms\)")
+_THROUGHPUT = {
+    "# of req.": "num_requests",
+    "Total # of tokens": "total_num_tokens",
+    "Elapsed time (s)": "elapsed_time",
+    "Tput (req/s)": "requests_per_second",
+    "Tput (tok/s)": "tokens_per_second",
+}
+_LATENCY = re.compile(r"(Mean|Median|P90|P99) latency \((ms)\)")
+_FACTS = {
+    "Dataset Name": "dataset_name",
+    "Input Len": "input_len",
+    "Output Len": "output_len",
+    "TP Size": "tensor_parallel_size",
+    "PP Size": "pipeline_parallel_size",
+}
+
+
+class VllmCiTable:
+    name = "vllm-ci-table"
+    tool = "vLLM's CI"
+    bare_constants = True
+    generations = (
+        Generation(
+            "benchmark_results.json of 2025 and later",
+            "a list of rows with `Test name`",
+            "ttft, tpot, itl, rates; batch_latency; batch_throughput",
+            "bare `Median` and `P99` are tpot in ms; failures and duration are not in it; rows whose own result lies "
+            "beside it are skipped",
+        ),
+        Generation("earlier", "tables `latency`, `throughput`, `serving`, column by column", "the same"),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        return Certainty.SURE if next(_rows(content), None) is not None else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        return [_read(row, position, context) for position, row in enumerate(_rows(content))]
+
+
+def _rows(content: Content) -> Iterator[Any]:
+    """The rows of all tables; nothing where the content is no such file."""
+    only = content.documents[0] if len(content.documents) == 1 else None
+    if isinstance(only, list) and only and isinstance(only[0], dict) and "Test name" in only[0]:
+        yield from only
+    elif isinstance(only, dict) and only and set(only) <= set(_TABLES):
+        for table in only.values():
+            yield from _turned(table)
+
+
+def _turned(table: object) -> Iterator[dict[str, Any]]:
+    """Rows of a table of columns: `{column: {row: value}}`."""
+    names = table.get("Test name") if isinstance(table, dict) else None
+    if isinstance(table, dict) and isinstance(names, dict):
+        for row in names:
+            yield {column: values.get(row) for column, values in table.items() if isinstance(values, dict)}
+
+
+def _read(row: object, position: int, context: Context) -> Reading | NoReading:
+    if not isinstance(row, dict) or not isinstance(test := row.get("Test name"), str):
+        return NoReading(position, Outcome.REFUSED, "a row without a test's name")
+    if context.beside(f"{test}.json") is not None:
+        return NoReading(position, Outcome.SKIPPED, f"{clean(test)}.json beside it is the result itself")
+    # A column that a test does not have is NaN in its row.
+    row = {key: value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
+    try:
+        reading = _normalise(row, position)
+        facts = stated_facts({name: _whole(row[column]) for column, name in _FACTS.items() if column in row})
+        model = fields.text(row, "Model")
+    except RefusalError as refusal:
+        return NoReading(position, Outcome.REFUSED, str(refusal))
+    gpu = accelerator(row.get("GPU"))
+    workload = {**reading.workload, **facts, TEST_KEY: clean(test)}
+    if model is not None:
+        workload["model"] = clean(model)
+    reading = replace(reading, workload=workload, metadata={} if gpu is None else {"gpu_type": gpu})
+    return with_client(reading, context) if reading.definitions is None else reading
+
+
+def _normalise(row: Mapping[str, Any], position: int) -> Reading:
+    """Raises RefusalError with the reason when the row must not be used."""
+    if any(_LATENCY.fullmatch(column) for column in row):
+        return _latency(row, position)
+    if "Elapsed time (s)" in row:
+        return throughput(
+            {_THROUGHPUT[column]: value for column, value in row.items() if column in _THROUGHPUT}, position
+        )
+    if "Mean TTFT (ms)" in row:
+        return _serving(row, position)
+    raise RefusalError("a row with neither latency, throughput nor TTFT in the columns of vLLM's CI")
+
+
+def _latency(row: Mapping[str, Any], position: int) -> Reading:
+    found = {
+        match[1].lower(): fields.required(row, column) / 1000
+        for column in row
+        if (match := _LATENCY.fullmatch(column)) and row[column] is not None
+    }
+    statistics = {"batch_latency": found}
+    check_statistics(statistics, None)
+    metrics = {f"batch_latency_{name}": value for name, value in statistics.get("batch_latency", {}).items()}
+    # So few passes are usual that a P99 is their longest.
+    metrics.pop("batch_latency_p99", None)
+    return Reading(
+        position=position,
+        completed=None,
+        failed=0,
+        duration=None,
+        metrics=metrics,
+        workload={"benchmark": "latency"},
+        definitions=OFFLINE,
+        notes=("p99 left out: the table does not say of how many passes it is",),
+    )
+
+
+def _serving(row: Mapping[str, Any], position: int) -> Reading:
+    data: dict[str, Any] = {key: _whole(row[column]) for column, key in _SERVING.items() if column in row}
+    for column, value in row.items():
+        if match := _SERVING_LATENCY.fullmatch(column):
+            data[f"{match[1].lower()}_{match[2].lower()}_ms"] = value
+    completed, rate = fields.count(data, "completed"), fields.required(data, "request_throughput")
+    if rate <= 0:
+        raise RefusalError(f"Tput (req/s) is {rate:g}: nothing was measured")
+    total, output = fields.number(data, "total_token_throughput"), fields.number(data, "output_throughput")
+    if total is not None and output is not None and output > total * (1 + _TOLERANCE):
+        raise RefusalError(f"Output Tput (tok/s) is {output:g}, above the total of {total:g}: columns mixed up")
+    # The table has no duration; it follows from the two, and serves only to check the other numbers.
+    reading = serve({**data, "duration": (completed or 0) / rate}, position, with_samples=False)
+    if "max_concurrency" in data:
+        return replace(reading, duration=None)
+    workload = {key: value for key, value in reading.workload.items() if key != "max_concurrency"}
+    return replace(reading, duration=None, workload=workload)
+
+
+def _whole(value: Any) -> Any:
+    """A column of counts with gaps is one of floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,161 @@
+"""Numbers that `vllm bench serve` printed and somebody's harness put into JSON: as the printed text, or key by key.
+
+Rows with `request_throughput_req_s` (their keys are the printed labels), alone, in lists, or in phases; and records
+that quote the whole block in one of their texts, as ISO-Bench's do. Two decimals, as printed. Records that do not say
+how many requests succeeded are refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from regress_gate.ingest import fields
+from regress_gate.ingest.bench_arguments import model_of, parse_words, stated_facts
+from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_serve import normalise
+from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
+from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.text import clean, is_name, shown
+from regress_gate.ingest.vllm_client import with_client
+
+_BANNER = "Serving Benchmark Result"
+_MARK = "request_throughput_req_s"
+_KEYS = {
+    "successful_requests": "completed",
+    "failed_requests": "failed",
+    "benchmark_duration_s": "duration",
+    "total_input_tokens": "total_input_tokens",
+    "total_generated_tokens": "total_output_tokens",
+    _MARK: "request_throughput",
+    "output_token_throughput_tok_s": "output_throughput",
+    "total_token_throughput_tok_s": "total_token_throughput",
+}
+_COMMITS = ("parent_commit", "parent_short", "commit_short", "human_commit")
+"""One of them and `status` are in every record of ISO-Bench."""
+_MAX_WORDS = 1000
+_GOOD = ("success", "ok", "completed")
+
+
+class VllmConsoleJson:
+    name = "vllm-console-json"
+    tool = "vllm bench serve"
+    bare_constants = False
+    generations = (
+        Generation(
+            "rows of a harness",
+            "`metrics` with `request_throughput_req_s`",
+            "means, medians and percentiles as printed, rates; model, lengths and dataset from `command`",
+            "two decimals; which commit it is of has to be said; rows that are not `ok` are refused",
+        ),
+        Generation(
+            "records that quote the printed block (ISO-Bench)",
+            "a text with the banner `Serving Benchmark Result`; `status` and a commit",
+            "as `vllm-serve-console`",
+            "records without the number of successful requests are refused",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        if not content.documents:
+            return Certainty.NO
+        first = next(iter(_rows(content.documents[0])), None)
+        if not isinstance(first, dict):
+            return Certainty.NO
+        if _MARK in _metrics(first) or _quotes(first):
+            return Certainty.SURE
+        return Certainty.LIKELY if "status" in first and any(key in first for key in _COMMITS) else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        rows = (row for document in content.each() for row in _rows(document))
+        return [_read(row, place, context) for place, row in enumerate(rows)]
+
+
+def _rows(document: object) -> Iterator[object]:
+    """Rows of a document: itself, its items, or those of its phases."""
+    if isinstance(document, list):
+        yield from document
+    elif isinstance(document, dict) and isinstance(phases := document.get("phases"), list):
+        for phase in phases:
+            rows = phase.get("bench") if isinstance(phase, dict) else None
+            for row in rows if isinstance(rows, list) else ():
+                yield {"variant": phase.get("variant"), **row} if isinstance(row, dict) else row
+    else:
+        yield document
+
+
+def _metrics(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object that holds the numbers: `metrics`, or the row itself."""
+    metrics = row.get("metrics")
+    return metrics if isinstance(metrics, dict) else row
+
+
+def _quotes(row: Mapping[str, Any]) -> list[str]:
+    return [value for value in row.values() if isinstance(value, str) and _BANNER in value]
+
+
+def _read(row: object, place: int, context: Context) -> Reading | NoReading:
+    if not isinstance(row, dict):
+        return NoReading(place, Outcome.REFUSED, "not a row of results, unlike others in the same file")
+    try:
+        _check_status(row)
+        facts = _facts(row)
+        texts = _quotes(row)
+        if len(texts) > 1:
+            raise RefusalError(f"quotes {len(texts)} printed results, of which one may be another version's")
+        if texts:
+            found = VllmServeConsole().read(Content("", "", text=texts[0]), context)
+            if len(found) != 1:
+                raise RefusalError(f"quotes a text with {len(found)} printed results; put it into a file of its own")
+            result = replace(found[0], position=place)
+        else:
+            data = _translated(_metrics(row)) | _limits(row)
+            result = with_client(normalise(data, place, with_samples=False, printed=True), context)
+    except RefusalError as refusal:
+        return NoReading(place, Outcome.REFUSED, str(refusal))
+    return result if isinstance(result, NoReading) else replace(result, workload={**result.workload, **facts})
+
+
+def _check_status(row: Mapping[str, Any]) -> None:
+    status = row.get("status", "ok")
+    if row.get("ok", True) is not True or status not in _GOOD:
+        why = row.get("error") or row.get("detail") or row.get("skip_reason")
+        told = f": {clean(why, 120)}" if isinstance(why, str) else ""
+        raise RefusalError(f"its {'status is ' + shown(status) if 'status' in row else 'ok is false'}{told}")
+
+
+def _translated(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys as `vllm bench serve` saves them."""
+    if "successful_requests" not in metrics:
+        raise RefusalError("does not say how many requests succeeded, so its numbers may be the survivors'")
+    data = {_KEYS.get(key, key): value for key, value in metrics.items()}
+    return {key: value for key, value in data.items() if key in _KEYS.values() or key.endswith("_ms")}
+
+
+def _command(row: Mapping[str, Any]) -> list[str]:
+    words = row.get("command")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words[:_MAX_WORDS]):
+        return []
+    return words[:_MAX_WORDS]
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command limits, under the keys of a saved result."""
+    options = parse_words(_command(row))
+    found: dict[str, Any] = {}
+    for name in ("num_prompts", "max_concurrency", "request_rate"):
+        text = options.get(name)
+        if isinstance(text, str) and text.replace(".", "", 1).isdecimal() and text.isascii() and len(text) < 16:
+            found[name] = float(text)
+    return found
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    words = _command(row)
+    options = parse_words(words)
+    facts = stated_facts(options)
+    if (model := model_of(" ".join(words), options) or fields.text(row, "model")) is not None:
+        facts["model"] = clean(model)
+    if isinstance(variant := row.get("variant"), str) and is_name(variant):
+        facts["variant"] = variant
+    return facts

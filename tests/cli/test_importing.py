@@ -1,0 +1,139 @@
+"""`import` beyond the plain case: what it would do, which reader it asks, and runs that must not count."""
+
+import json
+
+import pytest
+
+from regress_gate.ingest.interface import Certainty
+from regress_gate.ingest.registry import READERS
+from regress_gate.store.repository import open_store
+from tests.cli.results import result, write_starts
+from tests.ingest.serve_results import console, made_up, write
+
+FLAGS = ("--version", "v0.20.0", "--testbed", "lab", "--scenario", "chat")
+
+
+def stored_runs(gate):
+    """In the order in which they started."""
+    with open_store(f"sqlite:///{gate.store}", create=False) as store:
+        return sorted(store.runs(), key=lambda run: run.started)
+
+
+def test_a_dry_run_tells_of_each_file_what_would_become_of_it(gate):
+    write(gate.directory / "r" / "a.json", result())
+    write(gate.directory / "r" / "b.json", result(duration=-1))
+    write(gate.directory / "r" / "c.log", "started")
+    done = gate("import", "r", *FLAGS, "--run", "3", "--dry-run")
+    assert done.code == 2
+    assert done.out.splitlines()[:6] == [
+        "store   r/a.json",
+        "        format    vllm-serve",
+        "        version   0.20.0",
+        "        scenario  chat",
+        "        run       3, trial 1",
+        "        metrics   ttft (mean, median, p99), tpot (mean, median, p99), itl (mean,",
+    ]
+    assert "skip    r/c.log\n        reason  not a benchmark result of a known tool\n" in done.out
+    assert "refuse  r/b.json\n        format  vllm-serve\n        reason  duration is -1 s\n" in done.err
+    assert not gate.store.exists()
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_a_dry_run_is_not_wider_than_the_terminal(gate, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    write(gate.directory / "r" / "a.json", result(failed=3))
+    done = gate("import", "r", *FLAGS, "--dry-run")
+    about_files = done.out.splitlines()[:-1]
+    assert max(map(len, about_files)) <= width
+
+
+def test_the_same_as_json_stores_only_without_dry_run(gate):
+    write(gate.directory / "r" / "a.json", result())
+    write(gate.directory / "r" / "b.json", "{")
+    done = gate("import", "r", *FLAGS, "--dry-run", "--format", "json")
+    assert done.code == 2
+    assert (done.json["runs"], done.json["trials"], done.json["stored"], done.json["complete"]) == (1, 1, None, False)
+    assert not gate.store.exists()
+    good, bad = done.json["files"]
+    assert (good["path"], good["outcome"], good["format"], good["trial"]) == ("r/a.json", "stored", "vllm-serve", 1)
+    assert "ttft_mean" in good["metrics"]
+    assert bad["outcome"] == "refused"
+    assert "cut off" in bad["reason"]
+    assert gate("import", "r", *FLAGS, "--format", "json").json["stored"]["trials"] == 1
+
+
+def test_the_formats_are_listed(gate):
+    done = gate("import", "--list-formats")
+    assert done.code == 0
+    for reader in READERS:
+        assert f"{reader.name}: {reader.tool}\n" in done.out
+        assert all(f"    {generation.which}\n" in done.out for generation in reader.generations)
+
+
+def test_a_reader_can_be_forced(gate):
+    write(gate.directory / "r" / "a.json", result())
+    write(gate.directory / "r" / "b.txt", console(made_up()))
+    done = gate("import", "r", *FLAGS, "--from", "vllm-serve", "-v")
+    assert done.code == 0
+    assert "skipped  r/b.txt: not recognised as vllm-serve (--from)" in done.out
+
+
+def test_a_forced_reader_refuses_a_named_file_that_is_none_of_its_own(gate):
+    path = write(gate.directory / "a.json", result())
+    done = gate("import", path, *FLAGS, "--from", "vllm-sweep")
+    assert done.code == 2
+    assert "holds no result of vllm-sweep" in done.err
+
+
+def test_an_unknown_reader_is_an_error_that_names_the_nearest(gate):
+    assert "did you mean 'vllm-serve'" in gate("import", "r", *FLAGS, "--from", "vllm-serv").error
+    assert "known: vllm-serve" in gate("import", "r", *FLAGS, "--from", "excel").error
+
+
+class Twin:
+    """Claims what vllm-serve claims."""
+
+    name = "twin"
+    tool = "a tool that writes the same"
+    bare_constants = False
+    generations = ()
+
+    def recognises(self, content):
+        return Certainty.SURE if content.documents else Certainty.NO
+
+
+def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(gate, monkeypatch):
+    monkeypatch.setattr("regress_gate.ingest.intake.READERS", (*READERS, Twin()))
+    write(gate.directory / "a.json", result())
+    done = gate("import", "a.json", *FLAGS)
+    assert done.code == 2
+    assert "a.json: could be vllm-serve and twin; say which with --from" in done.err
+    assert gate("import", "a.json", *FLAGS, "--from", "vllm-serve").code == 0
+
+
+def test_the_first_run_after_a_cold_start_is_kept_and_does_not_count(gate):
+    write_starts(gate.directory / "r", starts=4)
+    done = gate("import", "r", *FLAGS, "--run-per-file", "--first-run", "cold")
+    assert done.code == 0
+    (note,) = done.err.splitlines()
+    assert "of 0.20.0 on lab is stored as the first run after a cold start (--first-run cold)" in note
+    assert [run.void is not None for run in stored_runs(gate)] == [True, False, False, False]
+
+
+def test_which_run_was_cold_is_not_guessed(gate):
+    write_starts(gate.directory / "r", starts=3)
+    for path in (gate.directory / "r").iterdir():
+        data = json.loads(path.read_text())
+        path.write_text(json.dumps({key: value for key, value in data.items() if key != "date"}))
+    refused = gate("import", "r", *FLAGS, "--run-per-file", "--first-run", "cold")
+    assert refused.code == 2
+    assert "--first-run: which of 3 runs of 0.20.0 on lab was first is not known; number the runs" in refused.error
+    numbered = (*FLAGS, "--pattern", "start{run}.json", "--first-run", "cold")
+    assert "run 1 of 0.20.0" in gate("import", "r", *numbered).err
+
+
+def test_the_clients_version_is_kept(gate):
+    write(gate.directory / "a.json", result())
+    gate("import", "a.json", *FLAGS, "--client-version", "0.19.0")
+    (run,) = stored_runs(gate)
+    assert run.trials[0].source.client_version == "0.19.0"
