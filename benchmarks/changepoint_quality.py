@@ -74,13 +74,15 @@ def false_alarms(noise: Noise, rng: np.random.Generator, repeats: int) -> float:
     return 1000 * sum(len(levels(noise(rng, length))) for length in lengths) / sum(lengths)
 
 
-def false_alarms_growing(noise: Noise, rng: np.random.Generator, repeats: int) -> float:
+def false_alarms_growing(
+    noise: Noise, rng: np.random.Generator, repeats: int, tell: Callable[[Floats], list[int]] = levels
+) -> float:
     """New alarms per 1,000 points, on histories that never change and are looked at anew at each point."""
     alarms = 0
     for _ in range(repeats):
         logs, told = noise(rng, GROWN_TO), list[int]()
         for length in range(GROWN_FROM, GROWN_TO + 1):
-            for index in levels(logs[:length]):
+            for index in tell(logs[:length]):
                 if all(abs(index - other) > NEAR for other in told):
                     told.append(index)
         alarms += len(told)
@@ -97,16 +99,18 @@ def found(noise: Noise, size: float, rng: np.random.Generator, repeats: int) -> 
     return hits / repeats
 
 
-def delay(noise: Noise, size: float, rng: np.random.Generator, repeats: int) -> float:
-    """Median number of points of the new level when it is first told; infinite where it is not within 40."""
-    delays = []
+def delays(
+    noise: Noise, size: float, rng: np.random.Generator, repeats: int, tell: Callable[[Floats], list[int]] = levels
+) -> list[float]:
+    """Points of the new level when it is first told; infinite where it is not within 40."""
+    waits = []
     for _ in range(repeats):
         at = int(rng.integers(*NEW_LENGTHS))
         logs = noise(rng, at + PATIENCE)
         logs[at:] += size * CV * rng.choice([-1.0, 1.0])
-        told = (k for k in range(1, PATIENCE + 1) if any(abs(index - at) <= NEAR for index in levels(logs[: at + k])))
-        delays.append(next(told, math.inf))
-    return float(np.median(delays))
+        told = (k for k in range(1, PATIENCE + 1) if any(abs(index - at) <= NEAR for index in tell(logs[: at + k])))
+        waits.append(next(told, math.inf))
+    return waits
 
 
 def main() -> None:
@@ -122,8 +126,8 @@ def main() -> None:
         alarms = false_alarms(noise, rng, 3 * asked.repeats)
         growing = false_alarms_growing(noise, rng, max(1, asked.repeats // 2))
         shares = " / ".join(f"{100 * found(noise, size, rng, 3 * asked.repeats):.0f}" for size in SIZES)
-        delays = " / ".join(f"{delay(noise, size, rng, asked.repeats):g}" for size in SIZES)
-        print(f"| {name} | {alarms:.2f} | {growing:.2f} | {shares} | {delays} |", flush=True)
+        waits = " / ".join(f"{np.median(delays(noise, size, rng, asked.repeats)):g}" for size in SIZES)
+        print(f"| {name} | {alarms:.2f} | {growing:.2f} | {shares} | {waits} |", flush=True)
 
 
 if __name__ == "__main__":

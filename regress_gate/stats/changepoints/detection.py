@@ -96,11 +96,13 @@ class _Search:
         starts, judge = self._found.starts, self._found.judge
         edges = [0, *starts, len(self._held)]
         groups = shape.runs_of_steps(starts, self._sizes(starts, judge))
-        around = ((group, edges[group[0]], edges[group[-1] + 2]) for group in groups)
-        return [
-            (group, shape.ramp(self._held, before, [starts[i] for i in group], after, self._found.noise))
-            for group, before, after in around
-        ]
+        found, taken = list[tuple[list[int], tuple[int, int] | None]](), 0
+        for group in groups:
+            before, after = max(taken, edges[group[0]]), edges[group[-1] + 2]
+            slope = shape.ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
+            taken = slope[1] if slope else 0
+            found.append((group, slope))
+        return found
 
     def steps_and_ramps(self) -> list[ChangePoint]:
         starts, judge = self._found.starts, self._found.judge

@@ -7,16 +7,18 @@ A boundary's margin is how far its evidence lies beyond what is asked. Asked is:
   A difference of three noises or more may be a ramp, which is no step but no drift either: then the better of step and
   ramp is set against the curve;
 - against both, up to 3 more while the new level is younger than 30 points, because a growing series is looked at again
-  at each point.
+  at each point; and against the curve up to 12 more for a small step while the new level is younger than 120 points,
+  because a drift looks like a new level for as long as it has not come back.
 Where the whole of both stretches does not convince, the 20 points on either side may: a level that later drifts back is
 no level, but it began with a step. Such a second look has to convince by 1 more.
 
 Removing one changes the stretches of its neighbours, which are then judged anew (backward elimination). Places are
-found again by `position` once the wrong neighbours are gone.
+found again by `position` once the wrong neighbours are gone, in the points that convinced.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from regress_gate.stats.changepoints.evidence import Step, level, step, window
 from regress_gate.stats.changepoints.noise import Noise
@@ -29,8 +31,17 @@ SHORTEST = 5
 _PER_LOG, _LEAST_SIZE = 1.5, 40
 _YOUNG_POINTS, _YOUNG_COST = 30, 3.0
 _SMOOTH_COST, _SMOOTH_UP_TO = 7.0, 2.0
+_DRIFT_POINTS, _DRIFT_COST = 120, 12.0
 _MAY_BE_RAMP = 3.0
 _CLOSE, _CLOSE_COST = 20, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    margin: float
+    step: Step | None
+    window: tuple[int, int]
+    """The points that the margin is of."""
 
 
 class Judge:
@@ -38,39 +49,41 @@ class Judge:
 
     def __init__(self, values: Floats, held: Floats, noise: Noise, ask: float = 0.0, shortest: int = SHORTEST):
         self._values, self._held, self._noise, self._ask, self._shortest = values, held, noise, ask, shortest
-        self._known: dict[tuple[int, int, int], tuple[float, Step | None]] = {}
+        self._known: dict[tuple[int, int, int], _Judged] = {}
 
     def margin(self, start: int, at: int, stop: int) -> float:
-        return self._judged(start, at, stop)[0]
+        return self._judged(start, at, stop).margin
 
     def step(self, start: int, at: int, stop: int) -> Step:
-        found = self._judged(start, at, stop)[1]
+        found = self._judged(start, at, stop).step
         return found or step(self._values, start, at, stop, self._noise)
 
-    def _judged(self, start: int, at: int, stop: int) -> tuple[float, Step | None]:
+    def _judged(self, start: int, at: int, stop: int) -> _Judged:
         key = (start, at, stop)
         if key not in self._known:
             self._known[key] = self._looked_at(start, at, stop)
         return self._known[key]
 
-    def _looked_at(self, start: int, at: int, stop: int) -> tuple[float, Step | None]:
+    def _looked_at(self, start: int, at: int, stop: int) -> _Judged:
+        whole = window(start, at, stop)
         if min(at - start, stop - at) < self._shortest:
-            return -math.inf, None
+            return _Judged(-math.inf, None, whole)
         found = step(self._values, start, at, stop, self._noise)
         margin = self._margin(found, start, at, stop)
-        low, high = max(start, at - _CLOSE), min(stop, at + _CLOSE)
-        if margin >= 0.0 or (low, high) == window(start, at, stop):
-            return margin, found
+        low, high = near = max(start, at - _CLOSE), min(stop, at + _CLOSE)
+        if margin >= 0.0 or near == whole:
+            return _Judged(margin, found, whole)
         close = step(self._values, low, at, high, self._noise)
         close_margin = self._margin(close, low, at, high) - _CLOSE_COST
-        return (close_margin, close) if close_margin > margin else (margin, found)
+        return _Judged(close_margin, close, near) if close_margin > margin else _Judged(margin, found, whole)
 
     def _margin(self, found: Step, start: int, at: int, stop: int) -> float:
         asked = _PER_LOG * math.log(max(_LEAST_SIZE, len(self._values)))
         is_last = stop == len(self._values)
         young = _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS) if is_last else 0.0
+        drift = _DRIFT_COST * max(0.0, 1.0 - (stop - at) / _DRIFT_POINTS) if is_last else 0.0
         height = abs(found.size) / self._noise.sd
-        of_smooth = _SMOOTH_COST * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
+        of_smooth = (_SMOOTH_COST + drift) * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
         smooth = found.against_smooth - of_smooth
         if smooth < 0.0 and height >= _MAY_BE_RAMP:
             low, high = window(start, at, stop)
@@ -106,7 +119,7 @@ class Judge:
         return [self.place(*edges[i : i + 3]) for i in range(len(starts))]
 
     def place(self, start: int, at: int, stop: int) -> Position:
-        low, high = window(start, at, stop)
+        low, high = self._judged(start, at, stop).window
         left, right = level(self._values[low:at], self._noise.sd), level(self._values[at:high], self._noise.sd)
         scale = math.sqrt((left.scale**2 + right.scale**2) / 2.0)
         shortest = min(self._shortest, at - low, high - at)

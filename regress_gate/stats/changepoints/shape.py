@@ -1,9 +1,9 @@
 """Did the level jump, or did it walk? Ramps told from steps.
 
-Neighbouring steps of the same direction, or one step, are set against a ramp: level, straight line, level, with the
-begin and end of the line searched on a grid. Both are least squares fits of the values with spikes held down; the ramp
-is chosen when its log likelihood is ahead by 3 after each step has paid the log of the number of points for its two
-parameters and the ramp for its three. A ramp has at least four points; what is shorter is a step.
+Neighbouring steps of the same direction, or one step, are set against a ramp that spans them: level, straight line,
+level, with the begin and end of the line searched on a grid. Both are least squares fits of the values with spikes held
+down; the ramp is chosen when its log likelihood is ahead by 3 after each step has paid the log of the number of points
+for its two parameters and the ramp for its three. A ramp has at least four points; what is shorter is a step.
 """
 
 import math
@@ -44,12 +44,14 @@ class Ramp:
     """Sum of squares about the fit."""
 
 
-def fit(values: Floats) -> Ramp | None:
-    """The best ramp through the values; None when there are too few for one."""
+def fit(values: Floats, steps: Sequence[int] = ()) -> Ramp | None:
+    """The best ramp through the values that spans the `steps`; None when there is none."""
     size = len(values)
     grid = np.unique(np.linspace(2, size - 3, min(_GRID, max(2, size - 4))).round().astype(np.int64))
     begin, end = (found.ravel() for found in np.meshgrid(grid, grid, indexing="ij"))
     wide = end - begin >= _LEAST_WIDTH
+    if steps:
+        wide &= (begin < steps[0]) & (end >= steps[-1])
     begin, end = begin[wide], end[wide]
     if len(begin) == 0:
         return None
@@ -66,10 +68,11 @@ def ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise: Noi
     changes `before` and `after`; None where steps explain the values as well."""
     low, high = max(before, steps[0] - _SIDE), min(after, steps[-1] + _SIDE)
     values = held[low:high]
-    found = fit(values)
+    within = [step - low for step in steps]
+    found = fit(values, within)
     if found is None:
         return None
-    edges = [0, *(step - low for step in steps), len(values)]
+    edges = [0, *within, len(values)]
     about_steps = sum(float(((values[a:b] - values[a:b].mean()) ** 2).sum()) for a, b in pairwise(edges))
     ahead = (about_steps - found.squares) / (2.0 * noise.sd**2 * noise.inflation(math.inf))
     if ahead + (2 * len(steps) - 3) * math.log(len(values)) / 2.0 < _AHEAD:

@@ -1,6 +1,7 @@
 """What must hold for every series: scale, sign, gaps, ties, extreme values, and the border of what is accepted."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,6 +34,16 @@ def test_any_series_gets_a_well_formed_answer_and_always_the_same(values: list[f
         assert 0.0 < point.probability <= 1.0
         assert np.isfinite(series[point.index])
         assert (point.change is None) == (point.kind == "variance")
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=8), st.integers(60, 300))
+def test_any_chain_of_ramps_gets_changes_that_follow_one_another(seed: int, levels: list[float], length: int) -> None:
+    line = np.interp(np.arange(length), np.linspace(0, length - 1, len(levels)), levels)
+    points = detect(np.exp(line + np.random.default_rng(seed).normal(0.0, 0.01, length)))
+    ramps = [point.interval for point in points if point.kind == "ramp"]
+    assert all(begin < end for begin, end in ramps)
+    assert all(here[1] <= after[0] for here, after in pairwise(ramps))
 
 
 @settings(deadline=None)
