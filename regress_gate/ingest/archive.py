@@ -9,40 +9,18 @@ import stat
 import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import IO, Protocol, cast
 
+from regress_gate.ingest.archive_members import DAMAGED, NOT_READ, ZIP, NotRead, guarded, sort_member
 from regress_gate.ingest.unpacking import DamagedError, check_growth, open_regular, unpacked
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-Info = TypeVar("Info")
 
 MAX_MEMBERS = 100_000
 MAX_UNPACKED = 64 * 1024**3
 """Bytes of all members of an archive whose members can be read one by one."""
 MAX_HELD = 512 * 1024**2
 """Bytes of a tar file that is packed as a whole: it is held in memory, as nothing in it can be found otherwise."""
-
-_ZIP, _TAR = (".zip",), (".tar", ".tar.gz", ".tgz")
-_NOT_READ = (".tar.zst", ".tzst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".7z", ".rar")
-_DAMAGED = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, NotImplementedError,
-    RuntimeError, struct.error, LookupError,
-)  # fmt: skip
-"""What the standard library raises for archives that somebody changed; RecursionError is a RuntimeError."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotRead:
-    member: str | None
-    """None: the archive itself."""
-    reason: str
-    is_error: bool = True
 
 
 class Archive(Protocol):
@@ -63,20 +41,15 @@ class Archive(Protocol):
     def close(self) -> None: ...
 
 
-def is_archive(name: str) -> bool:
-    """Whether a file of that name is taken for an archive, readable or not."""
-    return name.lower().endswith(_ZIP + _TAR + _NOT_READ)
-
-
 def open_archive(path: Path) -> Archive:
     """Raises OSError; of a damaged archive as much as can be found is a member."""
     name = path.name.lower()
-    if name.endswith(_NOT_READ):
+    if name.endswith(NOT_READ):
         raise DamagedError("archives of this kind are not read; unpack it first")
     file = open_regular(path)
     try:
-        return _Zip(file) if name.endswith(_ZIP) else _Tar(file)
-    except _DAMAGED as error:
+        return _Zip(file) if name.endswith(ZIP) else _Tar(file)
+    except DAMAGED as error:
         file.close()
         raise DamagedError(f"no readable archive, or cut off ({error})") from None
     except BaseException:
@@ -119,12 +92,14 @@ class _Zip:
             raise DamagedError(f"unpacks to more than {MAX_UNPACKED // 1024**3} GiB; unpack it first if it is meant")
         for info in infos:
             if not info.is_dir():
-                _sort(info.filename.replace("\\", "/"), info, _why_no_zip_member(info), self.members, self.not_read)
+                sort_member(
+                    info.filename.replace("\\", "/"), info, _why_no_zip_member(info), self.members, self.not_read
+                )
 
     def open(self, member: str) -> IO[bytes]:
         try:
-            return _guarded(self._zip.open(self.members[member]))
-        except _DAMAGED as error:
+            return guarded(self._zip.open(self.members[member]))
+        except DAMAGED as error:
             raise DamagedError(f"damaged in the archive ({error})") from None
 
     def close(self) -> None:
@@ -174,8 +149,8 @@ class _Tar:
                 if len(self.members) + len(self.not_read) >= MAX_MEMBERS:
                     raise DamagedError(f"holds more than {MAX_MEMBERS} files; unpack it first")
                 if not info.isdir():
-                    _sort(info.name, info, self._why_no_member(info), self.members, self.not_read)
-        except _DAMAGED as error:
+                    sort_member(info.name, info, self._why_no_member(info), self.members, self.not_read)
+        except DAMAGED as error:
             self._note(f"damaged: {len(self.members)} files of it were found ({error})")
         self._stream.reads_left = None
 
@@ -209,11 +184,11 @@ class _Tar:
     def open(self, member: str) -> IO[bytes]:
         try:
             found = self._tar.extractfile(self.members[member])
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise DamagedError(f"damaged in the archive ({error})") from None
         if found is None:
             raise DamagedError("no file in the archive")
-        return _guarded(found)
+        return guarded(found)
 
     def close(self) -> None:
         self._tar.close()
@@ -242,49 +217,3 @@ class _Bounded:
 
     def tell(self) -> int:
         return self._file.tell()
-
-
-def _sort(name: str, info: Info, problem: str | None, members: dict[str, Info], not_read: list[NotRead]) -> None:
-    """Put a member where it belongs, by its name and by what is wrong with it."""
-    parts = [part for part in PurePosixPath(name).parts if part != "."]
-    if any(part.startswith(".") and part != ".." for part in parts):
-        return  # hidden, as in folders
-    if not parts or ".." in parts or parts[0] == "/" or "\0" in name:
-        not_read.append(NotRead(name, "its path leads out of the archive"))
-    elif problem is not None:
-        not_read.append(NotRead(name, problem))
-    elif is_archive(parts[-1]):
-        not_read.append(NotRead(name, "an archive in an archive; unpack the outer one first"))
-    else:
-        path = "/".join(parts)
-        if path in members:
-            not_read.append(NotRead(name, "a later file in the archive has the same path", is_error=False))
-        members[path] = info
-
-
-def _guarded(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], io.BufferedReader(_Guarded(file)))
-
-
-class _Guarded(io.RawIOBase):
-    """A member whose damage is found while it is read."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        try:
-            data = self._file.read(len(view))
-        except _DAMAGED as error:
-            raise DamagedError(f"damaged in the archive ({error})") from None
-        view[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()

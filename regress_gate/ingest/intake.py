@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from regress_gate.ingest import foreign
-from regress_gate.ingest.archive import Shelf, is_archive
+from regress_gate.ingest.archive import Shelf
+from regress_gate.ingest.archive_members import is_archive
 from regress_gate.ingest.candidate import STDIN, Candidate
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import Grouped, Item, group

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.archive import Shelf, is_archive
+from regress_gate.ingest.archive import Shelf
+from regress_gate.ingest.archive_members import is_archive
 from regress_gate.ingest.candidate import STDIN, Candidate, Folders, InArchive, OnDisk, OnStandardInput, without_gz
 from regress_gate.ingest.sidecar import SIDECAR_NAME
 
