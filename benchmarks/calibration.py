@@ -25,8 +25,9 @@ import numpy as np
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Verdict
-from regress_gate.stats.comparison import Circumstances, compare
+from regress_gate.stats.comparison import compare
 from regress_gate.stats.estimate import SeriesData
+from regress_gate.stats.membership import Circumstances
 
 SCENARIOS = 8
 NAMES = ("ttft_median", "ttft_p99", "tpot_median", "e2el_median", "output_throughput")

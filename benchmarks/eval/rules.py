@@ -4,16 +4,19 @@ Nothing is decided here: series, requests and earlier sessions are handed to `re
 them, with the default policy, and its verdicts are handed back. See benchmarks/README.md for how to run it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from regress_gate.gate.futility import why_futile
 from regress_gate.model.metric import METRICS, Direction, Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
-from regress_gate.stats.comparison import Circumstances, Comparison, compare
+from regress_gate.stats.comparison import Comparison, compare
 from regress_gate.stats.estimate import SeriesData
+from regress_gate.stats.membership import Circumstances
 from regress_gate.stats.sequential import Looks
-from regress_gate.stats.tail import steadied_percentile
+from regress_gate.stats.tail import steadied_percentiles
 
 MOST_BLOCKS = 10
 WORDS = {
@@ -39,12 +42,15 @@ def judge(family, looks: Looks | None = None) -> list[Comparison]:
 
 
 def _series(family, j: int) -> SeriesData:
+    data = _plain(family, j)
+    if family.metrics[j][1] != "p99":
+        return data
+    found = steadied_percentiles(np.log(family.requests(0, j)), np.log(family.requests(1, j)), 0.01)
+    return replace(data, steadied=found)
+
+
+def _plain(family, j: int) -> SeriesData:
     variable, statistic, cell = family.metrics[j]
-    steadied = None
-    if statistic == "p99":
-        logs = np.log(np.vstack([family.requests(0, j), family.requests(1, j)]))
-        found = steadied_percentile(logs, 0.01)
-        steadied = (found[: family.R], found[family.R :])
     return SeriesData(
         family.runs(0, j),
         family.runs(1, j),
@@ -53,7 +59,6 @@ def _series(family, j: int) -> SeriesData:
         family.margin(j),
         scenario=f"load {cell}",
         metric=f"{'ttft' if variable % 2 == 0 else 'tpot'}_{statistic}",
-        steadied=steadied,
     )
 
 
@@ -74,7 +79,7 @@ def sequential(family, stream) -> list[str]:
 
 
 def _as_reported(family, j: int, found: Comparison) -> SeriesResult:
-    data = _series(family, j)
+    data = _plain(family, j)
     sides = [SideSummary(mean=None, runs=family.R) for _ in range(2)]
     return SeriesResult(
         scenario=data.scenario,

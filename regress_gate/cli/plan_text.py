@@ -18,7 +18,9 @@ SPREAD   between server starts of one version, in so many RUNS
 FINDS    the smallest loss that is called a regression, four times in five
 SHOWS    the smallest margin that an unchanged version is shown to keep, four
          times in five; `~` where that is more than the MARGIN, and the series
-         will probably stay undecided"""
+         will probably stay undecided
+Both are of a series by itself: what the gate learns from the other series, from
+earlier runs and from pairs comes on top."""
 
 
 def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: str) -> None:

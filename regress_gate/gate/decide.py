@@ -36,7 +36,7 @@ from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.model.waiver import Waiver
-from regress_gate.stats.comparison import Circumstances
+from regress_gate.stats.membership import Circumstances
 
 MOST_WARNINGS = 3
 """Of issues that may apply, each with what is missing; from there on they are named together."""
@@ -89,7 +89,7 @@ def decide_compare(
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     elif baseline.counted and candidate.counted:
         judged = judge(baseline, candidate, policy, paired=pairing.is_side_by_side, earlier=earlier)
-        reasons += [*_missing_scenarios(judged, definition), *_weigh_series(judged, book)]
+        reasons += [*_missing_scenarios(judged, definition, baseline, candidate), *_weigh_series(judged, book)]
         warnings += judged.warnings
         if not comparability.comparable:
             warnings.append("compared although the sides are not comparable (--allow-incomparable)")
@@ -171,11 +171,20 @@ def _pairing_warnings(pairing: Pairing) -> list[str]:
     return []
 
 
-def _missing_scenarios(judged: JudgedSeries, definition: Suite | None) -> list[Reason]:
-    measured = {series.scenario for series in judged.series}
-    missing = [s.name for s in definition.scenarios if s.name not in measured] if definition else []
+def _missing_scenarios(judged: JudgedSeries, definition: Suite | None, baseline: Side, candidate: Side) -> list[Reason]:
+    """Of the suite: those that the baseline never served, so that nothing is held against anything.
+
+    A scenario of which a gated series says so itself is told by that.
+    """
+    served = [
+        {trial.scenario for run in side.counted for trial in run.trials if trial.completed != 0}
+        for side in (baseline, candidate)
+    ]
+    told = served[0] | {series.scenario for series in judged.series if series.name in judged.one_sided}
+    missing = [s.name for s in definition.scenarios if s.name not in told] if definition else []
+    where = {name: "the candidate only" if name in served[1] else "neither side" for name in missing}
     return [
-        Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on neither side")
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on {where[name]}")
         for name in missing
     ]
 
@@ -186,6 +195,7 @@ def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
         for scenario, why in judged.incomparable.items()
     ]
     reasons += [Reason(code=ReasonCode.REGRESSION, text=text) for text in judged.dead]
+    reasons += [Reason(code=ReasonCode.MISSING_SERIES, text=text) for text in judged.silent]
     reasons += [
         Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but {why}", series=name)
         for name, why in judged.one_sided.items()

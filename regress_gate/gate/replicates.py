@@ -16,7 +16,7 @@ import numpy.typing as npt
 from regress_gate.gate.values import SERVER, SideValues, Values, run_level_values
 from regress_gate.model.metric import Scale, metric
 from regress_gate.model.run import Run
-from regress_gate.stats.comparison import Circumstances
+from regress_gate.stats.membership import Circumstances
 from regress_gate.stats.sequential import Looks
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ class Table:
 
 def _column(rows: Sequence[SideValues], key: Key) -> Floats:
     values = np.array([_mean(row.get(key)) for row in rows], dtype=np.float64)
-    return values if np.isfinite(values).any() else values[:0]
+    return values if not np.isnan(values).all() else values[:0]
 
 
 def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> Table:
@@ -97,27 +97,38 @@ def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> Table:
     return Table(*sides)
 
 
-def circumstances(found: Replicates, keys: Sequence[Key], earlier: Sequence[Run]) -> Circumstances:
-    """How the runs were made, with what earlier runs show of `keys`; `earlier` may hold the runs compared, too."""
+def circumstances(
+    found: Replicates, keys: Sequence[Key], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
+) -> Circumstances:
+    """How the runs were made, with what earlier runs show of `keys`; `earlier` may hold the runs compared, too.
+
+    `ordinals` are the trials that count of the runs compared, by scenario. Only those count of earlier ones, and of a
+    run that lacks some, none: means over fewer trials scatter more.
+    """
     compared = {run.key for side in (found.baseline, found.candidate) for runs in side.values() for run in runs}
     others = [run for run in earlier if run.key not in compared]
-    sessions = _block_sessions(others, keys) if found.paired else _version_sessions(others, keys)
+    of_runs = _block_sessions if found.paired else _version_sessions
+    sessions = of_runs(others, keys, ordinals)
     return Circumstances(found.paired, found.apart, sessions, found.looks)
 
 
-def _version_sessions(runs: Sequence[Run], keys: Sequence[Key]) -> tuple[tuple[Floats, ...], ...]:
+def _version_sessions(
+    runs: Sequence[Run], keys: Sequence[Key], ordinals: Mapping[str, set[int]]
+) -> tuple[tuple[Floats, ...], ...]:
     """Runs of one version that were made together."""
     sessions: dict[object, list[Run]] = defaultdict(list)
     for run in runs:
         if (session := session_of(run)) is not None:
             sessions[session, run.version].append(run)
-    tables = [[run_level_values(row) for _, row in _rows(found, paired=False)] for found in sessions.values()]
+    tables = [[_as_compared(row, ordinals) for _, row in _rows(found, paired=False)] for found in sessions.values()]
     return tuple(
         tuple(np.array([_mean(row.get(key)) for row in table]) for key in keys) for table in tables if len(table) > 1
     )
 
 
-def _block_sessions(runs: Sequence[Run], keys: Sequence[Key]) -> tuple[tuple[Floats, ...], ...]:
+def _block_sessions(
+    runs: Sequence[Run], keys: Sequence[Key], ordinals: Mapping[str, set[int]]
+) -> tuple[tuple[Floats, ...], ...]:
     """Logarithms of what lay between the two sides of earlier blocks."""
     blocks: dict[str, dict[int, dict[str, list[Run]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for run in runs:
@@ -128,9 +139,21 @@ def _block_sessions(runs: Sequence[Run], keys: Sequence[Key]) -> tuple[tuple[Flo
         pairs = [sides for sides in experiment.values() if {"baseline", "candidate"} <= set(sides)]
         if len(pairs) < 2:
             continue
-        left, right = ([run_level_values(sides[side]) for sides in pairs] for side in ("baseline", "candidate"))
+        left, right = ([_as_compared(sides[side], ordinals) for sides in pairs] for side in ("baseline", "candidate"))
         sessions.append(tuple(_log_ratios(left, right, key) for key in keys))
     return tuple(sessions)
+
+
+def _as_compared(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> SideValues:
+    """Values of the trials that count; none of a scenario of which a run lacks one of those."""
+    made = [{(trial.scenario, trial.ordinal) for trial in run.trials} for run in row]
+    lacking = {
+        scenario
+        for scenario, wanted in ordinals.items()
+        for trials in made
+        if any((scenario, ordinal) not in trials for ordinal in wanted) and any(each == scenario for each, _ in trials)
+    }
+    return {key: values for key, values in run_level_values(row, ordinals).items() if key[0] not in lacking}
 
 
 def _log_ratios(left: Sequence[SideValues], right: Sequence[SideValues], key: Key) -> Floats:

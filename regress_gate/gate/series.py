@@ -16,8 +16,9 @@ from regress_gate.model.metric import METRICS, Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
-from regress_gate.stats.comparison import Circumstances, Comparison, compare
+from regress_gate.stats.comparison import Comparison, compare
 from regress_gate.stats.estimate import SeriesData, least_spread
+from regress_gate.stats.membership import Circumstances
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class JudgedSeries:
     """Gated series of which only one side has enough to be compared, and what is missing."""
     dead: tuple[str, ...]
     """Scenarios in which candidate runs completed nothing where all baseline runs served: what happened, in words."""
+    silent: tuple[str, ...]
+    """The same where the baseline did not always serve either, or was not asked: nothing is shown of them."""
     warnings: tuple[str, ...]
     circumstances: Circumstances
     """How the runs were made, and what earlier ones show."""
@@ -102,7 +105,7 @@ def judge(
         notes.append(remarks)
     judged = [key[0] not in incomparable and key not in lacking for key in keys]
     tested = [(key, data) for key, data, counts in zip(keys, inputs, judged, strict=True) if counts]
-    known_of_runs = circumstances(made, [key for key, _ in tested], earlier)
+    known_of_runs = circumstances(made, [key for key, _ in tested], earlier, ordinals)
     outcomes = iter(_compare([data for _, data in tested], policy, known_of_runs))
     series, only_candidate = [], []
     one_sided: dict[str, str] = {}
@@ -133,7 +136,7 @@ def judge(
     if only_candidate:
         warnings.append(f"measured on the candidate only, so not compared: {_some(only_candidate)}")
     return JudgedSeries(
-        tuple(series), incomparable, one_sided, _dead_scenarios(*trials), tuple(warnings), known_of_runs
+        tuple(series), incomparable, one_sided, *_dead_scenarios(*trials), tuple(warnings), known_of_runs
     )
 
 
@@ -174,15 +177,26 @@ def _common_ordinals(runs: Iterable[Run]) -> tuple[dict[str, set[int]], dict[str
     return common, uneven
 
 
-def _dead_scenarios(baseline: Mapping[str, list[Trial]], candidate: Mapping[str, list[Trial]]) -> tuple[str, ...]:
-    """A candidate that serves nothing where the baseline serves has no latencies to compare, and needs none."""
-    dead = []
-    for scenario in sorted(set(baseline) & set(candidate)):
-        silent = sum(trial.completed == 0 for trial in candidate[scenario])
-        if silent and all(trial.completed != 0 for trial in baseline[scenario]):
-            count = f"{silent} of {len(candidate[scenario])} trials of {scenario}"
-            dead.append(f"{count} completed no request on the candidate, where the baseline served")
-    return tuple(dead)
+def _dead_scenarios(
+    baseline: Mapping[str, list[Trial]], candidate: Mapping[str, list[Trial]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A candidate that serves nothing where the baseline serves has no latencies to compare, and needs none.
+
+    Where the baseline did not always serve either it may be the scenario's doing: these are the second.
+    """
+    dead, silent = [], []
+    for scenario, trials in sorted(candidate.items()):
+        empty = sum(trial.completed == 0 for trial in trials)
+        if not empty:
+            continue
+        what = f"{empty} of {len(trials)} trials of {scenario} completed no request on the candidate"
+        others = baseline.get(scenario, [])
+        if others and all(trial.completed != 0 for trial in others):
+            dead.append(f"{what}, where the baseline served")
+        else:
+            nothing = sum(trial.completed == 0 for trial in others)
+            silent.append(f"{what}, {nothing} of {len(others)} on the baseline")
+    return tuple(dead), tuple(silent)
 
 
 def _by_scenario(runs: Iterable[Run]) -> dict[str, list[Trial]]:
@@ -259,6 +273,8 @@ def _summary(values: Values | None, known: Metric) -> SideSummary:
     if values is None or not values.per_run:
         return SideSummary(mean=None, runs=0)
     array = np.asarray(values.per_run)
+    if not np.isfinite(array).all():
+        return SideSummary(mean=None, runs=len(array), requests=values.requests or None)
     geometric = known.scale is Scale.RATIO and array.min() > 0
     mean = float(np.exp(np.log(array).mean()) if geometric else array.mean())
     cv = None

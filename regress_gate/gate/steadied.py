@@ -12,7 +12,7 @@ from regress_gate.gate.replicates import Replicates
 from regress_gate.model.metric import metric
 from regress_gate.model.run import Run
 from regress_gate.model.samples import Samples
-from regress_gate.stats.tail import steadied_percentile
+from regress_gate.stats.tail import steadied_percentiles
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def wants_samples(names: Sequence[str]) -> bool:
 
 
 def steadied(made: Replicates, key: tuple[str, str], ordinals: Mapping[str, set[int]]) -> tuple[Floats, Floats] | None:
-    """Logarithms of the steadied percentile, one a row, on both sides; None where the requests do not allow it.
+    """The steadied percentile in logarithms, as values of the rows of both sides; None where requests do not allow it.
 
     They have to be known of every run, the same number with the same prompt lengths in the same order.
     """
@@ -52,7 +52,8 @@ def steadied(made: Replicates, key: tuple[str, str], ordinals: Mapping[str, set[
         logs = _same_requests([each for each in samples if each is not None], measure)
         if logs is None or len(logs) != len(rows) or logs.shape[1] < known.min_requests:
             return None
-        found.append(steadied_percentile(logs, known.tail))
+        count = len(made.baseline)
+        found.append(np.concatenate(steadied_percentiles(logs[:count], logs[count:], known.tail)))
     if not found:
         return None
     values = np.mean(found, axis=0)

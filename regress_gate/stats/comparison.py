@@ -11,34 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from regress_gate.model.metric import Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss, to_change
 from regress_gate.stats.evidence import Evidence, Measurements, weigh
 from regress_gate.stats.family import Family, adjusted_p_values, own_evidence
+from regress_gate.stats.membership import Circumstances, family_members, make_family, with_history
 from regress_gate.stats.multiplicity import holm
 from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
-from regress_gate.stats.sequential import Looks, level
+from regress_gate.stats.sequential import level
 
 Floats = npt.NDArray[np.float64]
 
 _SUSPECT = 0.005
 """One-sided p-value of the plain percentile from which the steadied one is not believed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """How the runs of all series were made."""
-
-    paired: bool = False
-    """Value i of either side was measured in the same block."""
-    apart: bool = False
-    """The sides were measured in different sessions."""
-    earlier: tuple[tuple[Floats, ...], ...] = ()
-    """Earlier sessions of one version each; each holds, for every series in order, values of shape (runs,), NaN where
-    there is none. For paired measurements: logarithms of the ratio of the two sides of earlier blocks."""
-    looks: Looks | None = None
-    """None: the evidence is seen once, at its end."""
 
 
 ORDINARY = Circumstances()
@@ -128,18 +113,26 @@ def _judge(
     series: Sequence[SeriesData], places: Sequence[int], tail: float, circumstances: Circumstances
 ) -> list[_Found | None]:
     """One family: all series that gate, or all that do not. `places`: their positions among all series."""
-    inside = _family_members(series)
-    outside = [index for index in range(len(series)) if index not in set(inside)]
+    members = family_members(series)
+    known = with_history([places[index] for index in members], circumstances)
+    inside = [index for index, is_known in zip(members, known, strict=True) if is_known]
+    strangers = [index for index, is_known in zip(members, known, strict=True) if not is_known]
     found: list[_Found | None] = [None] * len(series)
-    for index in outside:
+    for index in set(range(len(series))) - set(members):
         found[index] = _alone(series[index], places[index], tail, circumstances)
-    others = {index: each for index in outside if (each := found[index]) is not None and each.p_worse is not None}
+    family = _of(series, places, inside, circumstances) if inside else None
+    if strangers:
+        apart = _together(
+            [series[i] for i in strangers], _of(series, places, strangers, circumstances), tail, offsets_of=family
+        )
+        for index, each in zip(strangers, apart, strict=True):
+            found[index] = each
+    others = {index: each for index, each in enumerate(found) if each is not None and each.p_worse is not None}
     worse, better = ([getattr(each, name) for each in others.values()] for name in ("p_worse", "p_better"))
-    if inside:
-        family = _family([series[i] for i in inside], [places[i] for i in inside], circumstances)
-        found_inside = _together([series[i] for i in inside], family, tail)
+    if family is not None:
         q_worse, q_worse_others = adjusted_p_values(family, worse)
         q_better, q_better_others = adjusted_p_values(family, better, better=True)
+        found_inside = _together([series[i] for i in inside], family, tail)
         for index, each, up, down in zip(inside, found_inside, q_worse, q_better, strict=True):
             found[index] = replace(each, q_worse=float(up), q_better=float(down))
     else:
@@ -149,49 +142,23 @@ def _judge(
     return found
 
 
-def _family_members(series: Sequence[SeriesData]) -> list[int]:
-    """Ratio metrics that every run of both sides has, at least two a side; the commonest shape where they differ."""
-    whole = [
-        index
-        for index, data in enumerate(series)
-        if data.scale is Scale.RATIO
-        and min(len(data.baseline), len(data.candidate)) > 1
-        and (np.concatenate([data.baseline, data.candidate]) > 0).all()
-    ]
-    shapes = [(len(series[index].baseline), len(series[index].candidate)) for index in whole]
-    if not shapes:
-        return []
-    commonest = max(shapes, key=lambda shape: (shapes.count(shape), shape))
-    return [index for index, shape in zip(whole, shapes, strict=True) if shape == commonest]
+def _of(
+    series: Sequence[SeriesData], places: Sequence[int], indices: Sequence[int], circumstances: Circumstances
+) -> Family:
+    return make_family([series[index] for index in indices], [places[index] for index in indices], circumstances)
 
 
-def _family(series: Sequence[SeriesData], places: Sequence[int], circumstances: Circumstances) -> Family:
-    signs = np.array([data.sign for data in series])
-    sides = [
-        signs * np.log(np.column_stack([getattr(data, side) for data in series])) for side in ("baseline", "candidate")
-    ]
-    earlier = []
-    for session in circumstances.earlier:
-        values = np.column_stack([session[place] for place in places])
-        whole = values[(np.isfinite(values) & (circumstances.paired | (values > 0))).all(axis=1)]
-        if len(whole):
-            earlier.append(signs * (whole / np.sqrt(2) if circumstances.paired else np.log(whole)))
-    found = Measurements(sides[0], sides[1], circumstances.paired, circumstances.apart, tuple(earlier))
-    metrics = [data.metric or f"#{index}" for index, data in enumerate(series)]
-    scenarios = [data.scenario for data in series]
-    named = [name for name in dict.fromkeys(scenarios) if name is not None]
-    return Family(
-        found,
-        np.array([-1 if name is None else named.index(name) for name in scenarios]),
-        np.array([list(dict.fromkeys(metrics)).index(name) for name in metrics]),
-        np.array([data.min_cv**2 for data in series]),
-    )
+def _together(
+    series: Sequence[SeriesData], family: Family, tail: float, *, offsets_of: Family | None = None
+) -> list[_Found]:
+    """Every series' own evidence, in order; percentiles with a steadied form also by that.
 
-
-def _together(series: Sequence[SeriesData], family: Family, tail: float) -> list[_Found]:
-    """Every series' own evidence, in order; percentiles with a steadied form also by that."""
+    `offsets_of`: the family that knows what separates sessions, where that is not the series' own.
+    """
     results = [_Found(0.0)] * len(series)
     for metric, own in enumerate(own_evidence(family)):
+        if offsets_of is not None:
+            own = _with_common_offsets(own, offsets_of)
         members = [int(index) for index in np.flatnonzero(family.metrics == metric)]
         limits, worse, better = own.limit(tail), own.p_above(0.0), own.p_below(0.0)
         for at, index in enumerate(members):
@@ -204,14 +171,14 @@ def _together(series: Sequence[SeriesData], family: Family, tail: float) -> list
                 float(np.sqrt(own.run_variance[at])),
             )
         if all(series[index].steadied is not None for index in members):
-            steadied = _steadied([series[index] for index in members], family, members, own, tail)
+            steadied = _steadied([series[index] for index in members], family, members, own, tail, offsets_of or family)
             for index, triple in zip(members, steadied, strict=True):
                 results[index] = replace(results[index], steadied=triple)
     return results
 
 
 def _steadied(
-    series: Sequence[SeriesData], family: Family, members: list[int], own: Evidence, tail: float
+    series: Sequence[SeriesData], family: Family, members: list[int], own: Evidence, tail: float, offsets_of: Family
 ) -> list[tuple[float, float, float] | None]:
     """Loss and limits of one metric's percentiles from their steadied form; None where that is not to be believed.
 
@@ -221,10 +188,12 @@ def _steadied(
     pairs = [data.steadied for data in series if data.steadied is not None]
     sides = [np.column_stack([pair[side] for pair in pairs]) for side in (0, 1)]
     found = Measurements(sides[0], sides[1], family.found.paired, family.found.apart)
-    steadied = _with_common_offsets(weigh(found, np.eye(len(series)), family.floor[members]), family)
+    steadied = _with_common_offsets(weigh(found, np.eye(len(series)), family.floor[members]), offsets_of)
     weights = np.zeros((len(family.metrics), 1))
     weights[members] = 1 / len(members)
     mean = weigh(family.found, weights, family.floor)
+    if offsets_of is not family:
+        mean = _with_common_offsets(mean, offsets_of)
     common = float(mean.estimate[0] + mean.limit(tail)[0])
     limits, suspect = steadied.limit(tail), own.p_above(0.0) < _SUSPECT
     return [
@@ -233,19 +202,19 @@ def _steadied(
     ]
 
 
-def _with_common_offsets(steadied: Evidence, family: Family) -> Evidence:
-    """Earlier sessions have no steadied percentiles: what separates sessions is taken from all series together."""
+def _with_common_offsets(own: Evidence, family: Family) -> Evidence:
+    """What separates sessions, from all series of the family together, for evidence that earlier sessions lack."""
     grouped = (family.scenarios >= 0).astype(np.float64)
     common = weigh(family.found, (grouped / max(grouped.sum(), 1.0))[:, None], family.floor)
-    ratios = common.sessions.ratios * common.run_variance[0] / steadied.run_variance.mean()
-    return replace(steadied, sessions=replace(common.sessions, ratios=ratios))
+    ratios = common.sessions.ratios * common.run_variance[0] / own.run_variance.mean()
+    return replace(own, sessions=replace(common.sessions, ratios=ratios))
 
 
 def _alone(data: SeriesData, place: int, tail: float, circumstances: Circumstances) -> _Found | None:
     """A series that cannot be part of the family: one that some runs lack, or a difference of fractions."""
     whole = replace(_whole_blocks(data) if circumstances.paired else data.without_gaps(), steadied=None)
-    if _family_members([whole]):
-        return _together([whole], _family([whole], [place], circumstances), tail)[0]
+    if family_members([whole]):
+        return _together([whole], make_family([whole], [place], circumstances), tail)[0]
     found = estimate(data.without_gaps())
     if found is None:
         return None
@@ -280,6 +249,8 @@ def _no_estimate(data: SeriesData) -> str:
     data = data.without_gaps()
     if not len(data.baseline) or not len(data.candidate):
         return f"not measured on the {'candidate' if len(data.baseline) else 'baseline'}"
+    if data.is_infinite:
+        return "a value is infinite, which is no measurement: measure that run again"
     return "a value is zero or negative: no ratio can be formed"
 
 

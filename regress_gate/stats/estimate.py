@@ -57,6 +57,11 @@ class SeriesData:
         """By which logarithms become losses."""
         return 1.0 if self.direction is Direction.LOWER else -1.0
 
+    @property
+    def is_infinite(self) -> bool:
+        """Whether a value is: no store keeps such a one, but a mean may overflow."""
+        return bool(np.isinf(self.baseline).any() or np.isinf(self.candidate).any())
+
     def without_gaps(self) -> "SeriesData":
         """Without the runs in which this series is missing (NaN)."""
         baseline, candidate = (side[~np.isnan(side)] for side in (self.baseline, self.candidate))
@@ -94,8 +99,9 @@ class Estimate:
 
 
 def estimate(data: SeriesData) -> Estimate | None:
-    """The loss of a series; None when a side has no value, or a ratio metric has one that is not positive."""
-    if not len(data.baseline) or not len(data.candidate):
+    """The loss of a series; None when a side has no value or an infinite one, or a ratio metric one that is not
+    positive."""
+    if not len(data.baseline) or not len(data.candidate) or data.is_infinite:
         return None
     sign = data.sign
     if data.scale is Scale.RATIO:

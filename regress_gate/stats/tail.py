@@ -1,10 +1,14 @@
 """A steadier percentile of the requests of a run, by what the same prompts did in the other runs.
 
 The 99th percentile of 200 requests rests on three of them. But request i is the same prompt in every run of both
-sides, and most of what makes a request slow is its prompt: that is known from all runs together. Model, on logarithms:
-request = level of the run + slope of the run x prompt effect + noise of the run, whose shape is whatever the run's own
-residuals show. A run's percentile is then taken over every pairing of prompt and residual, not only over those that
-happened: the distribution that the run's requests were drawn from.
+sides, and most of what makes a request slow is its prompt: that is known from all runs together. And what is left, the
+noise, has one shape for all runs of a side. Model, on logarithms: request = level of the run + slope of the side x
+prompt effect + noise of the side. A side's percentile is taken over every pairing of a prompt with what is left of any
+request of the side, not only over those that happened.
+
+That is one number a side. Each run's part in it is its jackknife pseudo-value (J. W. Tukey 1958, Ann. Math. Statist.
+29:614): what the side's percentile is with it and would be without. So the values scatter as the percentile is unsure,
+and whoever takes them for run-level values has the standard error that it deserves (tests/stats simulates it).
 
 It finds a change of level, one that grows with the prompt, and one of the noise, tail included. It dilutes a change
 that only hits what is slow already, so the percentile of the plain requests has to be looked at beside it (see
@@ -16,31 +20,49 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+_CLOSE = 1e-10
+"""In logarithms: percentiles that are no further apart are the same."""
 
-def steadied_percentile(logs: Floats, tail: float) -> Floats:
-    """Shape (runs,): logarithm of each run's percentile with a share of `tail` beyond it.
 
-    `logs` has shape (runs, requests): logarithms, the columns being the same prompts in every run.
+def steadied_percentiles(baseline: Floats, candidate: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Each of shape (runs,): the side's percentile with a share of `tail` beyond it, as pseudo-values of its runs.
+
+    Both sides have shape (runs, requests): logarithms, the columns being the same prompts in every run. Their means
+    are what is compared; a single one says nothing of its run.
     """
-    centred = logs - np.median(logs, axis=1, keepdims=True)
+    logs = np.vstack([baseline, candidate])
+    levels = logs.mean(axis=1)
+    centred = logs - levels[:, None]
     prompts = np.median(centred, axis=0) if len(logs) > 2 else centred.mean(axis=0)
     prompts = prompts - prompts.mean()
     spread = float(prompts @ prompts)
     slopes = (centred @ prompts) / spread if spread > 0 else np.zeros(len(logs))
-    return np.array(
-        [
-            _percentile_of_sums(slope * prompts, run - slope * prompts, tail)
-            for slope, run in zip(slopes, logs, strict=True)
-        ]
-    )
+    count = len(baseline)
+    sides = (slice(None, count), slice(count, None))
+    left, right = (levels[side] + _pseudo_values(centred[side], slopes[side], prompts, tail) for side in sides)
+    return left, right
 
 
-def _percentile_of_sums(left: Floats, right: Floats, tail: float) -> float:
-    """Of all sums of one value of each, shape (n,) both: by bisection, because there are n² of them."""
-    left, right = np.sort(left), np.sort(right)
-    beyond = int(tail * (len(left) * len(right) - 1))
-    low, high = float(left[0] + right[0]), float(left[-1] + right[-1])
-    while low < (middle := (low + high) / 2) < high:
-        above = len(left) * len(right) - int(np.searchsorted(right, middle - left, side="right").sum())
+def _pseudo_values(centred: Floats, slopes: Floats, prompts: Floats, tail: float) -> Floats:
+    """Shape (runs,): of the percentile above a run's level."""
+    runs = len(centred)
+    whole = _percentile(centred, float(slopes.mean()), prompts, tail) if runs else 0.0
+    if runs < 2:
+        return np.full(runs, whole)
+    without = [
+        _percentile(np.delete(centred, run, axis=0), float(np.delete(slopes, run).mean()), prompts, tail)
+        for run in range(runs)
+    ]
+    return runs * whole - (runs - 1) * np.array(without)
+
+
+def _percentile(centred: Floats, slope: float, prompts: Floats, tail: float) -> float:
+    """Of all sums of a prompt's effect and what is left of a request, by bisection, because there are very many."""
+    effects = slope * prompts
+    left = np.sort((centred - effects).ravel())
+    beyond = int(tail * (len(effects) * len(left) - 1))
+    low, high = float(effects.min() + left[0]), float(effects.max() + left[-1])
+    while high - low > _CLOSE and low < (middle := (low + high) / 2) < high:
+        above = len(effects) * len(left) - int(np.searchsorted(left, middle - effects, side="right").sum())
         low, high = (middle, high) if above > beyond else (low, middle)
     return high

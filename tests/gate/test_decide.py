@@ -188,6 +188,21 @@ class TestSeries:
         (reason,) = [reason for reason in result.reasons if reason.code is ReasonCode.MISSING_SERIES]
         assert f"on the {lacking} a trial of 50 requests cannot support it" in reason.text
 
+    def test_a_percentile_of_nobody_knows_how_many_requests_does_not_gate(self):
+        runs = [
+            [
+                replace(run, trials=tuple(replace(trial, completed=None) for trial in run.trials))
+                for run in side_with(version, STEADY, ttft_p99=0.2).runs
+            ]
+            for version in ("0.19.0", "0.19.1")
+        ]
+        sides = [make_side_of(version, *made) for version, made in zip(("0.19.0", "0.19.1"), runs, strict=True)]
+        result = decide(*sides, policy=Policy(metrics=("ttft_median", "ttft_p99")))
+        (tail,) = [one for one in result.series if one.metric == "ttft_p99"]
+        assert not tail.gated
+        assert "a trial of an unknown number of requests cannot support it (100 can)" in tail.notes[0]
+        assert [one.metric for one in result.series if one.gated] == ["ttft_median"]
+
     @pytest.mark.parametrize(("metric", "enough"), [("ttft_p90", 10), ("ttft_p95", 20), ("ttft_p99", 100)])
     def test_a_percentile_gates_from_as_many_requests_as_reach_its_tail(self, metric, enough):
         for completed, gates in ((enough - 1, False), (enough, True)):
@@ -591,3 +606,36 @@ class TestSideBySide:
         result = decide(*sides)
         assert result.decision is Decision.INCONCLUSIVE
         assert f"the two sides are not comparable: {what}" in result.reasons[0].text
+
+
+def test_values_whose_mean_is_beyond_all_numbers_are_not_compared_and_the_report_is_whole():
+    """Two trials of a run, each as large as a number can be: no store refuses them."""
+
+    def side(version):
+        trials = [make_trial(ordinal=ordinal, ttft_median=1.7e308) for ordinal in (1, 2)]
+        return make_side_of(version, *(make_run(str(n), version, *trials) for n in range(3)))
+
+    result = decide(side("0.19.0"), side("0.19.1"))
+    found = next(series for series in result.series if series.metric == "ttft_median")
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.change is None
+    assert found.baseline.mean is None
+    assert "infinite" in found.notes[-1]
+    assert result.decision is Decision.INCONCLUSIVE
+    assert next(series for series in result.series if series.metric == "output_throughput").interval is not None
+
+
+@pytest.mark.parametrize("tried_by", [("0.19.1",), ("0.19.0", "0.19.1")])
+def test_a_scenario_of_the_suite_that_was_tried_in_vain_is_missing(tried_by):
+    """What was measured there does not gate, so no series says that nothing was compared."""
+
+    def side(version):
+        runs = [make_run(str(n), version, make_trial("b", ttft_median=0.1)) for n in range(3)]
+        if version in tried_by:
+            runs.append(make_run("a", version, make_trial("a", completed=0, failed=1, ttft_median=None)))
+        return make_side_of(version, *runs)
+
+    policy = Policy(metrics=("ttft_*",))
+    result = decide(side("0.19.0"), side("0.19.1"), policy=policy, definition=suite_of("a", "b"))
+    assert result.decision is Decision.INCONCLUSIVE
+    assert "scenario a of the suite was measured on neither side" in [reason.text for reason in result.reasons]

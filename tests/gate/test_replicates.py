@@ -118,17 +118,17 @@ class TestEarlier:
             on_day(12, "alone", 0.7),
             *(on_day(None, f"d{n}", 0.9) for n in (0, 1)),
         ]
-        found = circumstances(self.made(), [TTFT], earlier)
+        found = circumstances(self.made(), [TTFT], earlier, {})
         assert [session[0].tolist() for session in found.earlier] == [[0.1, 1.1], [0.3, 1.3, 2.3], [0.5, 1.5]]
         assert found.apart
 
     def test_the_runs_that_are_compared_are_not_earlier_ones(self):
         made = replicates([on_day(1, "a", 0.1), on_day(1, "b", 0.2)], [on_day(2, "c", 0.1)], paired=False)
-        assert circumstances(made, [TTFT], [on_day(1, "a", 0.1), on_day(1, "b", 0.2)]).earlier == ()
+        assert circumstances(made, [TTFT], [on_day(1, "a", 0.1), on_day(1, "b", 0.2)], {}).earlier == ()
 
     def test_a_series_that_earlier_runs_lack_has_gaps_there(self):
         earlier = [on_day(10, f"a{n}", 0.1) for n in (0, 1)]
-        (session,) = circumstances(self.made(), [TTFT, STARTUP], earlier).earlier
+        (session,) = circumstances(self.made(), [TTFT, STARTUP], earlier, {}).earlier
         assert session[0].tolist() == [0.1, 0.1]
         assert np.isnan(session[1]).all()
 
@@ -138,7 +138,7 @@ class TestEarlier:
             for block, ttfts in ((1, (0.1, 0.2)), (2, (0.1, 0.4)), (3, (0.1, None)))
             for side, ttft in zip(("baseline", "candidate"), ttfts, strict=True)
         ]
-        found = circumstances(self.made(paired=True), [TTFT], earlier)
+        found = circumstances(self.made(paired=True), [TTFT], earlier, {})
         assert found.earlier[0][0] == pytest.approx([np.log(2), np.log(4), np.nan], nan_ok=True)
         assert found.paired
         assert not found.apart
@@ -146,7 +146,7 @@ class TestEarlier:
     def test_an_experiment_of_one_whole_block_has_no_spread(self):
         earlier = [placed(side, 1, 0.1, experiment="e0") for side in ("baseline", "candidate")]
         earlier.append(placed("baseline", 2, 0.1, experiment="e0"))
-        assert circumstances(self.made(paired=True), [TTFT], earlier).earlier == ()
+        assert circumstances(self.made(paired=True), [TTFT], earlier, {}).earlier == ()
 
     @pytest.mark.parametrize("value", [0.0, -1.0])
     def test_what_has_no_ratio_is_a_gap(self, value):
@@ -155,10 +155,37 @@ class TestEarlier:
             for block in (1, 2)
             for side in ("baseline", "candidate")
         ]
-        (session,) = circumstances(self.made(paired=True), [TTFT], earlier).earlier
+        (session,) = circumstances(self.made(paired=True), [TTFT], earlier, {}).earlier
         assert session[0] == pytest.approx([np.nan, 0.0], nan_ok=True)
 
     def test_fractions_have_no_ratio(self):
         earlier = [placed(side, block, 0.1, experiment="e0") for block in (1, 2) for side in ("baseline", "candidate")]
-        (session,) = circumstances(self.made(paired=True), [("c8", "failed_requests")], earlier).earlier
+        (session,) = circumstances(self.made(paired=True), [("c8", "failed_requests")], earlier, {}).earlier
         assert np.isnan(session[0]).all()
+
+    @pytest.mark.parametrize("paired", [False, True])
+    def test_only_those_trials_count_that_count_of_the_runs_compared(self, paired):
+        """The first trial of a server is often its slowest; a run without one of those compared tells nothing."""
+
+        def tried(block, *ttfts):
+            trials = [make_trial(ordinal=ordinal, ttft_median=ttft) for ordinal, ttft in ttfts]
+            return [
+                make_run(
+                    f"{block}-{side}",
+                    version,
+                    *trials,
+                    place=Place("e0", block, 1, side),
+                    metrics={"startup_time": 9.0},
+                )
+                for side, version in (("baseline", "0.18.0"), ("candidate", "0.18.1" if paired else "0.18.0"))
+            ]
+
+        earlier = [
+            *tried(1, (1, 0.9), (2, 0.1), (3, 0.3)),
+            *tried(2, (2, 0.2), (3, 0.2)),
+            *tried(3, (1, 0.9), (2, 0.1)),
+        ]
+        (session,) = circumstances(self.made(paired=paired), [TTFT, STARTUP], earlier, {"c8": {2, 3}}).earlier
+        expected = [0.0, 0.0, np.nan] if paired else [0.2, 0.2, 0.2, 0.2, np.nan, np.nan]
+        assert session[0] == pytest.approx(expected, nan_ok=True)
+        assert np.isfinite(session[1]).all()

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from regress_gate.model.metric import Direction, Scale
-from regress_gate.stats.comparison import ORDINARY, Circumstances, Comparison, compare
+from regress_gate.stats.comparison import ORDINARY, Comparison, compare
 from regress_gate.stats.estimate import SeriesData
+from regress_gate.stats.membership import Circumstances
 from regress_gate.stats.sequential import Looks
 
 BUDGET = 0.05

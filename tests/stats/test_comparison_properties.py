@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
-from regress_gate.stats.comparison import Circumstances
+from regress_gate.stats.membership import Circumstances
 from regress_gate.stats.sequential import Looks
 from tests.stats.making import BUDGET, as_series, as_sessions, draw_runs, judge
 
@@ -270,3 +270,81 @@ class TestOddValues:
         *_, beside = judge([*as_series(ours, theirs), failing])
         assert beside.p_worse == alone.p_worse
         assert beside.q_worse > alone.q_worse
+
+
+class TestASeriesThatHistoryHasNeverHad:
+    """A metric that is new, or a scenario: what is known of the others stays known."""
+
+    new = 1
+
+    def case(self, seed=1, *, offset=0.0, sessions=8):
+        rng = np.random.default_rng(seed)
+        how = {"scenarios": SCENARIOS, "metrics": METRICS}
+        ours, theirs = (draw_runs(rng, 4, **how) + rng.normal(0, offset) for _ in range(2))
+        earlier = as_sessions([draw_runs(rng, 2, **how) + rng.normal(0, offset) for _ in range(sessions)])
+        gone = tuple(
+            tuple(np.full(2, np.nan) if place == self.new else values for place, values in enumerate(session))
+            for session in earlier
+        )
+        return as_series(ours, theirs), gone
+
+    def test_leaves_the_others_what_they_would_have_without_it(self):
+        series, earlier = self.case()
+        found = judge(series, Circumstances(earlier=earlier))
+        kept = [place for place in range(len(series)) if place != self.new]
+        without = judge(
+            [series[place] for place in kept],
+            Circumstances(earlier=tuple(tuple(session[place] for place in kept) for session in earlier)),
+        )
+        for place, alone in zip(kept, without, strict=True):
+            assert found[place].interval == alone.interval
+            assert found[place].p_worse == alone.p_worse
+
+    def test_is_judged_with_the_same_budget(self):
+        series, earlier = self.case()
+        found = judge(series, Circumstances(earlier=earlier))[self.new]
+        assert found.interval is not None
+        assert found.q_worse >= found.p_worse
+
+    def test_knows_of_days_by_the_others(self):
+        """Days that differ by many times the luck of a run leave it as unsure as they leave the others."""
+        series, earlier = self.case(offset=0.1)
+        together = judge(series, Circumstances(earlier=earlier))[self.new].interval
+        apart = judge(series, Circumstances(apart=True, earlier=earlier))[self.new].interval
+        assert apart[1] - apart[0] > 3 * (together[1] - together[0])
+
+    @pytest.mark.parametrize("lately", [1, 2])
+    def test_does_so_too_when_only_the_last_sessions_have_it(self, lately):
+        series, earlier = self.case()
+        whole = tuple(tuple(np.where(np.isnan(values), 1.0, values) for values in session) for session in earlier)
+        found = judge(series, Circumstances(earlier=(*earlier[:-lately], *whole[-lately:])))
+        expected = judge(series, Circumstances(earlier=earlier))
+        other = 0
+        assert found[other].interval[1] - found[other].interval[0] == pytest.approx(
+            expected[other].interval[1] - expected[other].interval[0], rel=0.01
+        )
+
+
+class TestInfiniteValues:
+    """No store keeps any, but sums may overflow."""
+
+    @pytest.mark.parametrize("side", ["baseline", "candidate"])
+    @pytest.mark.parametrize("how", [Circumstances(), Circumstances(paired=True)], ids=["together", "paired"])
+    def test_are_not_compared_and_the_others_are(self, side, how):
+        ours, theirs, _ = case(1, "together")
+        series = as_series(ours, theirs)
+        values = getattr(series[0], side).copy()
+        values[0] = np.inf
+        found = judge([replace(series[0], **{side: values}), *series[1:]], how)
+        assert found[0].interval is None
+        assert found[0].verdict is Verdict.INCONCLUSIVE
+        assert "infinite" in found[0].notes[0]
+        assert all(np.isfinite(each.interval).all() for each in found[1:])
+
+    def test_of_earlier_runs_are_gaps(self):
+        ours, theirs, _ = case(1, "together")
+        session = as_sessions([draw_runs(np.random.default_rng(2), 3, scenarios=SCENARIOS, metrics=METRICS)])[0]
+        broken = (np.full(3, np.inf), *session[1:])
+        assert numbers(judge(as_series(ours, theirs), Circumstances(earlier=(broken,)))) == pytest.approx(
+            numbers(judge(as_series(ours, theirs), Circumstances(earlier=((np.full(3, np.nan), *session[1:]),))))
+        )

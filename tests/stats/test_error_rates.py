@@ -102,6 +102,13 @@ class TestNothingIsWorse:
         )
         assert not contradicts(errors, gates, 0.08), errors
 
+    def test_days_that_differ_by_many_times_the_luck_of_a_run(self):
+        rng, gates, how, errors = np.random.default_rng(15), 60, {**SMALL, "cv": 0.001}, 0
+        for _ in range(gates):
+            ours, theirs = (draw_runs(rng, 5, **how) + rng.normal(0, 0.01) for _ in range(2))
+            errors += called_worse(judge_runs(ours, theirs, apart=True, earlier=sessions(rng, offset=0.01, **how)))
+        assert not contradicts(errors, gates, 0.08), errors
+
     def test_a_series_that_one_run_lacks_knows_of_days_too(self):
         rng, gates, how = np.random.default_rng(12), 60, {**SMALL, "cv": 0.003}
         errors = 0

@@ -27,7 +27,7 @@ def prior_by_hand(values, freedom):
 
 
 def test_posterior_variances_are_those_of_a_direct_computation():
-    values, freedom = np.array([0.2, 1.0, 1.5, 4.0, 9.0]), 4.0
+    values, freedom = np.array([0.1, 1.0, 1.2, 1.3, 1.4]), 4.0
     prior_freedom, prior = prior_by_hand(values, freedom)
     found, total = moderate(values, freedom, alike=INDEPENDENT)
     assert total == pytest.approx([prior_freedom + freedom] * 5, rel=1e-6)
@@ -77,6 +77,14 @@ def test_one_that_is_plainly_noisier_keeps_what_is_its_own():
     assert found[-1] == 30.0
     assert total[-1] == 4.0
     assert (total[:-1] > 4.0).all()
+
+
+def test_one_that_may_be_noisier_borrows_less():
+    like_the_others, doubtful = (
+        moderate(np.array([1.0, 1.1, 0.9, 1.05, 1.0, 0.95, last]), 4.0, alike=INDEPENDENT) for last in (1.0, 3.0)
+    )
+    assert 4.0 < doubtful[1][-1] < like_the_others[1][-1]
+    assert 1.0 < doubtful[0][-1] < 3.0
 
 
 @given(variances, st.floats(1, 50), st.floats(0.05, 1.0), st.floats(1e-6, 1e6))

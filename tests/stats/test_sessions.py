@@ -34,7 +34,9 @@ def test_the_posterior_is_the_prior_times_the_likelihood_of_the_two_mean_squares
         of_within = scipy_stats.gamma.pdf(within, right / 2, scale=2 * scales / right)
         return float((of_between * of_within * steps).sum())
 
-    prior = np.array([0.7] + [0.3 / (len(found.ratios) - 1)] * (len(found.ratios) - 1))
+    each = 0.3 / (found.ratios[1:] <= 10.001).sum()
+    prior = each * np.minimum(1.0, 10 / found.ratios[1:])
+    prior = np.concatenate([[1 - prior.sum()], prior])
     weights = prior * [likelihood(ratio) for ratio in found.ratios]
     assert found.probabilities == pytest.approx(weights / weights.sum(), rel=1e-3, abs=1e-6)
 
