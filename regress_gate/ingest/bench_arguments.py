@@ -21,6 +21,7 @@ _MAX_LINE = 20_000
 _COUNTS = ("batch_size", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _RANDOM = ("random", None)
 _COUNT = re.compile(r"[0-9]{1,12}")
+_RATIO = re.compile(r"[01](?:\.[0-9]{1,12})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ def stated_facts(arguments: Mapping[str, Any]) -> dict[str, Any]:
             value = _count(arguments.get(f"random_{name}"))
         if value is not None:
             facts[name] = value
+    if dataset in _RANDOM:
+        if prefix := _count(arguments.get("random_prefix_len")):
+            facts["prefix_len"] = prefix
+        if ratio := _ratio(arguments.get("random_range_ratio")):
+            facts["range_ratio"] = ratio
     for name in _COUNTS:
         if (value := _count(arguments.get(name))) is not None:
             facts[name] = value
@@ -143,3 +149,10 @@ def _count(value: object) -> int | None:
     if isinstance(value, str) and _COUNT.fullmatch(value):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _ratio(value: object) -> float | None:
+    """A share from 0 to 1; None for what is none, such as a ratio for each of input and output."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or not _RATIO.fullmatch(str(value)):
+        return None
+    return float(value)

@@ -6,6 +6,7 @@ times are in seconds, rates per second.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, isfinite
 
 from regress_gate.ingest import plausibility
 from regress_gate.ingest.interface import RefusalError
@@ -55,6 +56,8 @@ def measured(summary: Summary) -> tuple[dict[str, float], list[str]]:
         metrics["failed_requests"] = summary.failed / sent
         if summary.failed:
             notes.append(f"{summary.failed} of {plural(sent, 'request')} failed: latencies are the survivors'")
+    if unbounded := next((name for name, value in metrics.items() if not isfinite(value)), None):
+        raise RefusalError(f"{unbounded} is without bounds: wrong unit, or edited")
     if not metrics.keys() - {"failed_requests"}:
         raise RefusalError("it holds no metric that is known")
     return metrics, notes
@@ -68,6 +71,9 @@ def _check_counts(summary: Summary) -> None:
         raise RefusalError(f"duration is {summary.duration:g} s")
     if summary.max_concurrency is not None and summary.max_concurrency <= 0:
         raise RefusalError(f"max_concurrency is {summary.max_concurrency:g}")
+    for name, total in (("input", summary.input_tokens), ("output", summary.output_tokens)):
+        if total is not None and not 0 <= total < inf:
+            raise RefusalError(f"the {name} tokens of all requests are {total:g}, which is no count")
     tokens = None
     if summary.input_tokens is not None and summary.output_tokens is not None:
         tokens = summary.input_tokens + summary.output_tokens

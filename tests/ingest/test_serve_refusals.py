@@ -45,6 +45,7 @@ PLAIN = made_by.plain(made_up(requests=12))
         ({"request_throughput": 0.0}, "request_throughput is 0"),
         ({"request_throughput": None}, "request_throughput is missing"),
         ({"output_throughput": -1.0}, "output_throughput is -1"),
+        ({"total_token_throughput": -1.0, "total_input_tokens": None}, "total_token_throughput is -1"),
         ({"output_throughput": PLAIN["output_throughput"] / 8}, "output_throughput says"),
         ({"total_output_tokens": 0}, "no output token was produced"),
         ({"request_goodput": 1e6}, "request_goodput is 1e+06"),

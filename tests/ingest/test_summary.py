@@ -65,6 +65,10 @@ def test_a_rate_that_was_rounded_to_nothing_is_left_out():
         ({"latencies": {"e2el": {"mean": 21.0}}, "max_concurrency": None}, "longer than the whole run"),
         ({"latencies": {"e2el": {"mean": 2.0}}}, "10 requests in flight, max_concurrency is 8"),
         ({"latencies": {}, "rates": {}}, "no metric that is known"),
+        ({"rates": {"total_throughput": float("inf")}}, "total_throughput is without bounds"),
+        ({"latencies": {"e2el": {"mean": float("inf")}}, "duration": None, "max_concurrency": None}, "without bounds"),
+        ({"input_tokens": float("inf")}, "input tokens of all requests are inf"),
+        ({"output_tokens": -1.0}, "output tokens of all requests are -1"),
     ],
 )
 def test_what_cannot_be_true_is_refused(changes, reason):

@@ -159,6 +159,9 @@ def _from_csv(content: Content, context: Context) -> Reading | NoReading:
     beside = context.beside(content.name.removesuffix(".csv") + ".json")
     if beside is not None and any(map(_is_summary, beside.documents)):
         return NoReading(0, Outcome.SKIPPED, f"the same result is in {beside.name} beside it, which says more")
+    requests = _beside(context, _records_names(content.name.removesuffix(".csv") + ".json"))
+    if requests is not None and any(map(is_record, requests.documents)):
+        return NoReading(0, Outcome.SKIPPED, f"made of the requests in {requests.name} beside it, which says more")
     return _reading({}, from_csv(content.text or ""), None, 0, context, (), _CSV_ROUNDING)
 
 

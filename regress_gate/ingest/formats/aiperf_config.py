@@ -2,10 +2,12 @@
 configuration of phases and datasets (0.13). Not for results.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from regress_gate.ingest import fields
+from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.text import clean
 
@@ -32,7 +34,17 @@ def workload_of(config: Mapping[str, Any]) -> dict[str, Any]:
             workload["burstiness"] = 1.0
         elif pattern == "constant":
             workload["arrival"] = "constant"
-    return workload | _lengths(config)
+    dataset, lengths = _dataset(config), _lengths(config)
+    if dataset is not None:
+        # The length of made-up prompts has a default that a dataset ignores.
+        lengths = {name: length for name, length in lengths.items() if not name.startswith("input_len")}
+        workload["dataset"] = dataset
+    return workload | lengths
+
+
+def dataset_name(source: str) -> str | None:
+    """Last part of the name or path of a dataset; None where nothing is left of it."""
+    return clean(re.split(r"[/\\]", source.rstrip("/\\"))[-1], 60) or None
 
 
 def _model(config: Mapping[str, Any]) -> str | None:
@@ -56,22 +68,25 @@ def _phase(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return phases[0] if phases else fields.obj(config, "loadgen")
 
 
+def _datasets(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in fields.items(config, "datasets") if isinstance(entry, dict)]
+
+
+def _dataset(config: Mapping[str, Any]) -> str | None:
+    """What prompts were taken from; None where they were made up."""
+    section = fields.obj(config, "input")
+    places = [(section, ("public_dataset", "file")), *((entry, ("dataset", "path")) for entry in _datasets(config))]
+    names = [fields.text(place, key) for place, keys in places for key in keys]
+    return "+".join(found for name in names if name is not None and (found := dataset_name(name))) or None
+
+
 def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
     prompt = fields.obj(fields.obj(config, "input"), "prompt")
     found = (fields.obj(prompt, "input_tokens"), fields.obj(prompt, "output_tokens"))
-    datasets = [entry for entry in fields.items(config, "datasets") if isinstance(entry, dict)]
-    if len(datasets) == 1:
+    if len(datasets := _datasets(config)) == 1:
         prompts = fields.obj(datasets[0], "prompts")
         found = (fields.obj(prompts, "isl"), fields.obj(prompts, "osl"))
     lengths: dict[str, Any] = {}
     for name, length in zip(("input_len", "output_len"), found, strict=True):
-        if (mean := fields.number(length, "mean")) is not None and mean > 0:
-            lengths[name] = _plain(mean)
-            if deviation := fields.number(length, "stddev"):
-                lengths[f"{name}_stddev"] = _plain(deviation)
+        lengths |= asked_length(name, fields.number(length, "mean"), fields.number(length, "stddev"))
     return lengths
-
-
-def _plain(value: float) -> float | int:
-    """128 for 128.0, as it goes into a name."""
-    return int(value) if value == int(value) else value

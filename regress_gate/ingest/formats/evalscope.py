@@ -24,6 +24,7 @@ _RATES = {
     "total_throughput": ("Total Throughput (tok/s)", "Total token throughput (tok/s)"),
 }
 _STREAMED = ("ttft", "tpot", "itl")
+_MADE_UP = "random"
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -200,8 +201,15 @@ def _workload(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str
         ("input_len", "min_prompt_length", "max_prompt_length"),
         ("output_len", "min_tokens", "max_tokens"),
     ):
-        if (length := fields.count(arguments, high)) is not None and fields.count(arguments, low) == length:
-            workload[fixed] = length
+        limits = fields.count(arguments, low), fields.count(arguments, high)
+        if limits[1] is not None and limits[0] == limits[1]:
+            workload[fixed] = limits[1]
+        elif fixed == "output_len" or dataset == _MADE_UP:
+            # Of other datasets the lengths of prompts are a filter with defaults.
+            named = {f"min_{fixed}": limits[0], f"max_{fixed}": limits[1]}
+            workload |= {name: length for name, length in named.items() if length is not None}
+    if dataset == _MADE_UP and (prefix := fields.count(arguments, "prefix_length")):
+        workload["prefix_len"] = prefix
     return workload
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.aiperf_config import dataset_name
 from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, mean_tokens, total_of
+from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.summary import Summary, measured
@@ -151,6 +153,9 @@ def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
     measurement = fields.obj(fields.obj(analyzer, "measurement"), "request_count") if analyzer else {}
     if count := fields.count(measurement, "num") if measurement else fields.count(config, "request_count"):
         workload["num_prompts"] = count
+    source = config.get("input_file") or fields.obj(config, "input").get("file")
+    if isinstance(source, str) and (dataset := dataset_name(source)) is not None:
+        workload["dataset"] = dataset
     return workload | _lengths(config)
 
 
@@ -164,8 +169,5 @@ def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
         stated = fields.obj(sections, section)
         mean = fields.number(stated, "mean") if stated else fields.number(config, f"{flat}_mean")
         deviation = fields.number(stated, "stddev") if stated else fields.number(config, f"{flat}_stddev")
-        if mean is not None and mean > 0:
-            lengths[name] = int(mean) if mean == int(mean) else mean
-            if deviation:
-                lengths[f"{name}_stddev"] = int(deviation) if deviation == int(deviation) else deviation
+        lengths |= asked_length(name, mean, deviation)
     return lengths

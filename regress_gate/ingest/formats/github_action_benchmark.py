@@ -5,6 +5,7 @@ Each commit of each chart is a result. Anybody may chart anything, so only what 
 half of its history and is not used.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -210,7 +211,10 @@ def _scenario(group: str, bench: Mapping[str, Any]) -> str:
     described = _inside(bench.get("extra")).get("description")
     parts = (group, _name(bench)[0] or (described if isinstance(described, str) else ""))
     name = "-".join(filter(None, (sanitised(clean(part)) for part in parts)))
-    return name[:MAX_NAME].rstrip("-._+=") or "benchmark"
+    if len(name) > MAX_NAME:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: MAX_NAME - 9].rstrip('-._+=')}-{digest}"
+    return name or "benchmark"
 
 
 def _metadata(entry: Mapping[str, Any], of_vllm: bool) -> dict[str, str]:

@@ -12,7 +12,13 @@ from regress_gate.ingest import fields
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.text import clean, shown
 
-_LENGTHS = {"input_len": "prompt_tokens", "output_len": "output_tokens"}
+_LENGTHS = {
+    "input_len": "prompt_tokens",
+    "output_len": "output_tokens",
+    "input_len_stddev": "prompt_tokens_stdev",
+    "output_len_stddev": "output_tokens_stdev",
+}
+_MEANS = ("input_len", "output_len")
 Object = Mapping[str, Any]
 
 
@@ -59,8 +65,8 @@ def _sending(kind: str, asked: Asked) -> dict[str, Any]:
     if kind in ("constant", "poisson"):
         rate = fields.number(asked.strategy, "rate")
         stated = {} if rate is None else {"request_rate": _positive("rate", rate)}
-        return stated | {"max_concurrency": limit} | ({"arrivals": kind} if kind == "constant" else {})
-    return {"arrivals": clean(kind, 40)}
+        return stated | {"max_concurrency": limit} | ({"arrival": kind} if kind == "constant" else {})
+    return {"arrival": clean(kind, 40)}
 
 
 def _positive(key: str, value: float) -> float:
@@ -107,11 +113,16 @@ def _data(data: Any) -> dict[str, Any]:
     if isinstance(data, dict):
         if data.get("kind") == "synthetic_text":
             stated = {name: fields.count(data, key) for name, key in _LENGTHS.items()}
-            return {name: length for name, length in stated.items() if length is not None}
+            return _lengths(stated)
         data = data.get("path") or data.get("source")
     if not isinstance(data, str) or not data:
         return {}
     if "prompt_tokens" in data:
         found = {name: re.search(rf"{key}[\"']?\s*[=:]\s*(\d{{1,9}})\b", data) for name, key in _LENGTHS.items()}
-        return {name: int(match[1]) for name, match in found.items() if match}
+        return _lengths({name: int(match[1]) for name, match in found.items() if match})
     return {"dataset": clean(re.split(r"[/\\]", data.strip("[]'\" "))[-1], 60)}
+
+
+def _lengths(stated: Mapping[str, int | None]) -> dict[str, Any]:
+    """Those that are stated; a spread of 0 is none."""
+    return {name: length for name, length in stated.items() if length is not None and (length or name in _MEANS)}

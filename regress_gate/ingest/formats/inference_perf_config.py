@@ -11,6 +11,7 @@ from typing import Any
 from regress_gate.errors import InputError
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.formats.server_manifest import server_of
 from regress_gate.ingest.interface import Context, RefusalError
 from regress_gate.ingest.text import clean
@@ -19,6 +20,14 @@ from regress_gate.model.documents import parse_yaml
 CONFIG, MANIFESTS = "config.yaml", ("manifests.yaml", "manifest.yaml")
 _MAX_DOCUMENTS = 100
 _MAX_TEXT = 1024 * 1024
+_SHARED_PREFIX = {
+    "groups": "num_groups",
+    "prompts_per_group": "num_prompts_per_group",
+    "prefix_len": "system_prompt_len",
+    "input_len": "question_len",
+    "output_len": "output_len",
+}
+"""Facts of prompts that share their beginning, by the key in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +98,10 @@ def _workload(config: Mapping[str, Any], stage: int | None) -> dict[str, Any]:
         workload["dataset"] = clean(dataset, 40)
     for name, key in (("input_len", "input_distribution"), ("output_len", "output_distribution")):
         length = fields.obj(data, key)
-        if (mean := fields.number(length, "mean")) is not None and mean > 0:
-            workload[name] = int(mean) if mean == int(mean) else mean
+        workload |= asked_length(name, fields.number(length, "mean"), fields.number(length, "std_dev"))
+    if dataset == "shared_prefix":
+        shared = fields.obj(data, "shared_prefix")
+        workload |= {name: value for name, key in _SHARED_PREFIX.items() if type(value := shared.get(key)) is int}
     kind = fields.text(load, "type")
     if kind == "poisson":
         workload["burstiness"] = 1.0

@@ -2,7 +2,8 @@
 
 Each is a result of InferenceX's fork of vLLM's client with every `*_ms` renamed and divided by 1000, throughputs
 divided by a number of GPUs, and TPOT repeated as its inverse (`*_intvty`). Source: utils/process_result.py of
-SemiAnalysisAI/InferenceX. The fork's own files are those of vllm_serve.
+SemiAnalysisAI/InferenceX. The fork's own files are those of vllm_serve; one that lies beside its aggregate is not read
+again, as the aggregate says version and machine, but says how many requests failed.
 """
 
 import re
@@ -20,6 +21,8 @@ from regress_gate.ingest.text import clean, is_name, shown
 _LATENCY = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)")
 _TOLERANCE = 0.02
 _AGENTIC = "total_tput_tps"
+_PREFIX = "agg_"
+_COUNTS = frozenset(("completed", "num_prompts", "request_throughput"))
 
 
 class InferenceX:
@@ -45,11 +48,12 @@ class InferenceX:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if any(map(_is_aggregate, _objects(content.documents))) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
+    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        raw = _raw_beside(content, context)
         results: list[Reading | NoReading] = []
         for position, data in enumerate(_objects(content.each())):
             try:
-                results.append(_reading(data, position))
+                results.append(_reading(data, position, raw))
             except RefusalError as refusal:
                 results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
         return results
@@ -63,7 +67,22 @@ def _is_aggregate(data: object) -> bool:
     return isinstance(data, dict) and {"tput_per_gpu", "hw", "framework"} <= data.keys()
 
 
-def _reading(data: Any, position: int) -> Reading:
+def aggregate_beside(name: str, context: Context) -> str | None:
+    """Name of the aggregate that was made of a result of the fork; None where none lies beside it."""
+    beside = context.beside(other := _PREFIX + name)
+    return other if beside is not None and any(map(_is_aggregate, _objects(beside.documents))) else None
+
+
+def _raw_beside(content: Content, context: Context) -> Mapping[str, Any]:
+    """The result of which the only aggregate of a file was made; empty where it is not there."""
+    if not content.name.startswith(_PREFIX) or len(_objects(content.documents)) != 1:
+        return {}
+    beside = context.beside(content.name.removeprefix(_PREFIX))
+    document = beside.documents[0] if beside is not None and len(beside.documents) == 1 else None
+    return document if isinstance(document, dict) and document.keys() >= _COUNTS else {}
+
+
+def _reading(data: Any, position: int, raw: Mapping[str, Any]) -> Reading:
     if not _is_aggregate(data):
         raise RefusalError("not an InferenceX aggregate, unlike others in the same file")
     framework = fields.text(data, "framework") or ""
@@ -74,7 +93,10 @@ def _reading(data: Any, position: int) -> Reading:
     latencies = _latencies(data)
     limit = fields.count(data, "conc")
     rates = _rates(data)
-    metrics, notes = measured(Summary(latencies=latencies, rates=rates, max_concurrency=limit))
+    completed, sent = fields.count(raw, "completed"), fields.count(raw, "num_prompts")
+    failed = None if completed is None or sent is None else max(sent - completed, 0)
+    summary = Summary(latencies, rates, completed=completed, failed=failed, max_concurrency=limit)
+    metrics, notes = measured(summary)
     output_len = fields.count(data, "osl")
     if limit and output_len and "output_throughput" in rates:
         # Answers have at most osl tokens, so this is the least that was in flight: it tells a wrong number of GPUs.
@@ -84,8 +106,8 @@ def _reading(data: Any, position: int) -> Reading:
         notes.append("its image does not name a vLLM version")
     return Reading(
         position=position,
-        completed=None,
-        failed=0,
+        completed=completed,
+        failed=failed or 0,
         duration=None,
         metrics=metrics,
         workload=workload,
@@ -118,7 +140,8 @@ def _rates(data: Mapping[str, Any]) -> dict[str, float]:
                 f"throughput is {total:g} tokens/s by tput_per_gpu and {parts:g} by its input and output parts: "
                 "the numbers of GPUs are wrong, or it was edited"
             )
-    return {"output_throughput": output, "total_throughput": total}
+    rates = {"output_throughput": output, "total_throughput": total}
+    return {name: fields.required(rates, name) for name in rates}
 
 
 def _gpus(data: Mapping[str, Any]) -> tuple[int, int, int]:

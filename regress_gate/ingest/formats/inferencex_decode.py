@@ -1,7 +1,8 @@
 """Reads results of InferenceX's experiment on decode latency (experimental/token_position_decode_slo).
 
 Its client measures as vLLM's own does and writes the same keys, but for latencies, which are in seconds and have no
-unit in their name. It sends prompts of one length.
+unit in their name. It sends prompts of one length. How the server was laid out (`tp8`, `dep8`) and how many tokens
+were asked for stand in the file's name alone.
 """
 
 import re
@@ -16,6 +17,7 @@ from regress_gate.ingest.interface import Certainty, Context, Generation, NoRead
 from regress_gate.ingest.reports import Outcome
 
 _SECONDS = re.compile(r"(?:median|p99)_(?:ttft|tpot|e2el)")
+_NAME = re.compile(r".*_(?P<layout>[a-z]{1,3}p\d{1,4})_isl\d{1,8}_osl(?P<osl>\d{1,8})_conc\d{1,8}\.json")
 
 
 class InferenceXDecode:
@@ -38,7 +40,7 @@ class InferenceXDecode:
         results: list[Reading | NoReading] = []
         for position, document in enumerate(content.each()):
             try:
-                results.append(_reading(document, position))
+                results.append(_reading(document, position, content.name))
             except RefusalError as refusal:
                 results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
         return results
@@ -48,7 +50,7 @@ def is_decode_result(document: object) -> bool:
     return isinstance(document, dict) and {"good_completed", "median_ttft", "input_throughput"} <= document.keys()
 
 
-def _reading(document: Any, position: int) -> Reading:
+def _reading(document: Any, position: int, name: str) -> Reading:
     if not is_decode_result(document):
         raise RefusalError("not a result of this client, unlike others in the same file")
     seconds = {
@@ -65,6 +67,9 @@ def _reading(document: Any, position: int) -> Reading:
     reading = vllm_serve.normalise(as_vllm, position, with_samples=False)
     if rate is not None:
         plausibility.check_rate("input_throughput", rate, tokens, reading.duration)
+    workload = dict(reading.workload)
     if tokens and reading.completed and tokens % reading.completed == 0:
-        return replace(reading, workload={**reading.workload, "input_len": tokens // reading.completed})
-    return reading
+        workload["input_len"] = tokens // reading.completed
+    if named := _NAME.fullmatch(name):
+        workload |= {"output_len": int(named["osl"]), "layout": named["layout"]}
+    return replace(reading, workload=workload)

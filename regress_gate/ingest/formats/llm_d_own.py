@@ -14,6 +14,7 @@ from regress_gate.errors import InputError
 from regress_gate.ingest import fields
 from regress_gate.ingest.interface import Reading, RefusalError
 from regress_gate.ingest.text import clean, shown
+from regress_gate.ingest.when import moment_of_text
 from regress_gate.model.definitions import DEFINITIONS
 from regress_gate.model.metric import metric
 
@@ -78,7 +79,7 @@ def read(document: Mapping[str, Any]) -> Own | None:
         completed=fields.count(own, "completed"),
         failed=fields.count(own, "failed"),
         duration=fields.number(own, "duration"),
-        started=_moment(fields.text(own, "started")),
+        started=moment_of_text(own.get("started")),
         workload=_workload(fields.obj(own, "workload")),
         metrics={name: value for name, value in extra.items() if name not in RATES},
         rates={name: value for name, value in extra.items() if name in RATES},
@@ -107,11 +108,3 @@ def _workload(stated: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in stated.items()
         if value is None or isinstance(value, str | int | float)
     }
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        moment = None if text is None else datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment is not None and moment.tzinfo is not None else None

@@ -6,7 +6,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from regress_gate.errors import InputError
@@ -14,6 +14,7 @@ from regress_gate.ingest import fields
 from regress_gate.ingest.images import version_of_image
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.text import clean, is_name, shown
+from regress_gate.ingest.when import moment, moment_of_text
 from regress_gate.model.version import Version
 
 OWN_FAMILIES = {
@@ -88,13 +89,13 @@ def parts(document: Mapping[str, Any], *, may_be_empty: bool = False) -> Parts:
         load = fields.obj(fields.obj(scenario, "load"), "standardized")
         tool, engines = fields.text(load, "tool"), _stack(scenario)
         times = fields.obj(fields.obj(document, "run"), "time")
-        duration, started = None, _moment(times.get("start"))
+        duration, started = None, moment_of_text(times.get("start"))
     else:
         measured = fields.obj(document, "metrics")
         load, engines = {}, _engines(scenario)
         tool = fields.text(fields.obj(scenario, "load"), "name")
         times = fields.obj(measured, "time")
-        duration, started = fields.number(times, "duration"), _epoch(times)
+        duration, started = fields.number(times, "duration"), moment(fields.number(times, "start"))
     requests = fields.obj(measured, "requests")
     completed, failed, notes = _counts(requests)
     return Parts(
@@ -235,19 +236,3 @@ def _workload(engines: list[_Engine], load: Mapping[str, Any], requests: Mapping
         if (mean := fields.number(fields.obj(requests, key), "mean")) is not None:
             workload[name] = mean
     return workload
-
-
-def _moment(value: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return moment if moment is not None and moment.tzinfo is not None else None
-
-
-def _epoch(times: Mapping[str, Any]) -> datetime | None:
-    start = fields.number(times, "start")
-    try:
-        return None if start is None else datetime.fromtimestamp(start, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None

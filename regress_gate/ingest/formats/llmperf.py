@@ -12,6 +12,7 @@ import numpy as np
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.gathered import Gathered, check_agreement, statistics
 from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
@@ -217,10 +218,7 @@ def _workload(summary: Mapping[str, Any]) -> dict[str, Any]:
     if sent := fields.count(summary, "results_num_requests_started"):
         workload["num_prompts"] = sent
     for name, key in (("input_len", "input_tokens"), ("output_len", "output_tokens")):
-        if mean := fields.number(summary, f"mean_{key}"):
-            workload[name] = int(mean) if mean == int(mean) else mean
-            if deviation := fields.number(summary, f"stddev_{key}"):
-                workload[f"{name}_stddev"] = int(deviation) if deviation == int(deviation) else deviation
+        workload |= asked_length(name, fields.number(summary, f"mean_{key}"), fields.number(summary, f"stddev_{key}"))
     return workload
 
 

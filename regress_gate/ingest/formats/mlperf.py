@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
@@ -155,7 +156,7 @@ def _number(pairs: Mapping[str, str], key: str) -> float | None:
         return None
     if not re.fullmatch(r"-?\d{1,25}(?:\.\d{1,25})?(?:[eE][-+]?\d{1,3})?", text, re.ASCII):
         raise RefusalError(f"{key} is {shown(text)}, not a number")
-    return float(text)
+    return fields.number({key: float(text)}, key)
 
 
 def _detail(context: Context) -> dict[str, str]:

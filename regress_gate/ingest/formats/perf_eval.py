@@ -7,20 +7,20 @@ repeated measurements are refused there.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.bench_arguments import accelerator
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.images import version_of_image
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.plausibility import catalogue_statistics, check_in_flight, check_statistics
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import clean, shown
+from regress_gate.ingest.when import moment_of_text
 
 _STATISTIC = re.compile(r"(mean|median|p\d{1,2}(?:\.\d{1,3})?)_(ttft|tpot|itl|e2el)")
 _RATES = {"output_tput_per_gpu": "output_throughput", "tput_per_gpu": "total_throughput"}
-_IMAGE = re.compile(r"vllm-openai[a-z-]{0,20}:(?:v(\d{1,3}(?:\.\d{1,4}){1,2})|nightly-([0-9a-f]{40}))(?![\w.])")
 _TOLERANCE = 0.02
 _MOST_GPUS = 100_000
 _MANY = "may be a median over repeated measurements, which the dashboard does not tell from one"
@@ -125,7 +125,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
         if rate is not None and rate <= 0:
             raise RefusalError(f"{key} is {rate:g}: nothing was measured")
         if rate is not None and gpus is not None:
-            rates[name] = rate * gpus
+            rates[name] = fields.required({key: rate * gpus}, key)
     if gpus is None:
         notes.append("throughput is for each GPU of an unknown number, and is left out")
     if not latencies and not rates:
@@ -150,7 +150,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
         duration=None,
         metrics=metrics,
         workload=_workload(row, concurrency, osl, gpus),
-        started=_started(row),
+        started=moment_of_text(row.get("date")),
         metadata=_metadata(row),
         notes=tuple(notes),
     )
@@ -193,25 +193,16 @@ def _workload(row: Mapping[str, Any], concurrency: int | None, osl: int | None, 
 def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     commit, image = fields.text(row, "vllm_commit"), fields.text(row, "image")
-    tag = None if image is None else _IMAGE.search(image)
-    if tag is not None and tag[1]:
-        found["vllm_version"] = tag[1]
-    elif commit is not None:
-        if not re.fullmatch(r"[0-9a-f]{7,40}", commit):
-            raise RefusalError(f"vllm_commit is {shown(commit)}, not a commit")
-        found["vllm_version"] = f"commit:{commit}"
-    elif tag is not None:
-        found["vllm_version"] = f"commit:{tag[2]}"
+    if commit is not None and not re.fullmatch(r"[0-9a-f]{7,40}", commit):
+        raise RefusalError(f"vllm_commit is {shown(commit)}, not a commit")
+    version = version_of_image(image)
+    if commit is not None and (version is None or version.startswith("commit:")):
+        version = f"commit:{commit}"
+    if version is not None:
+        found["vllm_version"] = version
     device = row.get("device")
     if (gpu := accelerator(device.upper() if isinstance(device, str) else None)) is not None:
         found["gpu_type"] = gpu
     if (run := row.get("run")) is not None:
         found["run"] = clean(str(run), 60)
     return found
-
-
-def _started(row: Mapping[str, Any]) -> datetime | None:
-    try:
-        return datetime.fromisoformat(row["date"].replace("Z", "+00:00")).replace(tzinfo=UTC)
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return None

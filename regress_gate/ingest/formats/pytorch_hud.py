@@ -4,6 +4,7 @@ All records of one benchmark run repeat its arguments and the rest of its result
 read by the reader of that benchmark. Their arguments are the best account of what was sent that vLLM's files have.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +47,16 @@ class PytorchHud:
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         runs = groupby(_records(content.each()), key=_run)
-        results = [_read(position, list(records), context) for position, (_, records) in enumerate(runs)]
+        results: list[Reading | NoReading] = []
+        seen: set[bytes] = set()
+        for position, (run, records) in enumerate(runs):
+            digest = hashlib.sha256(run.encode("utf-8", "surrogatepass")).digest()
+            if run and digest in seen:
+                why = "more records of a run that stands above in the same file: put the records of a run together"
+                results.append(NoReading(position, Outcome.REFUSED, why))
+            else:
+                results.append(_read(position, list(records), context))
+            seen.add(digest)
         if (plain := _plain_beside(content.name, context)) is not None:
             return [
                 NoReading(result.position, Outcome.SKIPPED, f"a copy of {clean(plain)} beside it") for result in results

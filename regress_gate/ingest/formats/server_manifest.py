@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.ingest import fields
+from regress_gate.ingest.images import version_of_image
 from regress_gate.ingest.text import clean, is_name
 
-_IMAGE = re.compile(r"(?:[\w.:-]+/)*vllm-openai(?:-\w+)?:v?(\d+\.\d+\.\d+(?:(?:\.post|rc)\d+)?)(?:@sha256:\w+)?")
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
 _NOT_ITS_WORK = ("--model", "--served-model-name", "--host", "--port", "--api-key", "--hf-token")
 
@@ -36,11 +36,11 @@ class Server:
 def server_of(documents: Sequence[Mapping[str, Any]]) -> Server | None:
     """The server where the manifests hold exactly one. Raises RefusalError for what is no manifest."""
     servers = [
-        (match[1], pod, container)
+        (version, pod, container)
         for document in documents
         for pod in [_pod(document)]
         for container in fields.items(pod, "containers")
-        if isinstance(container, dict) and (match := _IMAGE.fullmatch(str(container.get("image"))))
+        if isinstance(container, dict) and (version := version_of_image(str(container.get("image"))))
     ]
     if len(servers) != 1:
         return None

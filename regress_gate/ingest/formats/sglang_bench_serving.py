@@ -27,6 +27,7 @@ _NATIVE = ("sglang", "sglang-native")
 _OPENAI = ("sglang-oai", "sglang-oai-chat")
 _BY_CHUNK = "sglang-bench-serving"
 _TOLERANCE = 0.02
+_APPENDED = "one of several results of a file that the client appends to: older ones may be of another server"
 
 
 class SglangBenchServing:
@@ -58,7 +59,8 @@ class SglangBenchServing:
         return Certainty.SURE if any(map(_is_result, content.documents)) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
-        return [_read(document, position, context) for position, document in enumerate(content.each())]
+        results = [_read(document, position, context) for position, document in enumerate(content.each())]
+        return results if len(results) == 1 else [_of_several(result) for result in results]
 
 
 def _is_result(document: object) -> bool:
@@ -67,6 +69,10 @@ def _is_result(document: object) -> bool:
         and "request_throughput" in document
         and ("mean_e2e_latency_ms" in document or "median_e2e_latency_ms" in document)
     )
+
+
+def _of_several(result: Reading | NoReading) -> Reading | NoReading:
+    return result if isinstance(result, NoReading) else replace(result, notes=(*result.notes, _APPENDED))
 
 
 def _read(document: Any, position: int, context: Context) -> Reading | NoReading:
@@ -177,7 +183,7 @@ def _workload(data: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any
         workload["model"] = clean(model)
     rate = data.get("request_rate")
     if rate == "trace":
-        workload["arrivals"] = "trace"
+        workload["arrival"] = "trace"
     elif rate is not None:
         workload["request_rate"] = _rate(data)
     workload |= {

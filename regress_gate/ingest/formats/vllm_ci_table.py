@@ -139,6 +139,8 @@ def _latency(row: Mapping[str, Any], position: int) -> Reading:
     metrics = {f"batch_latency_{name}": value for name, value in statistics.get("batch_latency", {}).items()}
     # So few passes are usual that a P99 is their longest.
     metrics.pop("batch_latency_p99", None)
+    if not metrics:
+        raise RefusalError("no mean, median or P90 latency stands in the row")
     return Reading(
         position=position,
         completed=None,

@@ -8,6 +8,7 @@ objects to `normalise`.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from regress_gate.ingest import fields, plausibility
 from regress_gate.ingest.bench_arguments import read_commands, with_commands
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.identity import IDENTITY_KEYS
+from regress_gate.ingest.formats.inferencex import aggregate_beside
+from regress_gate.ingest.formats.vllm_serve_workload import metadata_of, sweep_trial, workload_of
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.plausibility import Scalars
 from regress_gate.ingest.reports import Outcome
@@ -25,25 +27,13 @@ from regress_gate.ingest.vllm_client import with_client
 from regress_gate.model.metric import LATENCIES
 
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
+_DATE = re.compile(r"[0-9]{8}-[0-9]{6}")
 _NO_UNIT = re.compile(r"(?:mean|median|p\d+(?:\.\d+)?)_(?:ttft|tpot|itl|e2el)")
 _STATISTICS: dict[str, float | None] = {"mean": None, "median": 50, "p90": 90, "p95": 95, "p99": 99}
 _TOLERANCE = 0.02
 """Relative difference between a stated statistic and the one of its own samples beyond which the file is refused."""
 _SAMPLE_ROUNDING = 2e-6
 """Seconds by which samples that somebody rounded to microseconds may differ."""
-
-# Keys that the client writes; what else stands at the top level of a sweep's result are the swept parameters.
-_KNOWN = frozenset(
-    """
-    date endpoint_type backend label model_id tokenizer_id best_of use_beam_search num_prompts request_rate
-    burstiness max_concurrency ramp_up_strategy ramp_up_start_rps ramp_up_end_rps rps_change_events duration
-    completed failed total_input_tokens total_output_tokens request_throughput request_goodput request_goodput:
-    output_throughput total_token_throughput input_lens output_lens ttfts itls generated_texts errors start_times
-    latencies queue_times server_queue_times server_ttfts max_output_tokens_per_s max_concurrent_requests rtfx
-    total_input_sequences input_sequence_throughput run_number
-    """.split()  # noqa: SIM905 - one name a line would be a page
-)
-_KNOWN_PATTERN = re.compile(r".*_ms|spec_decode_.*|diffusion_.*|probe_.*")
 
 
 def is_serve_result(document: object) -> bool:
@@ -88,12 +78,21 @@ class VllmServe:
         return Certainty.SURE if any(map(is_serve_result, content.documents)) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+        if _is_fork(content) and (aggregate := aggregate_beside(content.name, context)) is not None:
+            return [
+                NoReading(0, Outcome.SKIPPED, f"{clean(aggregate)} beside it holds the same numbers, and says more")
+            ]
         commands = read_commands(content.name, context)
         results = (
             read_object(document, position, with_samples=context.with_samples)
             for position, document in enumerate(content.each())
         )
         return [with_client(with_commands(result, commands), context) for result in results]
+
+
+def _is_fork(content: Content) -> bool:
+    """Whether it may be of InferenceX's fork, which still writes a key of 0.6 to 0.9."""
+    return len(content.documents) == 1 and "request_goodput:" in content.documents[0]
 
 
 def read_object(document: object, position: int, *, with_samples: bool) -> Reading | NoReading:
@@ -120,16 +119,15 @@ def normalise(
     if "aggregation_method" in data:
         how = shown(data["aggregation_method"])
         raise RefusalError(f"an aggregate over repeats ({how}), not one measurement; import the single repeats instead")
-    if bare := [key for key in data if _NO_UNIT.fullmatch(key)]:
-        raise RefusalError(
-            f"{bare[0]} has no unit in its name (InferenceX writes seconds); import the client's own file"
-        )
+    bare, latency_keys = _latency_keys(tuple(data))
+    if bare is not None:
+        raise RefusalError(f"{bare} has no unit in its name (InferenceX writes seconds); import the client's own file")
     scalars = _scalars(data, printed)
     notes: list[str] = []
     requests = read_requests(data, scalars.completed) if scalars.completed and has_arrays(data) else None
     failed, failed_known = _failed(data, scalars, requests)
     plausibility.check_counts(scalars, failed)
-    stated = _stated_latencies(data)
+    stated = _stated_latencies(data, latency_keys)
     if swapped := "best_of" in data and "use_beam_search" in data:
         stated = _unswapped(stated)
     if requests is None:
@@ -164,11 +162,11 @@ def normalise(
         failed=failed,
         duration=scalars.duration,
         metrics=metrics,
-        workload=_workload(data, scalars, sweep),
+        workload=workload_of(data, scalars, sweep=sweep),
         started=started,
         samples=requests.samples if requests and with_samples else None,
-        metadata=_metadata(data),
-        trial=_sweep_trial(data) if sweep else None,
+        metadata=metadata_of(data),
+        trial=sweep_trial(data) if sweep else None,
         notes=tuple(notes),
     )
 
@@ -211,12 +209,19 @@ def _failed(data: Mapping[str, Any], scalars: Scalars, requests: Requests | None
     return 0, False
 
 
-def _stated_latencies(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+@lru_cache(maxsize=64)
+def _latency_keys(keys: tuple[str, ...]) -> tuple[str | None, tuple[tuple[str, str, str], ...]]:
+    """The first statistic whose name has no unit; and those that have one, each with its family and statistic."""
+    bare = next((key for key in keys if _NO_UNIT.fullmatch(key)), None)
+    return bare, tuple((key, match[2], match[1]) for key in keys if (match := _SCALAR.fullmatch(key)))
+
+
+def _stated_latencies(data: Mapping[str, Any], keys: tuple[tuple[str, str, str], ...]) -> dict[str, dict[str, float]]:
     """The file's own statistics in seconds: by family, then by the statistic's name as the file has it."""
     found: dict[str, dict[str, float]] = {}
-    for key in data:
-        if (match := _SCALAR.fullmatch(key)) and (value := fields.number(data, key)) is not None:
-            found.setdefault(match[2], {})[match[1]] = value / 1000
+    for key, family, statistic in keys:
+        if (value := fields.number(data, key)) is not None:
+            found.setdefault(family, {})[statistic] = value / 1000
     return found
 
 
@@ -253,71 +258,15 @@ def _cross_check(stated: dict[str, dict[str, float]], requests: Requests, swappe
             )
 
 
-def _workload(data: Mapping[str, Any], scalars: Scalars, sweep: bool) -> dict[str, Any]:
-    workload: dict[str, Any] = {}
-    if (model := fields.text(data, "model_id")) is not None:
-        workload["model"] = clean(model)
-    if "request_rate" in data:
-        workload["request_rate"] = _request_rate(data)
-    # Clients before 0.6.4 know no limit and do not write the key; console text without it may have been cut.
-    if "max_concurrency" in data or not scalars.rounding:
-        workload["max_concurrency"] = scalars.max_concurrency
-    if scalars.num_prompts is not None:
-        workload["num_prompts"] = scalars.num_prompts
-    if (burstiness := fields.number(data, "burstiness")) is not None:
-        workload["burstiness"] = burstiness
-    if (strategy := fields.text(data, "ramp_up_strategy")) is not None:
-        workload["ramp_up_strategy"] = clean(strategy)
-        for key in ("ramp_up_start_rps", "ramp_up_end_rps"):
-            workload[key] = fields.number(data, key)
-    for name, total in (("input", scalars.input_tokens), ("output", scalars.output_tokens)):
-        if total is not None:
-            workload[f"mean_{name}_tokens"] = total / scalars.completed
-    if sweep:
-        workload |= {key: data[key] for key in sorted(_swept(data))}
-    return workload
-
-
-def _request_rate(data: Mapping[str, Any]) -> float | None:
-    if data["request_rate"] == "inf":
-        return None
-    rate = fields.number(data, "request_rate")
-    if rate is None or rate <= 0:
-        raise RefusalError(f'request_rate is {shown(data["request_rate"])}, neither a positive number nor "inf"')
-    return rate
-
-
-def _swept(data: Mapping[str, Any]) -> list[str]:
-    scalar = (str, int, float, bool)
-    return [
-        key
-        for key, value in data.items()
-        if isinstance(value, scalar)
-        and key.isidentifier()
-        and key not in _KNOWN
-        and key not in IDENTITY_KEYS
-        and not _KNOWN_PATTERN.fullmatch(key)
-    ]
-
-
-def _sweep_trial(data: Mapping[str, Any]) -> int:
-    number = fields.count(data, "run_number")
-    if number is None:
-        raise RefusalError("run_number is missing")
-    return number + 1
-
-
-def _metadata(data: Mapping[str, Any]) -> dict[str, str]:
-    """Texts at the top level that the client did not write itself: `--metadata key=value`."""
-    return {key: value for key, value in data.items() if isinstance(value, str) and key not in _KNOWN}
-
-
 def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
     """The file's date. It has no time zone; it is taken as UTC, which may be off by the client's offset."""
     if (date := data.get("date")) is None:
         return None
     try:
-        return datetime.strptime(date, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        # In ISO 8601 once the hyphen is a T; strptime takes ten times as long.
+        if not _DATE.fullmatch(date):
+            raise ValueError(date)
+        return datetime.fromisoformat(date.replace("-", "T", 1)).replace(tzinfo=UTC)
     except (ValueError, TypeError):
         notes.append(f"date {shown(date)} is not a date and is left out")
         return None

@@ -156,8 +156,8 @@ def _said_before(lines: list[str]) -> dict[str, Any]:
                     data[key] = found[1] if key == "model_id" else _value(key, key, found[1])
         elif (found := _LINE.fullmatch(line)) and (name := _BEFORE.get(found[1].strip().lower())):
             value = (found[2] or "").split(" ")[0]
-            if _NUMBER.fullmatch(value) or value.lower() in ("inf", "none"):
-                data[name] = _value(name, found[1], value) if name != "burstiness" else float(value)
+            if _NUMBER.fullmatch(value) or (name != "burstiness" and value.lower() in ("inf", "none")):
+                data[name] = _value(name, found[1], value)
     return data
 
 

@@ -349,3 +349,32 @@ def test_values_without_a_mark_of_either_tool_are_asked_about(tmp_path):
 
 def test_each_definition_is_told():
     assert {"aiperf", "aiperf-encoded"} <= DEFINITIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("section", "dataset"),
+    [({"public_dataset": "sharegpt"}, "sharegpt"), ({"file": "/data/mine/chats.jsonl"}, "chats.jsonl")],
+)
+def test_a_dataset_is_part_of_the_workload_and_the_default_length_is_not(section, dataset):
+    config = early()["input_config"]
+    config = {**config, "input": {**config["input"], **section}}
+    workload = reading(JSON, as_json(early(input_config=config))).workload
+    assert workload["dataset"] == dataset
+    assert "input_len" not in workload
+
+
+@pytest.mark.parametrize(
+    ("source", "dataset"),
+    [
+        ({"type": "public", "dataset": "alpaca"}, "alpaca"),
+        ({"type": "file", "path": "mine/chats.jsonl"}, "chats.jsonl"),
+    ],
+)
+def test_so_it_is_since_0_13(source, dataset):
+    config = {**later()["input_config"], "datasets": [{"name": "main", **source}]}
+    assert reading(JSON, as_json(later(input_config=config))).workload["dataset"] == dataset
+
+
+def test_a_csv_beside_the_requests_alone_counts_once():
+    found = read(CSV, csv_text(AIPERF_CSV).encode(), {LINES: as_lines(records())})
+    assert (found.outcome, LINES in found.reason) == (Outcome.SKIPPED, True)

@@ -67,6 +67,20 @@ def test_lengths_of_the_random_dataset_do_not_count_for_another():
     assert stated_facts({"dataset_name": "sharegpt", "random_input_len": 1024}) == {"dataset": "sharegpt"}
 
 
+@pytest.mark.parametrize(
+    ("stated", "facts"),
+    [
+        ({"random_range_ratio": 0.5, "random_prefix_len": 64}, {"range_ratio": 0.5, "prefix_len": 64}),
+        ({"random_range_ratio": "0.5", "random_prefix_len": "64"}, {"range_ratio": 0.5, "prefix_len": 64}),
+        ({"random_range_ratio": 0.0, "random_prefix_len": 0}, {}),
+        ({"random_range_ratio": '{"input": 0.3, "output": 0.5}', "random_prefix_len": None}, {}),
+    ],
+)
+def test_how_random_lengths_spread_and_what_they_share_tells_workloads_apart(stated, facts):
+    assert stated_facts({"dataset_name": "random", **stated}) == {"dataset": "random", **facts}
+    assert stated_facts({"dataset_name": "sharegpt", **stated}) == {"dataset": "sharegpt"}
+
+
 def test_a_probe_of_an_adaptive_search_says_so():
     assert any("adaptive search" in note for note in served(adaptive_search=True).notes)
 

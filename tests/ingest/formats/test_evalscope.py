@@ -100,6 +100,21 @@ def test_an_open_loop_has_no_limit_of_concurrency_and_a_run_by_time_no_number_of
     assert "num_prompts" not in of(milliseconds(), arguments=arguments(duration=60)).workload
 
 
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({}, {"input_len": 128, "output_len": 32}),
+        ({"min_tokens": None}, {"input_len": 128, "max_output_len": 32}),
+        ({"max_prompt_length": 256}, {"min_input_len": 128, "max_input_len": 256, "output_len": 32}),
+        ({"dataset": "openqa", "max_prompt_length": 131072}, {"output_len": 32}),
+        ({"prefix_length": 64}, {"input_len": 128, "output_len": 32, "prefix_len": 64}),
+    ],
+)
+def test_the_lengths_asked_for_are_part_of_the_workload(change, facts):
+    workload = of(milliseconds(), arguments=arguments(**change)).workload
+    assert {name: value for name, value in workload.items() if name.endswith("_len")} == facts
+
+
 def test_failures_are_counted_and_said():
     result = of(milliseconds(**{"Total Requests": 50, "Failed Requests": 10}))
     assert result.metrics["failed_requests"] == 0.2

@@ -125,3 +125,9 @@ def test_the_raw_export_is_refused_alone_and_skipped_beside_its_statistics():
 )
 def test_what_is_no_measurement_is_refused(change, reason):
     assert reason in refusal(JSON, as_json(genai(**change)))
+
+
+@pytest.mark.parametrize("section", [{"input_file": "data/chats.jsonl"}, {"input": {"file": "data/chats.jsonl"}}])
+def test_a_file_of_prompts_is_part_of_the_workload(section):
+    config = {**genai()["input_config"], **section}
+    assert reading(JSON, as_json(genai(input_config=config))).workload["dataset"] == "chats.jsonl"

@@ -1,5 +1,6 @@
 """github-action-benchmark: anybody's charts. Only what is surely one of our metrics is read."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +9,7 @@ from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.gha_names import known
 from regress_gate.ingest.formats.github_action_benchmark import GithubActionBenchmark
 from regress_gate.ingest.interface import Certainty, Context, RefusalError
+from regress_gate.ingest.text import is_name
 from tests.ingest.formats.gha_results import COMMIT, DATE, LATENCIES, bench, entry, history, nm_vllm, script
 from tests.ingest.formats.reading import read, reading, refusal
 
@@ -124,3 +126,16 @@ def test_a_script_that_is_no_json_is_refused():
 def test_a_date_that_is_none_is_refused():
     wrong = entry(LATENCIES) | {"date": DATE * 10**9}
     assert "not milliseconds since 1970" in refusal(READER, history(wrong))
+
+
+def test_scenarios_with_long_names_are_told_apart():
+    described = "VLLM Serving - Dense; model - org/a-model-of-a-long-name; max-model-len - 4096; nr-qps-pair "
+    benches = [
+        bench(json.dumps({"name": name, "description": described + pair}), value, "ms")
+        for pair, name, value in (("50,0.5", "mean_ttft_ms", 50.0), ("100,1", "mean_tpot_ms", 9.0))
+    ]
+    one, other = read(READER, history(entry(benches)))
+    assert (one.metrics, other.metrics) == ({"ttft_mean": 0.05}, {"tpot_mean": pytest.approx(0.009)})
+    names = {result.metadata["scenario"] for result in (one, other)}
+    assert len(names) == 2
+    assert all(is_name(name) for name in names)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest.content import Content, parse_content
 from regress_gate.ingest.formats.guidellm import GuideLlm
+from regress_gate.ingest.formats.guidellm_workload import Asked, workload_of
 from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.model.definitions import DEFINITIONS
@@ -194,7 +195,7 @@ def test_answers_that_were_not_streamed_have_no_first_token():
         ({"type_": "concurrent", "streams": 4}, {"request_rate": None, "max_concurrency": 4}),
         ({"type_": "throughput"}, {"request_rate": None, "max_concurrency": None}),
         ({"type_": "poisson", "rate": 2.0}, {"request_rate": 2.0, "max_concurrency": None}),
-        ({"type_": "constant", "rate": 2.0}, {"request_rate": 2.0, "max_concurrency": None, "arrivals": "constant"}),
+        ({"type_": "constant", "rate": 2.0}, {"request_rate": 2.0, "max_concurrency": None, "arrival": "constant"}),
     ],
 )
 def test_the_strategy_is_the_workload(generation, strategy, workload):
@@ -462,3 +463,17 @@ def test_whatever_stands_in_a_csv_report_it_is_read_or_refused(data):
         return
     for found in results:
         assert isinstance(found, NoReading) or all(map(isfinite, found.metrics.values()))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "prompt_tokens=16,prompt_tokens_stdev=4,output_tokens=5,output_tokens_stdev=0",
+        '{"prompt_tokens": 16, "prompt_tokens_stdev": 4, "output_tokens": 5}',
+        [{"kind": "synthetic_text", "prompt_tokens": 16, "prompt_tokens_stdev": 4, "output_tokens": 5}],
+    ],
+)
+def test_the_spread_of_lengths_is_part_of_the_workload(data):
+    workload, _ = workload_of(Asked(strategy={"type_": "synchronous"}, profile={}, model=None, data=data))
+    lengths = {name: value for name, value in workload.items() if "_len" in name}
+    assert lengths == {"input_len": 16, "input_len_stddev": 4, "output_len": 5}

@@ -1,6 +1,7 @@
 """inference-perf: a stage is a result of the load that was asked of it, in seconds."""
 
 import pytest
+import yaml
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.inference_perf import InferencePerf
@@ -101,6 +102,20 @@ def test_the_configuration_beside_it_says_what_was_sent():
         "mean_input_tokens": 200.0,
         "mean_output_tokens": 50.0,
     }
+
+
+def test_prompts_that_share_their_beginning_are_told_apart_by_its_length():
+    prefix = {"num_groups": 4, "num_prompts_per_group": 8, "system_prompt_len": 512, "question_len": 32}
+    text = yaml.safe_dump({"data": {"type": "shared_prefix", "shared_prefix": {**prefix, "output_len": 16}}})
+    workload = reading(later(), beside={"config.yaml": text.encode()}).workload
+    expected = {"groups": 4, "prompts_per_group": 8, "prefix_len": 512, "input_len": 32, "output_len": 16}
+    assert expected.items() <= workload.items()
+
+
+def test_the_spread_of_lengths_is_part_of_the_workload():
+    data = {"type": "random", "input_distribution": {"mean": 200.0, "std_dev": 30.0}}
+    text = yaml.safe_dump({"data": data})
+    assert reading(later(), beside={"config.yaml": text.encode()}).workload["input_len_stddev"] == 30
 
 
 def test_the_configuration_tells_the_concurrency_that_early_reports_lack():

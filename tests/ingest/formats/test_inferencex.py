@@ -11,6 +11,7 @@ from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.images import version_of_image
 from tests.ingest.formats.inferencex_results import aggregate, decode, several_nodes
 from tests.ingest.formats.reading import read, reading, refusal
+from tests.ingest.serve_results import made_up, script_0_6_4
 
 
 def test_one_node_is_read_in_seconds_and_for_all_gpus():
@@ -143,3 +144,31 @@ def test_the_decode_experiment_is_no_result_of_vllm_bench():
 )
 def test_what_cannot_be_true_of_the_decode_experiment_is_refused(change, reason):
     assert reason in refusal(InferenceXDecode(), decode(**change))
+
+
+def test_a_throughput_without_bounds_is_refused():
+    huge = {"tput_per_gpu": 1e308, "output_tput_per_gpu": 1e300, "input_tput_per_gpu": None}
+    assert "total_throughput is inf" in refusal(InferenceX(), aggregate(**huge))
+
+
+@pytest.mark.parametrize("layout", ["tp8", "tep8", "dep8"])
+def test_the_layout_and_the_asked_length_are_in_the_name_of_the_file_alone(layout):
+    found = reading(InferenceXDecode(), decode(), f"minimax_m25_vllm_{layout}_isl4096_osl128_conc8.json")
+    assert (found.workload["layout"], found.workload["output_len"]) == (layout, 128)
+
+
+def test_a_result_beside_its_aggregate_counts_once_and_says_what_failed():
+    result = script_0_6_4(made_up(5, failed=2))
+    files = {"r.json": result, "agg_r.json": aggregate()}
+    (skipped,) = read(VllmServe(), result, "r.json", beside=files)
+    assert (skipped.outcome, "agg_r.json beside it" in skipped.reason) == ("skipped", True)
+    found = reading(InferenceX(), aggregate(), "agg_r.json", beside=files)
+    alone = reading(VllmServe(), result, "r.json")
+    assert (found.completed, found.failed) == (alone.completed, alone.failed)
+    assert found.metrics["failed_requests"] == alone.metrics["failed_requests"]
+
+
+def test_of_several_aggregates_in_a_file_none_takes_the_counts_of_a_result_beside_it():
+    beside = {"r.json": script_0_6_4(made_up(5))}
+    for found in read(InferenceX(), [aggregate(), aggregate(conc=8)], "agg_r.json", beside=beside):
+        assert found.completed is None

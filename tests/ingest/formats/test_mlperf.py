@@ -104,3 +104,9 @@ def test_an_invalid_run_says_which_rule_it_broke():
 def test_warnings_are_noted():
     result = read(SERVER.replace("No warnings encountered", "2 WARNINGS encountered"))
     assert "loadgen met 2 warnings: see the detail log" in result.notes
+
+
+def test_a_number_without_bounds_is_refused():
+    text = SERVER.replace("per second    : 80.00", "per second    : 1e999")
+    with pytest.raises(RefusalError, match="Completed samples per second is inf, not a number"):
+        read(text)

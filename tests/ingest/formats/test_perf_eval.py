@@ -1,5 +1,7 @@
 """perf-eval's dashboard rows: seconds and rates for each GPU, back to the rates of the whole server."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from regress_gate.ingest.formats.perf_eval import PerfEval
@@ -81,3 +83,20 @@ def test_what_cannot_be_a_measurement_is_refused(change, why):
 def test_its_medians_over_repeats_are_refused_as_such():
     aggregate = plain(made_up(4), aggregation_method="median", aggregated_repetitions=3)
     assert "an aggregate over repeats ('median')" in refusal(VllmServe(), aggregate)
+
+
+def test_the_date_keeps_its_zone():
+    started = reading(EVAL, perf_row(date="2026-05-01T14:00:00+02:00")).started
+    assert started == datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def test_a_release_goes_before_the_commit_and_the_commit_before_a_nightly():
+    nightly = "vllm/vllm-openai:nightly-" + "a1" * 20
+    for image, version in (("vllm/vllm-openai:v0.21.0rc1", "0.21.0rc1"), (nightly, "commit:93d8f834dd8a")):
+        row = perf_row(image=image, vllm_commit="93d8f834dd8a")
+        assert reading(EVAL, row).metadata["vllm_version"] == version
+
+
+def test_a_rate_without_bounds_is_refused():
+    row = {key: value for key, value in perf_row(tput_per_gpu=1e308).items() if key != "input_tput_per_gpu"}
+    assert "tput_per_gpu is inf" in refusal(EVAL, row)

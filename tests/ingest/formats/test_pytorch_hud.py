@@ -4,6 +4,7 @@ import pytest
 
 from regress_gate.ingest.formats.pytorch_hud import PytorchHud
 from regress_gate.ingest.formats.vllm_serve import VllmServe
+from regress_gate.ingest.interface import Reading
 from tests.ingest.formats.reading import read, reading, refusal
 from tests.ingest.formats.vllm_family import (
     MODEL,
@@ -85,3 +86,10 @@ def test_a_stranger_among_the_records_is_refused_alone():
     startup_result, stranger = read(HUD, [*hud_startup(), 5])
     assert startup_result.metrics == {"cold_start_time": 60.0}
     assert "unlike others in the same file" in stranger.reason
+
+
+def test_records_of_a_run_that_stand_apart_are_not_counted_as_two_runs():
+    one, other = hud_serve(), hud_serve(seed=7)
+    results = read(HUD, [*one[:6], *other, *one[6:]])
+    assert [isinstance(result, Reading) for result in results] == [True, True, False]
+    assert "put the records of a run together" in results[2].reason

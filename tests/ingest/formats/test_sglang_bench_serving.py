@@ -85,7 +85,7 @@ def test_a_dataset_of_conversations_has_no_random_lengths():
 
 def test_a_replayed_trace_has_no_rate():
     workload = reading(new_line(request_rate="trace")).workload
-    assert workload["arrivals"] == "trace"
+    assert workload["arrival"] == "trace"
     assert "request_rate" not in workload
 
 
@@ -125,6 +125,8 @@ def test_each_line_is_a_result():
     first, second = read(old_line(), old_line(max_concurrency=4))
     assert (first.position, second.position) == (0, 1)
     assert second.workload["max_concurrency"] == 4
+    assert all("older ones may be of another server" in result.notes[-1] for result in (first, second))
+    assert not any("older ones" in note for note in reading(old_line()).notes)
 
 
 def test_a_line_of_another_kind_is_refused_alone():

@@ -96,3 +96,10 @@ def test_what_cannot_be_a_measurement_is_refused(change, why):
 
 def test_a_row_of_unknown_columns_is_refused():
     assert "neither latency, throughput nor TTFT" in refusal(TABLE, [{"Test name": "x", "Speed": 3}])
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), 0.0])
+def test_a_latency_row_without_a_latency_is_refused(value):
+    row = {"Test name": "latency_x", "Median latency (ms)": value, "P99 latency (ms)": 900.0}
+    (found,) = TABLE.read(parse_content("benchmark_results.json", json.dumps([row]).encode()), Context())
+    assert "no mean, median or P90 latency" in found.reason
