@@ -9,7 +9,7 @@ import numpy as np
 
 from regress_gate.gate.accuracy import SCORES, compare_outputs
 from regress_gate.gate.replicates import circumstances, replicates, tabulate
-from regress_gate.gate.sides import Side, workload_difference
+from regress_gate.gate.sides import Side, unstated_client, workload_difference
 from regress_gate.gate.steadied import steadied
 from regress_gate.gate.values import SideValues, Values, run_level_values
 from regress_gate.model.metric import METRICS, Direction, Metric, Scale, metric
@@ -54,6 +54,11 @@ def judge(
         scenario: difference
         for scenario in sorted(set(trials[0]) & set(trials[1]))
         if (difference := workload_difference(trials[0][scenario], trials[1][scenario]))
+    }
+    doubts = {
+        scenario: doubt
+        for scenario in sorted((set(trials[0]) & set(trials[1])) - set(incomparable))
+        if (doubt := unstated_client(trials[0][scenario], trials[1][scenario]))
     }
     incomparable |= {
         scenario: "its runs have no trial in common" for scenario, common in ordinals.items() if not common
@@ -121,7 +126,7 @@ def judge(
             one_sided[result.name] = "was measured on the candidate only"
         elif not len(data.baseline):
             only_candidate.append(result.name)
-    warnings = []
+    warnings = [f"{scenario}: {doubt}" for scenario, doubt in doubts.items()]
     gated_scores = [name for name in SCORES if policy.gates(name)]
     for scenario, found in answers.items():
         if found.only and gated_scores:

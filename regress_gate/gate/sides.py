@@ -212,12 +212,21 @@ EXACT_WORKLOAD = (
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
 
 
+def unstated_client(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
+    """A doubt where the release of vLLM's client is known of one side alone: it may have sent something else."""
+    sides = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
+    if sides[0] == sides[1] or None not in (sides[0] | sides[1]):
+        return None
+    known = ", ".join(sorted(key for key in sides[0] | sides[1] if key))
+    return f"a part was measured by {known}, of another part nobody said which client: import with --client-version"
+
+
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
     definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
     if not all(alike(*pair) for pair in product(*definitions)):
         words = [", ".join(sorted(map(told, side))) for side in definitions]
-        return f"its numbers are defined differently: {words[0]} → {words[1]}"
+        return f"its numbers are defined differently: {words[0]} → {words[1]}; measure both with one client"
     for key in EXACT_WORKLOAD:
         ours, theirs = (
             {trial.workload[key] for trial in side if key in trial.workload} for side in (baseline, candidate)

@@ -71,7 +71,7 @@ def evidence(plan: PlanOut) -> str:
     if plan.looks is not None:
         made, most = plan.looks.blocks, plan.looks.most_blocks
         parts.append(f"looked at after each block, {made} of at most {most}")
-    if plan.earlier_sessions:
+    if plan.earlier_runs:
         runs = count(plan.earlier_runs, "earlier pair" if plan.paired else "earlier run")
         parts.append(f"usual spread also from {runs} of {count(plan.earlier_sessions, 'session')}")
     else:

@@ -188,6 +188,22 @@ class TestSeries:
         (reason,) = [reason for reason in result.reasons if reason.code is ReasonCode.MISSING_SERIES]
         assert f"on the {lacking} a trial of 50 requests cannot support it" in reason.text
 
+    def test_a_client_that_is_known_of_one_side_only_is_told(self):
+        def side(version, workload):
+            runs = [
+                make_run(str(n), version, make_trial(ttft_median=v, workload=workload)) for n, v in enumerate(STEADY)
+            ]
+            return make_side_of(version, *runs)
+
+        known = {"definitions": "vllm-bench-0.20"}
+        for sides in ((side("0.19.0", {}), side("0.19.1", known)), (side("0.19.0", known), side("0.19.1", {}))):
+            (doubt,) = [warning for warning in decide(*sides).warnings if "client" in warning]
+            assert doubt.startswith(
+                "c8: a part was measured by vllm-bench-0.20, of another part nobody said which client"
+            )
+        same = decide(side("0.19.0", known), side("0.19.1", known))
+        assert not any("client" in warning for warning in same.warnings)
+
     def test_a_percentile_of_nobody_knows_how_many_requests_does_not_gate(self):
         runs = [
             [
