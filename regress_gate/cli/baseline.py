@@ -76,7 +76,7 @@ def show(version: str, **options: Any) -> None:
                 run.label,
                 len(run.trials),
                 completed_requests(run),
-                sum(trial.failed for trial in run.trials),
+                failed_requests(run),
                 "not recorded" if load is None else f"{load:.3f}",
                 "" if run.started is None else run.started.isoformat(timespec="minutes"),
             )
@@ -93,8 +93,21 @@ def show(version: str, **options: Any) -> None:
 
 def completed_requests(run: "Run") -> str:
     """Of all trials that say; a question mark where some do not."""
-    said = [trial.completed for trial in run.trials if trial.completed is not None]
-    return str(sum(said)) + ("" if len(said) == len(run.trials) else " + ?")
+    return _sum_of_all([trial.completed for trial in run.trials])
+
+
+def failed_requests(run: "Run") -> str:
+    """Of all trials that say; a question mark where some do not: those have no fraction of failures either."""
+    return _sum_of_all(
+        [trial.failed if trial.failed or "failed_requests" in trial.metrics else None for trial in run.trials]
+    )
+
+
+def _sum_of_all(counts: "list[int | None]") -> str:
+    said = [count for count in counts if count is not None]
+    if len(said) == len(counts):
+        return str(sum(said))
+    return f"{sum(said)} + ?" if said else "?"
 
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)

@@ -30,7 +30,7 @@ def _list_formats(context: click.Context, _option: click.Parameter, asked: bool)
 @click.command(
     "import",
     context_settings=CONTEXT,
-    epilog="Examples: regress-gate import results/*.json --version v0.20.0 --testbed h200-node-3; regress-gate import "
+    epilog="Example: regress-gate import results/*.json --version v0.20.0 --testbed h200-node-3; regress-gate import "
     "artifacts.zip --testbed ci --pattern '{version}/{scenario}.json' --dry-run",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
@@ -108,6 +108,7 @@ def import_(
     from regress_gate.cli.progress import progress_on_stderr
     from regress_gate.ingest.identity import IdentityFlags
     from regress_gate.ingest.intake import read_paths
+    from regress_gate.ingest.text import plural
 
     flags = IdentityFlags.parse(
         version=version,
@@ -145,7 +146,8 @@ def import_(
         click.echo(json_text(document(intake, added)))
     refused = sum(report.outcome == "refused" for report in intake.files)
     if refused:
-        click.echo(f"{refused} of {len(intake.files)} results were refused", err=True)
+        results = sum(report.outcome != "skipped" for report in intake.files)
+        click.echo(f"{refused} of {plural(results, 'result')} {'was' if refused == 1 else 'were'} refused", err=True)
     elif not intake.runs:
         raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files that hold results")
     return ExitCode.USAGE if refused else ExitCode.PASS
@@ -222,17 +224,17 @@ def _width() -> int:
 
 
 def _report_added(added: "Added", where: str) -> None:
-    parts = [f"{added.trials} trials in {len(added.new)} new runs"]
-    if added.extended:
-        parts.append(f"{len(added.extended)} runs extended")
-    if added.duplicates:
-        parts.append(f"{len(added.duplicates)} results were stored already and add nothing")
-    runs = ", ".join(f"run:{number}" for number in added.new[:10]) + (", …" if len(added.new) > 10 else "")
-    click.echo(f"stored {'; '.join(parts)} in {_plain(where)}" + (f" ({runs})" if runs else ""))
+    from regress_gate.cli.importing_text import elsewhere, stored
+
+    click.echo(stored(added, where))
+    for note in elsewhere(added.elsewhere):
+        click.echo(f"note: {note}", err=True)
 
 
 def _counted(intake: "Intake") -> str:
-    return f"{sum(len(run.trials) for run in intake.runs)} trials in {len(intake.runs)} runs"
+    from regress_gate.ingest.text import plural
+
+    return f"{plural(sum(len(run.trials) for run in intake.runs), 'trial')} in {plural(len(intake.runs), 'run')}"
 
 
 def _plain(value: object) -> str:

@@ -1,18 +1,24 @@
 """What an import did or would do, as text for a terminal and as JSON. Not for reading or storing anything."""
 
+import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.cli.text import plain
+from regress_gate.ingest.grouping import MADE_UP
+from regress_gate.ingest.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.ingest.reports import FileReport, Intake
-    from regress_gate.store.holdings import Added
+    from regress_gate.store.holdings import Added, Elsewhere
 
 _WOULD = {"stored": "store", "refused": "refuse", "skipped": "skip"}
 _INDENT = " " * 8
 _LEAST_WIDTH = 30
+_NAMED_RUNS = 10
 
 
 def line(report: "FileReport") -> str:
@@ -64,6 +70,35 @@ def metrics_text(names: tuple[str, ...]) -> str:
         else:
             families[name] = []
     return ", ".join(f"{name} ({', '.join(found)})" if found else name for name, found in families.items())
+
+
+def stored(added: "Added", where: str) -> str:
+    """What an import changed in the store."""
+    new = f"{plural(added.trials, 'trial')} in {plural(len(added.new), 'new run')}"
+    extended = f"; {plural(len(added.extended), 'run')} extended" if added.extended else ""
+    runs = ", ".join(f"run:{number}" for number in added.new[:_NAMED_RUNS])
+    named = f" ({runs}{', …' if len(added.new) > _NAMED_RUNS else ''})" if runs else ""
+    known = f"; {plural(len(added.duplicates), 'result')} stored already, left as they are" if added.duplicates else ""
+    return f"stored {new}{extended} in {plain(where)}{named}{known}"
+
+
+def elsewhere(found: "Sequence[Elsewhere]") -> Iterator[str]:
+    """Which stored results are not where the import wanted them, and how to move them."""
+    places: dict[tuple[str, str], dict[int, None]] = {}
+    for held in found:
+        made_up = held.stored.label.startswith(MADE_UP) and held.asked.label.startswith(MADE_UP)
+        if replace(held.stored, label="") == replace(held.asked, label="") and made_up:
+            continue  # the label is made of what was imported together, which nobody said
+        place = (str(held.stored.version), held.stored.testbed)
+        places.setdefault(place, {})[held.run] = None
+    for (version, testbed), runs in places.items():
+        named = ", ".join(f"run:{number}" for number in islice(runs, _NAMED_RUNS))
+        named += ", …" if len(runs) > _NAMED_RUNS else ""
+        prune = f"regress-gate baseline prune {shlex.quote(version)} --testbed {shlex.quote(testbed)}"
+        yield plain(
+            f"results of this import stay in {named} of {version} on {testbed}, where they were stored before, and not "
+            f"where this import says; `{prune}` deletes what is stored there, then import again"
+        )
 
 
 def document(intake: "Intake", added: "Added | None") -> dict[str, Any]:

@@ -34,6 +34,9 @@ class Commands:
     notes: tuple[str, ...] = ()
 
 
+_NOTHING = Commands()
+
+
 def stated_facts(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of the workload from a benchmark's arguments by name, with underscores. Odd values are passed over.
 
@@ -93,7 +96,7 @@ def read_commands(file_name: str, context: Context) -> Commands:
     stem = file_name.removesuffix(".json").removesuffix(".pytorch")
     beside = context.beside(f"{stem}.commands")
     if beside is None:
-        return Commands()
+        return _NOTHING
     data = beside.documents[0] if len(beside.documents) == 1 else None
     if not isinstance(data, dict):
         return Commands(
@@ -126,7 +129,7 @@ def read_commands(file_name: str, context: Context) -> Commands:
 
 def with_commands(result: Reading | NoReading, commands: Commands) -> Reading | NoReading:
     """The reading with what the commands add; what the result itself says goes first."""
-    if isinstance(result, NoReading) or commands == Commands():
+    if isinstance(result, NoReading) or commands == _NOTHING:
         return result
     return replace(
         result,

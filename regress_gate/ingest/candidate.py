@@ -59,9 +59,9 @@ class Folders:
     """What lies in the folders that were looked at, each listed once: most files are asked for several neighbours."""
 
     def __init__(self) -> None:
-        self._names: dict[Path, frozenset[str]] = {}
+        self._names: dict[str, frozenset[str]] = {}
 
-    def holds(self, folder: Path, name: str) -> bool:
+    def holds(self, folder: str, name: str) -> bool:
         """Whether a regular file of that name lies in the folder."""
         if (names := self._names.get(folder)) is None:
             try:
@@ -69,20 +69,20 @@ class Folders:
             except OSError:
                 names = frozenset()
             self._names[folder] = names
-        return name in names and (folder / name).is_file()
+        return name in names and Path(folder, name).is_file()
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
     path: Path
-    folder: Path
+    folder: str
     folders: Folders
 
     def open(self) -> IO[bytes]:
         return open_regular(self.path)
 
     def beside(self, name: str) -> "OnDisk | None":
-        return replace(self, path=self.folder / name) if self.folders.holds(self.folder, name) else None
+        return replace(self, path=Path(self.folder, name)) if self.folders.holds(self.folder, name) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ def without_cold_starts(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], list[st
         groups.setdefault((run.version, run.testbed.name), []).append(run)
     cold = {id(first): first for first in map(_first, groups.values())}
     notes = [
-        f"run {run.label} of {run.version} on {run.testbed.name} is stored as {COLD}: it does not count"
-        for run in cold.values()
+        f"run {run.label} of {run.version} on {run.testbed.name} is {COLD}: it does not count" for run in cold.values()
     ]
     return tuple(replace(run, void=COLD) if id(run) in cold else run for run in runs), notes
 

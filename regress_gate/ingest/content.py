@@ -23,10 +23,14 @@ MAX_LINE = 64 * 1024 * 1024
 _FIRST_LINES = 8
 """Documents of a streamed file by which readers recognise it."""
 _CHUNK = 1024 * 1024
+_SMALL = 64 * 1024
+"""Files below it are read without asking for STREAMED_FROM bytes: to get so much memory takes longer than to read."""
 _LINES_ALIVE = 1000
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
+_RESULT_NAMES = (".json", ".jsonl", ".csv", ".yaml", ".yml")
+_JSON = (b"{", b"[")
 _BEGINS_LIKE_JSON = re.compile(rb'\{\s*"|\[\s*[\[{]')
 _MAGIC = (
     (b"SQLite format 3\x00", "an SQLite database (evalscope's benchmark_data.db is one)"),
@@ -81,7 +85,10 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
     """
     with opened() as file:
         before = _stamp(file)
-        data = file.read(STREAMED_FROM + 1)
+        is_small = _is_small(file)
+        data = file.read(_SMALL if is_small else STREAMED_FROM + 1)
+        if is_small and len(data) == _SMALL:  # it is packed, or grew
+            data += file.read(STREAMED_FROM + 1 - _SMALL)
         if len(data) <= STREAMED_FROM:
             return parse_content(name, data)
         if not _is_lines(data):
@@ -114,6 +121,14 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
     return Content(name, sha256.hexdigest(), documents=first, stream=stream)
 
 
+def _is_small(file: IO[bytes]) -> bool:
+    """Whether the file, packed or not, has less than _SMALL bytes; False where that is not known."""
+    try:
+        return os.fstat(file.fileno()).st_size < _SMALL
+    except OSError:
+        return False
+
+
 def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
     """Which state of which file is open; None for what is not a file of its own, such as a member of an archive."""
     try:
@@ -144,14 +159,17 @@ def parse_content(name: str, data: bytes) -> Content:
     data = data.removeprefix(_UTF8_MARK)
     head = data[:4096].lstrip()
     if not head and not data.strip():
+        if not name.lower().endswith(_RESULT_NAMES):
+            return Content(name, sha256, problem="empty", is_result_like=False)  # stderr.txt of a good run
         return Content(name, sha256, problem="empty; the benchmark did not write its result")
-    for magic, what in _MAGIC:
-        if data.startswith(magic):
-            return Content(name, sha256, problem=what, is_result_like=False)
+    if head[:1] not in _JSON:
+        for magic, what in _MAGIC:
+            if data.startswith(magic):
+                return Content(name, sha256, problem=what, is_result_like=False)
     if b"\x00" in head:
         return Content(name, sha256, problem="a binary file", is_result_like=False)
     problem = None
-    if head[:1] in (b"{", b"["):
+    if head[:1] in _JSON:
         try:
             parsed = json_text.parse(data)
             return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)

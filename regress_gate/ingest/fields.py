@@ -14,8 +14,8 @@ _MAX_COUNT = 2**53
 def number(data: Mapping[str, Any], key: str) -> float | None:
     """The finite number at the key; None where the key is missing or null. Anything else is refused."""
     value = data.get(key)
-    if value is None:
-        return None
+    if value is None or (type(value) is float and math.isfinite(value)):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RefusalError(f"{key} is {shown(value)}, not a number")
     try:
@@ -36,6 +36,9 @@ def required(data: Mapping[str, Any], key: str) -> float:
 
 def count(data: Mapping[str, Any], key: str) -> int | None:
     """The whole number from 0 at the key; None where the key is missing or null."""
+    stated = data.get(key)
+    if type(stated) is int and 0 <= stated <= _MAX_COUNT:
+        return stated
     value = number(data, key)
     if value is None:
         return None

@@ -23,7 +23,10 @@ from regress_gate.model.version import Version
 
 _WORKLOAD_TOLERANCE = 0.2
 """Relative difference in mean tokens per request beyond which two results are not of the same workload."""
+MADE_UP = "import-"
+"""Begins the label of a run of results that were imported together, where nobody named the run."""
 _PER_RUN = frozenset(name for name, metric in METRICS.items() if metric.per_run)
+_UNKNOWN = Conditions()
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
@@ -69,6 +72,8 @@ class _Passes:
     taken: dict[int, Item] = field(default_factory=dict)
     free: int = 1
     """No smaller ordinal is free."""
+    workload: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    """What was sent, as far as any pass says it: each value, and where it stands."""
 
     def next_free(self) -> int:
         while self.free in self.taken:
@@ -114,7 +119,7 @@ def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) ->
     groups: dict[tuple[object, ...], _Group] = {}
     placed: dict[int, tuple[str, int]] = {}
     # Stated ordinals first: the others take what is left.
-    for index in sorted(range(len(items)), key=lambda index: (items[index].identity.trial is None, index)):
+    for index in sorted(range(len(items)), key=lambda index: items[index].identity.trial is None):
         if index in refused:
             continue
         item = items[index]
@@ -133,7 +138,7 @@ def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) ->
 
 def _label_of(hashes: Iterable[str]) -> str:
     """The same for the same files in any order, another for others."""
-    return "import-" + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
+    return MADE_UP + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
 
 
 def _join(joined: _Group, index: int, item: Item) -> int:
@@ -151,21 +156,23 @@ def _join(joined: _Group, index: int, item: Item) -> int:
             "give different server starts different run labels"
         )
     passes = joined.passes.get(item.scenario) or _Passes()
-    if passes.taken:
-        _check_workload(item, next(iter(passes.taken.values())))
+    _check_workload(item, passes.workload)
     ordinal = item.identity.trial or passes.next_free()
     if ordinal in passes.taken:
         raise RefusalError(
             f"trial {ordinal} of {item.scenario} is also {passes.taken[ordinal].where}; give each its own"
         )
-    for name, value in of_run(item.reading).items():
+    once = of_run(item.reading)
+    for name, value in once.items():
         if joined.metrics.get(name, value) != value:
             raise RefusalError(
                 f"{name} is {value:g} here and {joined.metrics[name]:g} in other results of run {joined.label}, which "
                 "started once; give different server starts different run labels"
             )
-    joined.metrics |= of_run(item.reading)
+    joined.metrics |= once
     passes.taken[ordinal] = item
+    for name, sent in item.reading.workload.items():
+        passes.workload.setdefault(name, (sent, item.where))
     joined.passes[item.scenario] = passes
     joined.testbed, joined.sidecar = testbed, joined.sidecar or item.sidecar
     joined.members[index] = (item, ordinal)
@@ -174,20 +181,27 @@ def _join(joined: _Group, index: int, item: Item) -> int:
 
 def of_run(reading: Reading) -> dict[str, float]:
     """Those of its metrics that are measured once per server start: they belong to the run, not to the trial."""
+    if _PER_RUN.isdisjoint(reading.metrics):
+        return {}
     return {name: reading.metrics[name] for name in reading.metrics.keys() & _PER_RUN}
 
 
-def _check_workload(item: Item, other: Item) -> None:
-    """Refuse an item that carries another's scenario but was sent something else."""
-    mine, theirs = item.reading.workload, other.reading.workload
-    for key in mine.keys() & theirs.keys():
-        left, right = mine[key], theirs[key]
+def _check_workload(item: Item, known: Mapping[str, tuple[Any, str]]) -> None:
+    """Refuse an item that carries the scenario of others but was sent something else."""
+    for key, left in item.reading.workload.items():
+        right, where = known.get(key, (left, item.where))
         same = _close(left, right) if key in _MEASURED else left == right
         if not same:
             raise RefusalError(
                 f"scenario {item.scenario} would be two workloads: {key} is {_told(left)} here and {_told(right)} in "
-                f"{other.where}; give --scenario or --pattern to tell them apart"
+                f"{where}; {_how_apart(item)}"
             )
+
+
+def _how_apart(item: Item) -> str:
+    if item.identity.scenario is None:
+        return "give --scenario or --pattern to tell them apart"
+    return "give each workload a scenario of its own, by --pattern with {scenario} or one import for each"
 
 
 def _close(left: float, right: float) -> bool:
@@ -232,16 +246,17 @@ def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
     reading = item.reading
     once = of_run(reading)
     cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(item.stem)
+    metrics = reading.metrics
     return Trial(
         scenario=item.scenario,
         ordinal=ordinal,
         completed=reading.completed,
         failed=reading.failed,
         duration=reading.duration,
-        metrics={name: value for name, value in reading.metrics.items() if name not in once},
+        metrics={name: value for name, value in metrics.items() if name not in once} if once else metrics,
         workload=_workload(reading),
         source=item.source,
-        conditions=Conditions(cores),
+        conditions=_UNKNOWN if cores is None else Conditions(cores),
         started=reading.started,
         samples=reading.samples,
     )

@@ -189,7 +189,7 @@ def complete(found: list[Found]) -> list[Item]:
     if missing := {what: files for what, files in missing.items() if files}:
         if unclear := _unclear(found):
             missing["client-version"] = unclear
-        raise InputError("; ".join(_asked_for(what, files) for what, files in missing.items()), todo=_how(missing))
+        raise InputError(_all_asked_for(missing), todo=_how(missing))
     return items
 
 
@@ -211,15 +211,28 @@ def _unclear(found: list[Found]) -> list[str]:
     ]
 
 
-def _asked_for(what: str, files: list[str]) -> str:
+def _all_asked_for(missing: Mapping[str, list[str]]) -> str:
+    """What is missing, with the files that lack it; those of a list that was just given are not named again."""
+    told = []
+    before: list[str] | None = None
+    for what, files in missing.items():
+        told.append(_asked_for(what, files, named=files != before))
+        before = files
+    return "; ".join(told)
+
+
+def _asked_for(what: str, files: list[str], *, named: bool = True) -> str:
     meaning = {
-        "version": "vLLM version that was measured",
-        "testbed": "testbed (the machine)",
-        "scenario": "scenario (nor the model to name it by)",
-        "client-version": "version of the client, without which some metrics are unclear,",
+        "version": "the vLLM version that was measured",
+        "testbed": "the testbed (the machine)",
+        "scenario": "a scenario, or a model to name it by,",
+        "client-version": "the version of the client, without which some metrics are unclear,",
     }
-    named = ", ".join(files[:_NAMED_FILES]) + (", …" if len(files) > _NAMED_FILES else "")
-    return f"the {meaning[what]} is not stated by {plural(len(files), 'result')} ({named})"
+    lacking = f"{meaning[what]} is not stated by "
+    if not named:
+        return f"{lacking}the same"
+    some = ", ".join(files[:_NAMED_FILES]) + (", …" if len(files) > _NAMED_FILES else "")
+    return f"{lacking}{plural(len(files), 'result')} ({some})"
 
 
 def _how(missing: Mapping[str, list[str]]) -> str:

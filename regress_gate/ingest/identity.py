@@ -167,7 +167,7 @@ def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list
     """Add what the file's own keys say; returns notes on keys that look like identity and are not."""
     notes = []
     for key in VERSION_KEYS:
-        origin = f"metadata key {key}"
+        origin = f"the file ({key})"
         try:
             add("version", metadata.get(key), origin, Version.parse)
         except RefusalError:
@@ -175,14 +175,14 @@ def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list
                 raise
             # The bare word may mean anything: somebody's own numbering is no reason to refuse.
             notes.append(f"{origin} is {shown(metadata[key])}, which is no vLLM version, and is not used")
-    add("testbed", metadata.get("testbed"), "metadata key testbed", _testbed)
-    add("suite", metadata.get("suite"), "metadata key suite", parse_suite)
-    add("scenario", metadata.get("scenario"), "metadata key scenario", _name)
-    add("run", metadata.get("run"), "metadata key run", _name)
+    add("testbed", metadata.get("testbed"), "the file (testbed)", _testbed)
+    add("suite", metadata.get("suite"), "the file (suite)", parse_suite)
+    add("scenario", metadata.get("scenario"), "the file (scenario)", _name)
+    add("run", metadata.get("run"), "the file (run)", _name)
     for key in ACCELERATOR_KEYS:
-        add("accelerator", metadata.get(key), f"metadata key {key}", _name)
+        add("accelerator", metadata.get(key), f"the file ({key})", _name)
     for key in CLIENT_KEYS:
-        add("client", metadata.get(key), f"metadata key {key}")
+        add("client", metadata.get(key), f"the file ({key})")
     return notes
 
 
@@ -259,7 +259,7 @@ def _trial(in_file: int | None, metadata: str | None, path: str | None) -> int |
     """The ordinal, counted from 1. A sweep's file names count from 0 while `in_file` is already shifted."""
     said = [
         (int(text), origin)
-        for text, origin in ((metadata, "metadata key trial"), (path, "--pattern"))
+        for text, origin in ((metadata, "the file (trial)"), (path, "--pattern"))
         if text is not None and re.fullmatch(r"[0-9]{1,6}", text)
     ]
     for value, origin in said:

@@ -23,6 +23,7 @@ from regress_gate.ingest.identification import Found, Identifier, complete, uncl
 from regress_gate.ingest.identity import IdentityFlags
 from regress_gate.ingest.interface import Certainty, Context, NoReading, Reader, Reading, RefusalError
 from regress_gate.ingest.json_text import NotJsonError
+from regress_gate.ingest.recognition import Recogniser
 from regress_gate.ingest.registry import READERS
 from regress_gate.ingest.reports import FileReport, Intake, Outcome
 from regress_gate.ingest.selection import natural_key, select
@@ -54,7 +55,7 @@ def read_paths(
     """
     progress = progress or (lambda _done, _all: None)
     arguments = [os.fspath(path) for path in paths]
-    identifier = Identifier(identity, datetime.now(UTC))
+    identifier, recogniser = Identifier(identity, datetime.now(UTC)), Recogniser(READERS)
     found: list[Found] = []
     with closing(Shelf()) as shelf:
         candidates, left_out = select(arguments, shelf)
@@ -70,7 +71,7 @@ def read_paths(
             alive = partial(progress, done, len(candidates))
             alive()
             context = Context(with_samples, identity.client_version, partial(_beside, candidate))
-            for result in _read(candidate, identifier, forced, context, alive):
+            for result in _read(candidate, identifier, recogniser, forced, context, alive):
                 if isinstance(result, Found):
                     found.append(result)
                 else:
@@ -86,14 +87,19 @@ def read_paths(
 
 
 def _read(
-    candidate: Candidate, identifier: Identifier, forced: Reader | None, context: Context, alive: Callable[[], None]
+    candidate: Candidate,
+    identifier: Identifier,
+    recogniser: Recogniser,
+    forced: Reader | None,
+    context: Context,
+    alive: Callable[[], None],
 ) -> list[Found | FileReport]:
     """All results of one file, each identified or reported."""
     shown = clean(candidate.shown, MAX_PATH)
     reader: Reader | None = None
     try:
         content = _content(candidate, alive)
-        reader = _reader(content) if forced is None else _if_meant(forced, candidate, content)
+        reader = recogniser.reader(content) if forced is None else _if_meant(forced, candidate, content)
         if reader is None:
             return [_unrecognised(candidate, content, forced)]
         if (known := identifier.same_bytes(candidate, content)) is not None:
@@ -150,20 +156,6 @@ def _beside(candidate: Candidate, name: str) -> Content | None:
 def _if_meant(forced: Reader, candidate: Candidate, content: Content) -> Reader | None:
     """The reader of `--from`: for files that were named in any case, for others where it knows them."""
     return forced if candidate.named or forced.recognises(content.beginning) is not Certainty.NO else None
-
-
-def _reader(content: Content) -> Reader | None:
-    """The reader that is surest that the content is its own. Raises RefusalError where two are equally sure."""
-    beginning = content.beginning
-    claims = [(reader.recognises(beginning), reader) for reader in READERS]
-    surest = max(certainty for certainty, _ in claims)
-    if surest is Certainty.NO:
-        return None
-    claimants = [reader for certainty, reader in claims if certainty is surest]
-    if len(claimants) > 1:
-        names = " and ".join(reader.name for reader in claimants)
-        raise RefusalError(f"could be {names}; say which with --from")
-    return claimants[0]
 
 
 def _unrecognised(candidate: Candidate, content: Content, forced: Reader | None) -> FileReport:

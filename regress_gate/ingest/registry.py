@@ -50,3 +50,7 @@ READERS: tuple[Reader, ...] = (
     LongTable(),
     LlmD(),
 )
+
+LOOK_INTO_TEXTS = frozenset([VllmConsoleJson.name])
+"""Readers that recognise an object of plain values by what its texts say. The others look at no more than its keys and
+the types of their values."""

@@ -6,6 +6,7 @@ same for every version, so measured numbers (mean input length…) are not in it
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from regress_gate.ingest.bench_arguments import TEST_KEY
@@ -59,6 +60,7 @@ def _joined(parts: list[str]) -> str:
     return "-".join(filter(None, map(sanitised, parts)))
 
 
+@lru_cache(maxsize=1000)
 def _model_name(model: str) -> str:
     """Last part of a model id or path; the model's own name for a path into the hub's cache."""
     path = model.rstrip("/")

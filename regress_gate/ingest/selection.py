@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.archive import Shelf
@@ -20,6 +21,7 @@ from regress_gate.ingest.sidecar import SIDECAR_NAME
 
 MAX_FILES = 200_000
 """Files of one import."""
+_DIGITS = re.compile(r"([0-9]{1,30})")
 _SWEEP_RUN = re.compile(r"run=\d+\.json")
 
 
@@ -57,20 +59,22 @@ def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> tuple[list[
                 if len(found) > MAX_FILES:
                     raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
     ordered = sorted(found.values(), key=lambda candidate: natural_key(candidate.shown))
-    names = {(str(candidate.path.parent), candidate.path.name) for candidate in ordered}
+    names = [_place(candidate.path) for candidate in ordered]
+    beside = set(names)
     kept = []
-    for candidate in ordered:
-        if reason := _companion(candidate.path, names):
+    for candidate, (folder, name) in zip(ordered, names, strict=True):
+        if reason := _companion(folder, name, beside):
             left_out.append(LeftOut(candidate.shown, reason, is_error=False))
         else:
             kept.append(candidate)
     return kept, left_out
 
 
-def natural_key(text: str) -> tuple[list[tuple[int, int, str]], str]:
+def natural_key(text: str) -> tuple[list[Any], str]:
     """Sorts run=10.json after run=9.json."""
-    parts = re.split(r"([0-9]{1,30})", text)
-    return [(1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts], text
+    parts: list[Any] = _DIGITS.split(text)
+    parts[1::2] = map(int, parts[1::2])  # texts and numbers take turns, so that only like is compared with like
+    return parts, text
 
 
 def _expanded(text: str, left_out: list[LeftOut]) -> list[str]:
@@ -114,7 +118,7 @@ def _file(
     """The file itself, or the members of an archive."""
     if not is_archive(path.name):
         unpacked = path.with_name(name) if (name := without_gz(path.name)) != path.name else path
-        yield real, Candidate(unpacked, shown, named, OnDisk(path, path.parent, places.folders))
+        yield real, Candidate(unpacked, shown, named, OnDisk(path, _place(path)[0], places.folders))
         return
     try:
         archive = places.shelf.take(path)
@@ -167,9 +171,14 @@ def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[tuple[str, Path]]:
                 left_out.append(LeftOut(str(path), "a pipe or device, not a file", is_error=False))
 
 
-def _companion(path: Path, names: set[tuple[str, str]]) -> str | None:
+def _place(path: Path) -> tuple[str, str]:
+    """Folder and name; Path.parent makes an object for each."""
+    folder, name = os.path.split(path)
+    return folder or ".", name
+
+
+def _companion(folder: str, name: str, names: set[tuple[str, str]]) -> str | None:
     """Why a file that lies beside results is not to be read as one; None for a file that is to be read."""
-    folder, name = str(path.parent), path.name
     if name == SIDECAR_NAME:
         return "the conditions of the results beside it, not a result"
     if name == "warmup.json":

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
 
 
@@ -45,6 +45,15 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A stored run with results that an import wanted in another run."""
+
+    run: int
+    stored: RunKey
+    asked: RunKey
+
+
+@dataclass(frozen=True, slots=True)
 class Added:
     """What one import changed."""
 
@@ -54,6 +63,8 @@ class Added:
     """Ids of runs that were there and have got trials or facts."""
     trials: int
     duplicates: tuple[Duplicate, ...]
+    elsewhere: tuple[Elsewhere, ...] = ()
+    """Of the duplicates, those that stay in another run than this import says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,10 @@ class Draft:
         who = f"run {records.name('label', run.label)!r} of {run.version}"
         started = records.time_text(run.started)
         before = (self.started, self.conditions, self.libraries, self.metrics, self.measured)
-        self.started = filled(who, _known(started=self.started), _known(started=started), where).get("started")
+        if self.started is None:
+            self.started = started
+        elif started is not None:
+            filled(who, {"started": self.started}, {"started": started}, where)
         self.conditions = filled(who, self.conditions, records.conditions(run.conditions), where)
         self.libraries = filled(who, self.libraries, records.texts("library", run.libraries), where)
         self.metrics = filled(who, self.metrics, records.numbers("metric", run.metrics), where)
@@ -53,10 +56,6 @@ class Draft:
                 ordinal += 1
             self.taken.add((trial.scenario, ordinal))
             self.added.append((ordinal, trial))
-
-
-def _known(**facts: str | None) -> dict[str, str]:
-    return {key: value for key, value in facts.items() if value is not None}
 
 
 def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
@@ -76,6 +75,8 @@ def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None
 def filled(
     who: str, stored: Mapping[str, Any], given: Mapping[str, Any], where: str | None, todo: str | None = None
 ) -> dict[str, Any]:
+    if not given and not stored:
+        return {}
     for key, value in given.items():
         if key in stored and stored[key] != value:
             raise InputError(

@@ -8,6 +8,7 @@ people, so what cannot be kept in them is written out as an escape.
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -19,6 +20,7 @@ MAX_NAME_BYTES = 500
 
 _MAX_COUNT = 2**63 - 1
 _MAX_DEPTH = 20
+_NO_CONDITIONS = Conditions()
 
 
 def name(what: str, text: str) -> str:
@@ -34,10 +36,16 @@ def name(what: str, text: str) -> str:
     return text
 
 
+_key = lru_cache(maxsize=4096)(name)
+"""Names that come with every result: metrics and facts of the workload."""
+
+
 def remark(text: str | None) -> str | None:
     """Text for people, with what is not storable escaped: undecodable bytes of a path, NUL characters."""
     if text is None:
         return None
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -56,7 +64,12 @@ def number(what: str, value: float) -> float:
 
 
 def numbers(what: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {name(what, key): number(f"{what} {key}", values[key]) for key in sorted(values)}
+    return {_key(what, key): _numbered(what, key, values[key]) for key in sorted(values)}
+
+
+def _numbered(what: str, key: str, value: Any) -> float:
+    # A name for each number, which only a message needs, takes longer than the check.
+    return value + 0.0 if type(value) is float and isfinite(value) else number(f"{what} {key}", value)
 
 
 def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +78,19 @@ def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
 
 def plain(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON values with sorted keys. Raises InputError for anything that JSON cannot give back unchanged."""
-    return {name(what, key): _plain(f"{what} {key}", values[key], 0) for key in sorted(values)}
+    return {_key(what, key): _plain_at(what, key, values[key]) for key in sorted(values)}
+
+
+def _plain_at(what: str, key: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if type(value) is float:
+        return _numbered(what, key, value)
+    if type(value) is int and -_MAX_COUNT <= value <= _MAX_COUNT:
+        return value
+    if type(value) is str:
+        return remark(value)
+    return _plain(f"{what} {key}", value, 0)
 
 
 def _plain(what: str, value: Any, depth: int) -> Any:
@@ -89,6 +114,8 @@ def _plain(what: str, value: Any, depth: int) -> Any:
 
 def conditions(values: Conditions) -> dict[str, float]:
     """What was recorded, by field name."""
+    if values == _NO_CONDITIONS:
+        return {}
     recorded = {field.name: getattr(values, field.name) for field in fields(values)}
     return numbers("condition", {key: value for key, value in recorded.items() if value is not None})
 
@@ -126,6 +153,7 @@ def outputs(run: Run) -> dict[str, Any] | None:
     return None if run.outputs is None else plain("outputs", run.outputs.as_document())
 
 
+@lru_cache(maxsize=1024)
 def time_text(time: datetime | None) -> str | None:
     """ISO 8601 in UTC, for example `2026-07-24T10:00:00Z`. A time without a zone is taken to be UTC."""
     if time is None:

@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, ColumnElement, Connection, Table, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from regress_gate.model.run import Run, RunKey, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import merge, records, schema
-from regress_gate.store.holdings import Added, Duplicate
+from regress_gate.store import bulk, merge, records, schema
+from regress_gate.store.holdings import Added, Duplicate, Elsewhere
 
 _BATCH = 200
 """Runs that are looked up together: few enough for any database's limit of parameters in a statement."""
@@ -28,7 +28,13 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
     remaining = iter(runs)
     while batch := list(islice(remaining, _BATCH)):
         importer.add(batch)
-    return Added(tuple(importer.new), tuple(importer.extended), importer.trials, tuple(importer.duplicates))
+    return Added(
+        tuple(importer.new),
+        tuple(importer.extended),
+        importer.trials,
+        tuple(importer.duplicates),
+        tuple(importer.elsewhere()),
+    )
 
 
 def set_build_config(connection: Connection, version: Version, document: dict[str, Any]) -> None:
@@ -45,10 +51,13 @@ class _Importer:
         self._connection = connection
         self._ids: dict[tuple[str, ...], int] = {}
         self._testbeds: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._last_testbed: Testbed | None = None
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
         self.trials = 0
         self.duplicates: list[Duplicate] = []
+        self._asked: dict[int, dict[RunKey, None]] = {}
+        """By stored run: the runs in which this import wanted results of it."""
 
     def add(self, batch: list[Run]) -> None:
         known = self._known_sources(batch)
@@ -59,15 +68,31 @@ class _Importer:
                 identity = (trial.source.sha256, trial.source.position)
                 if identity in known:
                     path = records.remark(trial.source.path) or ""
-                    self.duplicates.append(Duplicate(path, trial.source.position, known[identity]))
+                    self.duplicates.append(Duplicate(path, trial.source.position, held := known[identity]))
+                    if held is not None:
+                        self._asked.setdefault(held, {})[run.key] = None
                 else:
                     known[identity] = None
                     fresh.append(trial)
             if run.trials and not fresh:
                 continue  # known results add nothing, neither facts nor an empty run
             self._remember_testbed(run.testbed, fresh)
-            drafts.setdefault(run.key, merge.Draft(run.key)).absorb(run, fresh)
+            key = run.key
+            if (draft := drafts.get(key)) is None:
+                draft = drafts[key] = merge.Draft(key)
+            draft.absorb(run, fresh)
         self._store(list(drafts.values()))
+
+    def elsewhere(self) -> Iterator[Elsewhere]:
+        """Stored runs with results that this import wanted in other runs."""
+        run = schema.run
+        query = select(
+            run.c.id, *_build_columns(), schema.testbed.c.name, schema.suite.c.name, schema.suite.c.version, run.c.label
+        ).select_from(joined_runs()).order_by(run.c.id)  # fmt: skip
+        for some in _chunks(self._asked):
+            for row in self._connection.execute(query.where(run.c.id.in_(some))):
+                stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
+                yield from (Elsewhere(row[0], stored, asked) for asked in self._asked[row[0]] if asked != stored)
 
     def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int | None]:
         source, trial = schema.source, schema.trial
@@ -102,6 +127,8 @@ class _Importer:
         return {draft.key: draft for draft in drafts.values()}
 
     def _remember_testbed(self, testbed: Testbed, trials: list[Trial]) -> None:
+        if testbed is self._last_testbed:
+            return  # the same object adds no facts to its own
         table = schema.testbed
         if testbed.name not in self._testbeds:
             name = records.name("testbed", testbed.name)
@@ -116,6 +143,7 @@ class _Importer:
         if facts != stored:
             self._testbeds[testbed.name] = id_, facts
             self._connection.execute(update(table).where(table.c.id == id_).values(facts=_json(facts)))
+        self._last_testbed = testbed
 
     def _store(self, drafts: list[merge.Draft]) -> None:
         run = schema.run
@@ -147,11 +175,9 @@ class _Importer:
             rows.append(
                 {"build_id": build, "testbed_id": testbed, "suite_id": suite, "label": key.label, **_facts(draft)}
             )
-        returned = self._connection.execute(
-            insert(run).returning(run.c.id, run.c.build_id, run.c.testbed_id, run.c.suite_id, run.c.label), rows
-        )
-        # The order of the returned rows is not promised, so they are told apart by their identity.
-        for id_, *identity in returned:
+        for id_, *identity in self._insert_many(
+            rows, run.c.id, run.c.build_id, run.c.testbed_id, run.c.suite_id, run.c.label
+        ):
             by_identity[tuple(identity)].id = id_
             self.new[id_] = None
 
@@ -163,13 +189,10 @@ class _Importer:
         rows = [
             _trial_row(run_id, ordinal, trial) for (run_id, _, ordinal), trial in trials.items() if run_id is not None
         ]
-        returned = self._connection.execute(
-            insert(table).returning(table.c.id, table.c.run_id, table.c.scenario, table.c.ordinal), rows
-        )
-        ids = {(run_id, scenario, ordinal): id_ for id_, run_id, scenario, ordinal in returned}
-        self._connection.execute(
-            insert(schema.source), [_source_row(ids[place], trial.source) for place, trial in trials.items()]
-        )
+        inserted = self._insert_many(rows, table.c.id, table.c.run_id, table.c.scenario, table.c.ordinal)
+        ids = {(run_id, scenario, ordinal): id_ for id_, run_id, scenario, ordinal in inserted}
+        sources = [_source_row(ids[place], trial.source) for place, trial in trials.items()]
+        bulk.insert_rows(self._connection, schema.source, sources)
         sampled = [(ids[place], trial.samples) for place, trial in trials.items() if trial.samples is not None]
         if sampled:
             from regress_gate.store import codec  # needs numpy, which is not for free
@@ -177,6 +200,13 @@ class _Importer:
             rows = [{"trial_id": id_, "data": codec.encode(samples)} for id_, samples in sampled]
             self._connection.execute(insert(schema.samples), rows)
         self.trials += len(trials)
+
+    def _insert_many(self, rows: list[dict[str, Any]], id_: Column[int], *identity: Column[Any]) -> Iterable[Any]:
+        """Insert the rows; their ids, each with the columns that tell which row it is, in no certain order."""
+        before = self._connection.execute(select(func.max(id_))).scalar() or 0
+        bulk.insert_rows(self._connection, id_.table, rows)
+        # Nobody else writes meanwhile, and new ids are larger than all that there are.
+        return self._connection.execute(select(id_, *identity).where(id_ > before))
 
     def _insert_outputs(self, drafts: list[merge.Draft]) -> None:
         """The first answers of a run are kept: a server's answers are asked for once."""

@@ -116,7 +116,7 @@ def test_the_first_run_after_a_cold_start_is_kept_and_does_not_count(gate):
     done = gate("import", "r", *FLAGS, "--run-per-file", "--first-run", "cold")
     assert done.code == 0
     (note,) = done.err.splitlines()
-    assert "of 0.20.0 on lab is stored as the first run after a cold start (--first-run cold)" in note
+    assert "of 0.20.0 on lab is the first run after a cold start (--first-run cold)" in note
     assert [run.void is not None for run in stored_runs(gate)] == [True, False, False, False]
 
 

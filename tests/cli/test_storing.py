@@ -46,8 +46,38 @@ class TestImport:
         before = held(gate)
         again = gate("import", "results", *self.FLAGS, "--run-per-file")
         assert again.code == 0
-        assert "stored 0 trials in 0 new runs; 3 results were stored already and add nothing" in again.out
+        assert f"stored 0 trials in 0 new runs in {gate.store}; 3 results stored already, left as they are" in again.out
+        assert again.err == ""
         assert held(gate) == before
+
+    def test_results_that_are_stored_elsewhere_stay_there_and_that_is_said(self, gate):
+        write_starts(gate.directory / "results", starts=3)
+        gate("import", "results", "--version", "v0.20.0", "--testbed", "lba", "--scenario", "chat")
+        again = gate("import", "results", *self.FLAGS, "--run-per-file")
+        assert held(gate) == [("0.20.0", "lba", "imported", 1)]
+        assert "stay in run:1 of 0.20.0 on lba, where they were stored before" in again.err
+        assert "`regress-gate baseline prune 0.20.0 --testbed lba` deletes what is stored there" in again.err
+        assert gate("baseline", "prune", "0.20.0", "--testbed", "lba", "--yes").code == 0
+        assert gate("import", "results", *self.FLAGS, "--run-per-file").err == ""
+        assert held(gate) == [("0.20.0", "lab", "imported", 3)]
+
+    def test_what_was_one_run_and_should_be_several_is_said(self, gate):
+        write_starts(gate.directory / "results", starts=3)
+        gate("import", "results", *self.FLAGS)
+        assert "stay in run:1 of 0.20.0 on lab" in gate("import", "results", *self.FLAGS, "--run-per-file").err
+
+    def test_a_folder_that_has_grown_is_imported_again_without_a_word_on_what_was_there(self, gate):
+        write_starts(gate.directory / "results", starts=3)
+        gate("import", str(gate.directory / "results" / "start1.json"), *self.FLAGS)
+        again = gate("import", "results", *self.FLAGS)
+        assert "stay in" not in again.err
+
+    def test_bystanders_are_no_results_when_refusals_are_counted(self, gate):
+        write_starts(gate.directory / "results", starts=1)
+        write(gate.directory / "results" / "broken.json", '{"date": "2026", "completed": ')
+        write(gate.directory / "results" / "server.log", "INFO started")
+        done = gate("import", "results", *self.FLAGS)
+        assert done.err.splitlines()[-1] == "1 of 2 results was refused"
 
     def test_what_is_refused_is_named_and_what_is_good_is_stored(self, gate):
         write_starts(gate.directory / "results", starts=2)
@@ -161,6 +191,12 @@ class TestListing:
         shown = stored("baseline", "show", "v0.20.0")
         assert shown.out.splitlines()[1].startswith("run:3")
         assert "read as vllm-serve" in shown.out
+
+    def test_failures_that_nobody_counted_are_not_shown_as_none(self, gate):
+        table = "version,testbed,scenario,run,metric,value,completed\n0.19.1,lab,chat,a,ttft_mean,0.05,200\n"
+        write(gate.directory / "t.csv", table)
+        gate("import", "t.csv")
+        assert " 200       ?       " in gate("baseline", "show", "v0.19.1", "--testbed", "lab").out
 
     def test_a_version_that_is_not_there_is_exit_5(self, stored):
         assert stored("baseline", "show", "v9.9.9").code == 5

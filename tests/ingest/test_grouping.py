@@ -83,6 +83,17 @@ def test_one_scenario_cannot_be_two_workloads(tmp_path, other):
     assert "a.json" in reason
 
 
+def test_one_scenario_cannot_be_two_workloads_where_the_first_file_is_silent(tmp_path):
+    silent = {key: value for key, value in plain(made_up(1)).items() if key != "burstiness"}
+    write(tmp_path / "a.json", silent)
+    write(tmp_path / "b.json", plain(made_up(2)))
+    write(tmp_path / "c.json", {**plain(made_up(3)), "burstiness": 2.0})
+    (reason,) = refusals(import_all(tmp_path, flags=IdentityFlags.parse(version="1.0", testbed="b", scenario="chat")))
+    assert "burstiness is 2 here and 1 in " in reason
+    assert "b.json" in reason
+    assert reason.endswith("by --pattern with {scenario} or one import for each")
+
+
 def test_a_trial_cannot_be_given_twice(tmp_path):
     for name, seed in (("x", 1), ("y", 2)):
         write(tmp_path / name / "r1.json", plain(made_up(seed)))

@@ -181,7 +181,7 @@ def test_patterns_that_cannot_be_meant_are_refused(pattern, reason):
             {"version": "0.19.1"},
             {"version": "0.19.0"},
             {},
-            "version is 0.19.1 by --version and 0.19.0 by metadata key version",
+            "version is 0.19.1 by --version and 0.19.0 by the file (version)",
         ),
         (
             {"version": "0.19.1"},
@@ -189,8 +189,8 @@ def test_patterns_that_cannot_be_meant_are_refused(pattern, reason):
             {"version": "0.20.0"},
             "version is 0.19.1 by --version and 0.20.0 by conditions.json",
         ),
-        ({}, {"vllm_version": "0.19.1", "engine_version": "0.20.0"}, {}, "metadata key engine_version"),
-        ({}, {"version": "0.19.1"}, {"version": "0.20.0"}, "by metadata key version and 0.20.0 by conditions.json"),
+        ({}, {"vllm_version": "0.19.1", "engine_version": "0.20.0"}, {}, "the file (engine_version)"),
+        ({}, {"version": "0.19.1"}, {"version": "0.20.0"}, "by the file (version) and 0.20.0 by conditions.json"),
         (
             {"testbed": "a"},
             {},
@@ -201,7 +201,7 @@ def test_patterns_that_cannot_be_meant_are_refused(pattern, reason):
             {"testbed": "a", "testbed_facts": {"accelerator": "H100"}},
             {"gpu": "H200"},
             {"version": "1.0"},
-            "has accelerator H100, metadata key gpu says H200",
+            "has accelerator H100, the file (gpu) says H200",
         ),
         ({"run": "1"}, {}, {"run": 2, "version": "1.0"}, "run is 1 by --run and 2 by conditions.json"),
         (
@@ -214,7 +214,7 @@ def test_patterns_that_cannot_be_meant_are_refused(pattern, reason):
             {"scenario": "a"},
             {"scenario": "b"},
             {"version": "1.0"},
-            "scenario is a by --scenario and b by metadata key scenario",
+            "scenario is a by --scenario and b by the file (scenario)",
         ),
     ],
 )
@@ -287,7 +287,16 @@ def test_what_several_formats_lack_is_asked_for_in_one_message(tmp_path):
         import_all(tmp_path, flags=IdentityFlags.parse(testbed="box"))
     message = str(caught.value)
     assert "version that was measured is not stated by 3 results" in message
-    assert "scenario (nor the model to name it by) is not stated by 1 result" in message
+    assert "a scenario, or a model to name it by, is not stated by 1 result" in message
+
+
+def test_files_that_lack_several_things_are_named_once(tmp_path):
+    write(tmp_path / "a.json", plain(made_up(1)))
+    with pytest.raises(InputError) as caught:
+        import_all(tmp_path, flags=NO_FLAGS)
+    message = str(caught.value)
+    assert "; the testbed (the machine) is not stated by the same; give --version" in message
+    assert message.count("a.json") == 1
 
 
 def test_a_metric_that_only_the_clients_version_makes_clear_is_asked_for(tmp_path):

@@ -53,6 +53,15 @@ def test_a_folder_without_results_is_an_error(tmp_path):
     assert verdicts(tmp_path, tmp_path / "notes")["notes"] == (Outcome.REFUSED, "a folder without benchmark results")
 
 
+def test_an_empty_log_is_a_bystander_and_an_empty_result_is_an_error(tmp_path):
+    write(tmp_path / "r.json", plain(made_up(1)))
+    write(tmp_path / "lost.json", "")
+    write(tmp_path / "stderr.txt", "")
+    found = verdicts(tmp_path)
+    assert found["stderr.txt"] == (Outcome.SKIPPED, "empty")
+    assert found["lost.json"] == (Outcome.REFUSED, "empty; the benchmark did not write its result")
+
+
 def test_links_that_go_in_circles_end(tmp_path):
     write(tmp_path / "a" / "r.json", plain(made_up()))
     (tmp_path / "a" / "loop").symlink_to(tmp_path)

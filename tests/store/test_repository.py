@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 
 from regress_gate.errors import InputError
 from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import Conditions, Run, SuiteRef
+from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store.holdings import Duplicate, Experiment, Origin
+from regress_gate.store.holdings import Duplicate, Elsewhere, Experiment, Origin
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import LAB, SUITE, baselines, make_run, make_samples, make_source, make_trial, plain_samples
 
@@ -113,6 +113,9 @@ def test_the_same_file_twice_adds_nothing_and_says_where_it_is(store: Repository
     again = store.add_runs([make_run("another label", *run.trials, version="0.32.0", testbed=Testbed("attic"))])
     assert (again.new, again.extended, again.trials) == ((), (), 0)
     assert again.duplicates == (Duplicate("a.json", 0, first.new[0]), Duplicate("b.json", 0, first.new[0]))
+    asked = RunKey(Version.parse("0.32.0"), "attic", SUITE, "another label")
+    assert again.elsewhere == (Elsewhere(first.new[0], run.key, asked),)
+    assert store.add_runs([run]).elsewhere == ()
     assert [found.label for found in store.runs()] == ["run1"]
     assert store.info().testbeds == store.info().builds == 1
 

@@ -1,0 +1,64 @@
+"""Which reader a file is for does not depend on what was read before it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.ingest.content import parse_content
+from regress_gate.ingest.interface import RefusalError
+from regress_gate.ingest.recognition import Recogniser
+from regress_gate.ingest.registry import READERS
+from tests.ingest.formats.samples import SAMPLES
+
+BANNER = "============ Serving Benchmark Result ============"
+SAME_KIND = {
+    type(None): st.none(),
+    bool: st.booleans(),
+    int: st.integers(-10, 10),
+    float: st.floats(-1e9, 1e9),
+    str: st.sampled_from(["", "x", BANNER]),
+}
+
+
+def content_of(document):
+    return parse_content("result.json", json.dumps(document).encode())
+
+
+def outcome(recogniser, document):
+    """The reader's name, or why there is none."""
+    try:
+        reader = recogniser.reader(content_of(document))
+    except RefusalError as refusal:
+        return str(refusal)
+    return reader and reader.name
+
+
+def plain_samples():
+    """Of every format that is an object: those of its keys and values that are plain."""
+    for key, sample in SAMPLES.items():
+        documents = parse_content(sample.name, sample.make()).documents
+        if len(documents) == 1 and isinstance(documents[0], dict):
+            yield pytest.param({k: v for k, v in documents[0].items() if not isinstance(v, dict | list)}, id=key)
+
+
+@pytest.mark.parametrize("document", list(plain_samples()))
+@given(data=st.data())
+def test_other_values_of_the_same_kinds_are_for_the_reader_that_would_be_asked_first(document, data):
+    recogniser = Recogniser(READERS)
+    outcome(recogniser, document)
+    other = data.draw(st.fixed_dictionaries({key: SAME_KIND[type(value)] for key, value in document.items()}))
+    assert outcome(recogniser, other) == outcome(Recogniser(READERS), other)
+
+
+def test_a_text_that_quotes_a_printed_block_is_seen_after_a_file_without_one():
+    recogniser = Recogniser(READERS)
+    found = [outcome(recogniser, {"log": text}) for text in ("nothing", BANNER)]
+    assert found == [None, "vllm-console-json"]
+
+
+def test_the_kind_of_a_value_counts():
+    recogniser = Recogniser(READERS)
+    rows = [{"metric": "ttft_mean", "value": 1.0}, {"metric": 3, "value": 1.0}]
+    assert [outcome(recogniser, row) for row in rows] == ["long-table", None]
