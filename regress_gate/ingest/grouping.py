@@ -15,7 +15,7 @@ from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading, RefusalError
 from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.ingest.text import plural
-from regress_gate.model.definitions import WORKLOAD_KEY
+from regress_gate.model.definitions import VLLMS_OWN, WORKLOAD_KEY, alike
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
@@ -74,6 +74,8 @@ class _Passes:
     """No smaller ordinal is free."""
     workload: dict[str, tuple[Any, str]] = field(default_factory=dict)
     """What was sent, as far as any pass says it: each value, and where it stands."""
+    definitions: dict[str | None, str] = field(default_factory=dict)
+    """By whose the metrics were made, and where that stands."""
 
     def next_free(self) -> int:
         while self.free in self.taken:
@@ -157,6 +159,7 @@ def _join(joined: _Group, index: int, item: Item) -> int:
         )
     passes = joined.passes.get(item.scenario) or _Passes()
     _check_workload(item, passes.workload)
+    _check_definitions(item, passes.definitions)
     ordinal = item.identity.trial or passes.next_free()
     if ordinal in passes.taken:
         raise RefusalError(
@@ -173,6 +176,7 @@ def _join(joined: _Group, index: int, item: Item) -> int:
     passes.taken[ordinal] = item
     for name, sent in item.reading.workload.items():
         passes.workload.setdefault(name, (sent, item.where))
+    passes.definitions.setdefault(item.reading.definitions, item.where)
     joined.passes[item.scenario] = passes
     joined.testbed, joined.sidecar = testbed, joined.sidecar or item.sidecar
     joined.members[index] = (item, ordinal)
@@ -195,6 +199,17 @@ def _check_workload(item: Item, known: Mapping[str, tuple[Any, str]]) -> None:
             raise RefusalError(
                 f"scenario {item.scenario} would be two workloads: {key} is {_told(left)} here and {_told(right)} in "
                 f"{where}; {_how_apart(item)}"
+            )
+
+
+def _check_definitions(item: Item, known: Mapping[str | None, str]) -> None:
+    """Refuse an item that carries the scenario of others whose metrics mean something else."""
+    mine = item.reading.definitions
+    for other, where in known.items():
+        if not alike(mine, other):
+            raise RefusalError(
+                f"scenario {item.scenario} would hold numbers of two definitions, {mine or VLLMS_OWN} here and "
+                f"{other or VLLMS_OWN} in {where}; {_how_apart(item)}"
             )
 
 

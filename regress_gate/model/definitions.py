@@ -8,6 +8,9 @@ turn those into the catalogue's.
 WORKLOAD_KEY = "definitions"
 """Under which a trial's workload holds it."""
 
+VLLMS_OWN = "vLLM's own"
+"""What stands in words for no key."""
+
 DEFINITIONS: dict[str, str] = {
     "aiperf": "its first token is the first chunk with text, its last the last chunk with text",
     "aiperf-encoded": "as aiperf, and tokens are counted by encoding the answers again",
@@ -47,6 +50,6 @@ def alike(one: str | None, other: str | None) -> bool:
 def told(key: str | None) -> str:
     """The key with what it means; None are vLLM's own definitions."""
     if key is None:
-        return "vLLM's own"
+        return VLLMS_OWN
     meaning = DEFINITIONS.get(key)
     return f"{key} ({meaning})" if meaning else key

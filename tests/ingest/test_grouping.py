@@ -94,6 +94,14 @@ def test_one_scenario_cannot_be_two_workloads_where_the_first_file_is_silent(tmp
     assert reason.endswith("by --pattern with {scenario} or one import for each")
 
 
+def test_one_scenario_cannot_hold_numbers_of_two_definitions(tmp_path):
+    for number, client in enumerate(("0.14.0", "0.32.0"), 1):
+        write(tmp_path / f"{number}.json", {**plain(made_up(number)), "client_version": client})
+    (reason,) = refusals(import_all(tmp_path, flags=IdentityFlags.parse(version="1.0", testbed="b", scenario="chat")))
+    assert "chat would hold numbers of two definitions, vllm-bench-0.20 here and vllm-bench-0.7 in" in reason
+    assert "1.json; give each workload a scenario of its own" in reason
+
+
 def test_a_trial_cannot_be_given_twice(tmp_path):
     for name, seed in (("x", 1), ("y", 2)):
         write(tmp_path / name / "r1.json", plain(made_up(seed)))
