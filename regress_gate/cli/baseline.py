@@ -159,6 +159,7 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
     settings = settings_from(options)
     from regress_gate.cli.output import write_file
     from regress_gate.gate.sides import make_side
+    from regress_gate.ingest.text import plural
     from regress_gate.model.suite import ConditionLimits
     from regress_gate.model.version import Version
     from regress_gate.store.document import dump, file_name
@@ -200,7 +201,7 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
                 runs = list(kept)
             path = directory / file_name(holding.version, holding.testbed, holding.suite)
             write_file(path, dump(runs))
-            click.echo(f"{path}: {len(runs)} runs")
+            click.echo(f"{path}: {plural(len(runs), 'run')}")
 
 
 @baseline.command("import", epilog="Example: regress-gate baseline import baselines/*.json", context_settings=CONTEXT)
@@ -210,6 +211,7 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
     """Store files that `baseline export` wrote: all of them, or on any error none."""
     settings = settings_from(options)
     from regress_gate.cli.text import plain
+    from regress_gate.ingest.text import plural
     from regress_gate.store.document import load
     from regress_gate.store.repository import open_store
 
@@ -217,8 +219,8 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
     with open_store(str(settings.store_url.value), create=True) as store:
         added = store.add_runs(runs)
         click.echo(
-            f"{len(added.new)} runs added, {len(added.extended)} extended, {added.trials} trials; "
-            f"{len(added.duplicates)} results were stored already ({plain(store.location.shown)})"
+            f"{plural(len(added.new), 'run')} added, {len(added.extended)} extended, {plural(added.trials, 'trial')}; "
+            f"{plural(len(added.duplicates), 'result')} were stored already ({plain(store.location.shown)})"
         )
 
 
@@ -235,6 +237,7 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
     """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
     settings = settings_from(options)
     from regress_gate.cli.text import plain
+    from regress_gate.ingest.text import plural
     from regress_gate.model.version import Version
     from regress_gate.store.repository import open_store
 
@@ -249,14 +252,14 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
             return
         for holding in going:
             place = f"{plain(holding.testbed)}, {plain(holding.suite)}"
-            click.echo(f"{holding.version} on {place}: {holding.runs} runs")
+            click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}")
         if dry_run:
             return
         if not yes and not _confirmed():
             click.echo("nothing was deleted")
             return
         gone = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep)
-    click.echo(f"deleted {sum(holding.runs for holding in gone)} runs")
+    click.echo(f"deleted {plural(sum(holding.runs for holding in gone), 'run')}")
 
 
 def _confirmed() -> bool:

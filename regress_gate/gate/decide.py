@@ -223,6 +223,8 @@ def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
     if shown and not any(reason.code not in PASSING for reason in reasons):
         others = " other" if shown < len(tested) else ""
         text = f"all {shown}{others} gated series are shown to be within their margins"
+        if shown == 1:
+            text = f"the only{others} gated series is shown to be within its margin"
         reasons.append(Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text=text))
     return reasons
 
@@ -239,7 +241,7 @@ def _loss(series: SeriesResult) -> str:
 
 
 def _undecided(undecided: Sequence[SeriesResult], tested: int) -> str:
-    text = f"{len(undecided)} of {tested} gated series are undecided"
+    text = f"{len(undecided)} of {tested} gated series {'is' if len(undecided) == 1 else 'are'} undecided"
     needed = [series.runs_needed for series in undecided if series.runs_needed is not None]
     if needed:
         have = min(min(series.baseline.runs, series.candidate.runs) for series in undecided)
