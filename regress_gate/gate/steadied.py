@@ -23,17 +23,23 @@ def _decoding(samples: Samples) -> Floats:
     return np.asarray(total[samples.itl_start[1:]] - total[samples.itl_start[:-1]])
 
 
+def _whole(samples: Samples) -> Floats:
+    """Shape (n,): seconds to the last token; 0 where the client kept no gaps, so that it is not known."""
+    known = (np.diff(samples.itl_start) > 0) | (samples.output_tokens <= 1)
+    return np.where(known, samples.ttft + _decoding(samples), 0.0)
+
+
 OF_REQUESTS: dict[str, Callable[[Samples], Floats]] = {
     "ttft": lambda samples: samples.ttft,
     "tpot": lambda samples: _decoding(samples) / np.maximum(samples.output_tokens - 1, 1),
-    "e2el": lambda samples: samples.ttft + _decoding(samples),
+    "e2el": _whole,
 }
 """Latencies of which every request has one."""
 
 
 def wants_samples(names: Sequence[str]) -> bool:
     """Whether a percentile among these metrics has a steadied form."""
-    return any(metric(name).tail is not None and name.partition("_")[0] in OF_REQUESTS for name in names)
+    return any(metric(name).tail is not None and name.rpartition("_")[0] in OF_REQUESTS for name in names)
 
 
 def steadied(made: Replicates, key: tuple[str, str], ordinals: Mapping[str, set[int]]) -> tuple[Floats, Floats] | None:
@@ -42,7 +48,7 @@ def steadied(made: Replicates, key: tuple[str, str], ordinals: Mapping[str, set[
     They have to be known of every run, the same number with the same prompt lengths in the same order.
     """
     scenario, name = key
-    known, measure = metric(name), OF_REQUESTS.get(name.partition("_")[0])
+    known, measure = metric(name), OF_REQUESTS.get(name.rpartition("_")[0])
     rows = [runs for side in (made.baseline, made.candidate) for runs in side.values()]
     if known.tail is None or measure is None or any(len(runs) != 1 for runs in rows):
         return None

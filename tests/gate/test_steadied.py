@@ -114,3 +114,14 @@ def test_what_a_request_took_is_read_from_its_gaps():
 
 def test_a_request_of_one_token_has_no_time_per_token_and_does_no_harm():
     assert OF_REQUESTS["tpot"](samples([0.5], tokens=1)) == pytest.approx([0.0])
+
+
+def test_a_client_that_kept_no_gaps_does_not_tell_when_a_request_ended():
+    """GuideLLM's requests have a time to first token and no gaps: their e2el is not what the samples sum to."""
+    made = [
+        [replace(each, itl=np.zeros(0), itl_start=np.zeros(len(each) + 1, dtype=int)) for each in drawn(seed, 2)]
+        for seed in (1, 2)
+    ]
+    assert of(*made) is not None
+    assert of(*made, key=("c8", "e2el_p99")) is None
+    assert of(*made, key=("c8", "tpot_p99")) is None

@@ -136,7 +136,7 @@ def test_the_trial_is_complete_and_its_source_names_its_content(start):
     server = start()
     result = server.measure(concurrency=4, scenario="c4", ordinal=2, seed=9)
     trial = result.trial
-    latencies = {name for name in METRICS if name.split("_")[0] in ("ttft", "tpot", "itl", "e2el")}
+    latencies = {name for name in METRICS if name.rpartition("_")[0] in ("ttft", "tpot", "itl", "e2el")}
     rates = {"request_throughput", "output_throughput", "total_throughput"}
     assert set(trial.metrics) == latencies | rates | {"failed_requests"}
     assert (trial.scenario, trial.ordinal, trial.completed, trial.failed) == ("c4", 2, 12, 0)
