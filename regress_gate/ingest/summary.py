@@ -88,3 +88,9 @@ def _check_counts(summary: Summary) -> None:
     goodput, throughput = summary.rates.get("goodput"), summary.rates.get("request_throughput")
     if goodput is not None and (goodput < 0 or (throughput is not None and goodput > throughput * 1.02)):
         raise RefusalError(f"goodput is {goodput:g} requests/s, throughput {throughput}")
+
+
+def mean_tokens(summary: Summary) -> dict[str, float]:
+    """Prompt and output tokens of a request on average, by their keys of a workload; those that are known."""
+    totals = (("mean_input_tokens", summary.input_tokens), ("mean_output_tokens", summary.output_tokens))
+    return {name: total / summary.completed for name, total in totals if total and summary.completed}

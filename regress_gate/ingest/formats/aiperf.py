@@ -20,7 +20,6 @@ from regress_gate.ingest.formats.aiperf_numbers import (
     duration_of,
     is_counted_by_server,
     latencies_of,
-    mean_tokens,
     missing_requests,
     of_records,
     of_table,
@@ -30,7 +29,7 @@ from regress_gate.ingest.gathered import check_agreement, statistics
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import measured
+from regress_gate.ingest.summary import mean_tokens, measured
 from regress_gate.ingest.text import clean, plural
 from regress_gate.ingest.unit_table import UnitTable, from_csv, from_json, is_csv, is_entry, is_genai_csv
 from regress_gate.ingest.when import moment, moment_of_text

@@ -96,11 +96,6 @@ def is_counted_by_server(table: UnitTable) -> bool:
     return totals[0] is not None and totals[0] == totals[1]
 
 
-def mean_tokens(summary: Summary) -> dict[str, float]:
-    totals = (("mean_input_tokens", summary.input_tokens), ("mean_output_tokens", summary.output_tokens))
-    return {name: total / summary.completed for name, total in totals if total and summary.completed}
-
-
 def missing_requests(table: UnitTable, records: Records) -> str | None:
     """What is wrong with the number of requests; None where all are there."""
     completed = table.count("request_count")

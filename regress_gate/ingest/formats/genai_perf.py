@@ -11,11 +11,11 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.aiperf_config import dataset_name
-from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, mean_tokens, total_of
+from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, total_of
 from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
+from regress_gate.ingest.summary import Summary, mean_tokens, measured
 from regress_gate.ingest.text import clean
 from regress_gate.ingest.unit_table import UnitTable, from_csv, from_json, is_entry, is_genai_csv
 

@@ -17,7 +17,7 @@ from regress_gate.ingest.gathered import Gathered, check_agreement, statistics
 from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
+from regress_gate.ingest.summary import Summary, mean_tokens, measured
 from regress_gate.ingest.text import clean, plural
 from regress_gate.ingest.when import moment
 
@@ -115,9 +115,7 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
         samples = requests.samples if context.with_samples else None
     workload = _workload(summary)
     metrics, more = measured(replace(found, max_concurrency=workload.get("max_concurrency")))
-    for name, total in (("mean_input_tokens", found.input_tokens), ("mean_output_tokens", found.output_tokens)):
-        if total and found.completed:
-            workload[name] = total / found.completed
+    workload |= mean_tokens(found)
     return Reading(
         position=position,
         completed=found.completed,

@@ -17,7 +17,7 @@ from regress_gate.ingest.formats import llm_d_own
 from regress_gate.ingest.formats.llm_d_parts import OWN_FAMILIES
 from regress_gate.model.definitions import WORKLOAD_KEY
 from regress_gate.model.run import Run, Trial
-from regress_gate.report.runs.names import importable
+from regress_gate.report.runs.identity import identity, states_failures
 
 VERSION = "0.2.1"
 
@@ -83,12 +83,8 @@ def _requests(trial: Trial) -> dict[str, Any]:
         for name in ("input", "output")
         if (mean := trial.workload.get(f"mean_{name}_tokens")) is not None
     }
-    states = {"failures": trial.failed} if _states_failures(trial) else {}
+    states = {"failures": trial.failed} if states_failures(trial) else {}
     return {"requests": {"total": trial.completed + trial.failed, **states, **lengths}}
-
-
-def _states_failures(trial: Trial) -> bool:
-    return trial.failed > 0 or "failed_requests" in trial.metrics
 
 
 def _run(run: Run, trial: Trial) -> dict[str, Any]:
@@ -109,19 +105,7 @@ def _run(run: Run, trial: Trial) -> dict[str, Any]:
 
 def _component(run: Run, trial: Trial, rest: Mapping[str, float]) -> dict[str, Any]:
     own: dict[str, Any] = {
-        "version": str(run.version),
-        "testbed": importable(run.testbed.name),
-        "accelerator": run.testbed.accelerator and importable(run.testbed.accelerator),
-        "suite": str(run.suite),
-        "scenario": importable(trial.scenario),
-        "run": importable(run.label),
-        "trial": trial.ordinal,
-        "client": trial.source.client_version,
-        "definitions": trial.workload.get(WORKLOAD_KEY),
-        "completed": trial.completed,
-        "failed": trial.failed if _states_failures(trial) else None,
-        "duration": trial.duration,
-        "started": None if trial.started is None else trial.started.isoformat(),
+        **identity(run, trial),
         "workload": {name: value for name, value in trial.workload.items() if name != WORKLOAD_KEY},
         "metrics": rest,
     }

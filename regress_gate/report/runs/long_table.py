@@ -13,7 +13,7 @@ from regress_gate.ingest import long_columns
 from regress_gate.model.definitions import WORKLOAD_KEY
 from regress_gate.model.metric import metric
 from regress_gate.model.run import Run, Trial
-from regress_gate.report.runs.names import importable
+from regress_gate.report.runs.identity import identity
 
 Row = Mapping[str, Any]
 
@@ -47,23 +47,7 @@ def rows_of(runs: Iterable[Run]) -> Iterator[Row]:
 
 
 def _same(run: Run, trial: Trial) -> dict[str, Any]:
-    started = trial.started
-    states_failures = trial.failed > 0 or "failed_requests" in trial.metrics
-    same: dict[str, Any] = {
-        "version": str(run.version),
-        "testbed": importable(run.testbed.name),
-        "accelerator": run.testbed.accelerator and importable(run.testbed.accelerator),
-        "suite": str(run.suite),
-        "scenario": importable(trial.scenario),
-        "run": importable(run.label),
-        "trial": trial.ordinal,
-        "started": None if started is None else started.isoformat(),
-        "client": trial.source.client_version,
-        "completed": trial.completed,
-        "failed": trial.failed if states_failures else None,
-        "duration": trial.duration,
-        long_columns.DEFINITIONS: trial.workload.get(WORKLOAD_KEY),
-    }
+    same = identity(run, trial)
     for name, value in trial.workload.items():
         if name == WORKLOAD_KEY:
             continue
