@@ -2,15 +2,17 @@
 
 A boundary's margin is how far its evidence lies beyond what is asked. Asked is:
 - against a constant level: a log likelihood ratio of 1.5 times the log of the number of points, which is what a change
-  costs in the modified BIC of N. R. Zhang and D. O. Siegmund 2007, doi 10.1111/j.1541-0420.2006.00662.x;
+  costs in the modified BIC of N. R. Zhang and D. O. Siegmund 2007, doi 10.1111/j.1541-0420.2006.00662.x; as of 80
+  points where there are fewer, because the memory of so short a series is hardly known, and it looks like steps;
 - against a smooth curve: the more, the smaller the step is beside the noise; drift makes small differences, not large.
   A difference of three noises or more may be a ramp, which is no step but no drift either: then the better of step and
   ramp is set against the curve;
 - against both, up to 3 more while the new level is younger than 30 points, because a growing series is looked at again
-  at each point; and against the curve up to 12 more for a small step while the new level is younger than 120 points,
+  at each point; and against the curve up to 20 more for a small step while the new level is younger than 120 points,
   because a drift looks like a new level for as long as it has not come back.
 Where the whole of both stretches does not convince, the 20 points on either side may: a level that later drifts back is
-no level, but it began with a step. Such a second look has to convince by 1 more.
+no level, but it began with a step. Such a second look has to convince by 1 more, and by 3 more at the last level, which
+is looked at again at each new point.
 
 Removing one changes the stretches of its neighbours, which are then judged anew (backward elimination). Places are
 found again by `position` once the wrong neighbours are gone, in the points that convinced.
@@ -28,12 +30,12 @@ from regress_gate.stats.changepoints.types import Floats
 
 SHORTEST = 5
 """Points of the shortest stretch that is compared; the last 2 to 4 points of a series have a rule of their own."""
-_PER_LOG, _LEAST_SIZE = 1.5, 40
+_PER_LOG, _LEAST_SIZE = 1.5, 80
 _YOUNG_POINTS, _YOUNG_COST = 30, 3.0
 _SMOOTH_COST, _SMOOTH_UP_TO = 7.0, 2.0
-_DRIFT_POINTS, _DRIFT_COST = 120, 12.0
+_DRIFT_POINTS, _DRIFT_COST, _DRIFT_UP_TO = 120, 20.0, 2.2
 _MAY_BE_RAMP = 3.0
-_CLOSE, _CLOSE_COST = 20, 1.0
+_CLOSE, _CLOSE_COST, _CLOSE_LAST_COST = 20, 1.0, 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Judge:
         if margin >= 0.0 or near == whole:
             return _Judged(margin, found, whole)
         close = step(self._values, low, at, high, self._noise)
-        close_margin = self._margin(close, low, at, high) - _CLOSE_COST
+        cost = _CLOSE_LAST_COST if stop == len(self._values) else _CLOSE_COST
+        close_margin = self._margin(close, low, at, high) - cost
         return _Judged(close_margin, close, near) if close_margin > margin else _Judged(margin, found, whole)
 
     def _margin(self, found: Step, start: int, at: int, stop: int) -> float:
@@ -83,7 +86,8 @@ class Judge:
         young = _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS) if is_last else 0.0
         drift = _DRIFT_COST * max(0.0, 1.0 - (stop - at) / _DRIFT_POINTS) if is_last else 0.0
         height = abs(found.size) / self._noise.sd
-        of_smooth = (_SMOOTH_COST + drift) * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
+        of_smooth = _SMOOTH_COST * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
+        of_smooth += drift * max(0.0, 1.0 - height / _DRIFT_UP_TO)
         smooth = found.against_smooth - of_smooth
         if smooth < 0.0 and height >= _MAY_BE_RAMP:
             low, high = window(start, at, stop)

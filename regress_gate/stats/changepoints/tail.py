@@ -3,7 +3,7 @@
 Two to four points at the end are too few for a test of two samples, and a spike must never be a step. So all of them
 must lie on the same side, each counts for no more than one noise beyond the nearest of them, and together they must
 lie further off than any earlier points of the same number in the stretch did: that last demand needs no model of tails
-or dependence. One point alone is never reported. What is asked of the log likelihood ratio is 7 plus the log of the
+or dependence. One point alone is never reported. What is asked of the log likelihood ratio is 6.5 plus the log of the
 number of points, more than of an older step, because a growing series is asked anew at each point.
 """
 
@@ -19,7 +19,7 @@ from regress_gate.stats.changepoints.types import Floats
 _FEWEST = 2
 _REACH = 60
 _LEAST_LEVEL = 12
-_ASKED = 7.0
+_ASKED = 6.5
 
 
 def shifted(values: Floats, start: int, noise: Noise, ask: float = 0.0) -> tuple[int, float, float, float] | None:
