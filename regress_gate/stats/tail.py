@@ -4,7 +4,9 @@ The 99th percentile of 200 requests rests on three of them. But request i is the
 sides, and most of what makes a request slow is its prompt: that is known from all runs together. And what is left, the
 noise, has one shape for all runs of a side. Model, on logarithms: request = level of the run + slope of the side x
 prompt effect + noise of the side. A side's percentile is taken over every pairing of a prompt with what is left of any
-request of the side, not only over those that happened.
+request of the side, not only over those that happened. A prompt's effect is the mean of its requests in all runs, those
+far from their median taken for less far (one step of P. J. Huber 1964, doi 10.1214/aoms/1177703732): of ten requests
+whose noise is normal it errs by a seventh less than their median, and still by less where a few take far longer.
 
 That is one number a side. Each run's part in it is its jackknife pseudo-value (J. W. Tukey 1958, Ann. Math. Statist.
 29:614): what the side's percentile is with it and would be without. So the values scatter as the percentile is unsure,
@@ -20,6 +22,8 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+_FAR = 4.5
+"""Times the median distance of a request from what is usual for its prompt: three standard deviations, if normal."""
 _CLOSE = 1e-10
 """In logarithms: percentiles that are no further apart are the same."""
 
@@ -33,14 +37,22 @@ def steadied_percentiles(baseline: Floats, candidate: Floats, tail: float) -> tu
     logs = np.vstack([baseline, candidate])
     levels = logs.mean(axis=1)
     centred = logs - levels[:, None]
-    prompts = np.median(centred, axis=0) if len(logs) > 2 else centred.mean(axis=0)
-    prompts = prompts - prompts.mean()
+    prompts = _prompt_effects(centred)
     spread = float(prompts @ prompts)
     slopes = (centred @ prompts) / spread if spread > 0 else np.zeros(len(logs))
     count = len(baseline)
     sides = (slice(None, count), slice(count, None))
     left, right = (levels[side] + _pseudo_values(centred[side], slopes[side], prompts, tail) for side in sides)
     return left, right
+
+
+def _prompt_effects(centred: Floats) -> Floats:
+    """Shape (requests,), with a mean of zero."""
+    usual = np.median(centred, axis=0)
+    off = centred - usual
+    far = _FAR * float(np.median(np.abs(off)))
+    effects = usual + np.clip(off, -far, far).mean(axis=0)
+    return np.asarray(effects - effects.mean())
 
 
 def _pseudo_values(centred: Floats, slopes: Floats, prompts: Floats, tail: float) -> Floats:

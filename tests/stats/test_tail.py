@@ -35,7 +35,9 @@ def test_every_pairing_of_a_prompt_and_what_is_left_of_a_request_counts():
     ours, theirs = requests(rng, 3, count=40), requests(rng, 2, count=40)
     logs = np.vstack([ours, theirs])
     centred = logs - logs.mean(axis=1, keepdims=True)
-    prompts = np.median(centred, axis=0)
+    usual = np.median(centred, axis=0)
+    far = 4.5 * np.median(np.abs(centred - usual))
+    prompts = usual + np.clip(centred - usual, -far, far).mean(axis=0)
     prompts = prompts - prompts.mean()
 
     def percentile(runs):
@@ -62,6 +64,17 @@ def test_rare_slow_requests_that_scatter_a_narrow_percentile_are_shared_by_the_r
     logs = requests(rng, 40, prompts=0.04, noise=0.04)
     logs[rng.random(logs.shape) < 0.003] += 0.3
     assert of_side(logs).std() < 0.03
+
+
+def test_a_prompt_of_which_one_request_took_far_longer_is_no_slow_prompt():
+    """Its effect moves by three standard deviations of one request in ten, not by what that one took."""
+    rng = np.random.default_rng(7)
+    logs = requests(rng, 10, noise=0.05)
+    logs[0, 0] += 5.0
+    less = logs.copy()
+    less[0, 0] -= 4.0
+    found, expected = (np.array(steadied_percentiles(each[5:], each[:5], 0.01)[0]) for each in (logs, less))
+    assert found == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("sent", [2, 3, 8])
