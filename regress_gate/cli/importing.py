@@ -1,11 +1,12 @@
 """`regress-gate import`: store benchmark results made by other tools."""
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.errors import ExitCode, InputError
+from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +124,8 @@ def import_(
         cold_first=first_run == "cold",
     )
     reader = None if forced is None else _reader(forced)
+    # What an import makes is kept to its end; to look for garbage among it takes a tenth of its time.
+    gc.set_threshold(1_000_000)
     with progress_on_stderr("reading", quiet=quiet) as advance:
         intake = read_paths(paths, flags, forced=reader, with_samples=not no_samples, progress=advance)
     listed = format_ == "table"
@@ -130,7 +133,7 @@ def import_(
         _report(intake, dry_run=dry_run, quiet=quiet, verbose=verbose > 0)
     added = None
     if dry_run and listed:
-        click.echo(f"would store {_counted(intake)}; nothing was stored (--dry-run)")
+        _report_dry_run(intake, str(settings.store_url.value))
     elif intake.runs and not dry_run:
         from regress_gate.store.repository import open_store
 
@@ -197,12 +200,15 @@ def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def _report(intake: "Intake", *, dry_run: bool, quiet: bool, verbose: bool) -> None:
-    from regress_gate.cli.importing_text import line, plan
+    from regress_gate.cli.importing_text import at_once, line, plan
 
     refused = [report for report in intake.files if report.outcome == "refused"]
     others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
+    counted = len(others) + len(refused)
+    if not verbose:
+        others, refused = at_once(others), at_once(refused)
     limit = None if verbose else SHOWN_FILES
-    width = _width()
+    width = _width() if dry_run else 0
     for report in others[:limit]:
         click.echo(plan(report, width) if dry_run else line(report))
     for report in refused[:limit]:
@@ -210,6 +216,8 @@ def _report(intake: "Intake", *, dry_run: bool, quiet: bool, verbose: bool) -> N
     hidden = len(others) + len(refused) - len(others[:limit]) - len(refused[:limit])
     if hidden:
         click.echo(f"… and {hidden} more (-v lists them)", err=True)
+    elif counted > len(others) + len(refused):
+        click.echo("(-v lists every file)", err=True)
     if not quiet:
         for note in intake.notes:
             click.echo(f"note: {_plain(note)}", err=True)
@@ -231,10 +239,23 @@ def _report_added(added: "Added", where: str) -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def _counted(intake: "Intake") -> str:
-    from regress_gate.ingest.text import plural
+def _report_dry_run(intake: "Intake", url: str) -> None:
+    """What would be stored, by what the store has. Makes none, and migrates none."""
+    from regress_gate.cli.importing_text import would_store
+    from regress_gate.store.location import Location
 
-    return f"{plural(sum(len(run.trials) for run in intake.runs), 'trial')} in {plural(len(intake.runs), 'run')}"
+    held: dict[tuple[str, int], int] = {}
+    location = Location.parse(url)
+    if location.may_exist:
+        from regress_gate.store.repository import find_store
+
+        try:
+            if (store := find_store(url)) is not None:
+                with store:
+                    held = store.holds(intake.runs)
+        except (StoreError, StoreVersionError) as error:
+            click.echo(f"note: what is stored already is not known: {_plain(error)}", err=True)
+    click.echo(would_store(intake, held, location.shown))
 
 
 def _plain(value: object) -> str:

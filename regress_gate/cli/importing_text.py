@@ -2,7 +2,7 @@
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,22 @@ _WOULD = {"stored": "store", "refused": "refuse", "skipped": "skip"}
 _INDENT = " " * 8
 _LEAST_WIDTH = 30
 _NAMED_RUNS = 10
+_NAMED_FILES = 3
+
+
+def at_once(reports: "Sequence[FileReport]") -> "list[FileReport]":
+    """In their order; more than a few that were refused or skipped for one reason as one, where the first was."""
+    alike: dict[tuple[object, ...], list[FileReport]] = {}
+    for index, report in enumerate(reports):
+        told = report.reason is not None and report.outcome != "stored"
+        key = (report.outcome, report.reason, report.format, report.notes) if told else (index,)
+        alike.setdefault(key, []).append(report)
+    return [found for same in alike.values() for found in ([_as_one(same)] if len(same) > _NAMED_FILES else same)]
+
+
+def _as_one(reports: "list[FileReport]") -> "FileReport":
+    some = ", ".join(report.where for report in reports[:_NAMED_FILES])
+    return replace(reports[0], path=f"{plural(len(reports), 'result')} ({some}, …)", position=None)
 
 
 def line(report: "FileReport") -> str:
@@ -76,10 +92,30 @@ def stored(added: "Added", where: str) -> str:
     """What an import changed in the store."""
     new = f"{plural(added.trials, 'trial')} in {plural(len(added.new), 'new run')}"
     extended = f"; {plural(len(added.extended), 'run')} extended" if added.extended else ""
-    runs = ", ".join(f"run:{number}" for number in added.new[:_NAMED_RUNS])
-    named = f" ({runs}{', …' if len(added.new) > _NAMED_RUNS else ''})" if runs else ""
+    named = f" ({_numbered(added.new)})" if added.new else ""
     known = f"; {plural(len(added.duplicates), 'result')} stored already, left as they are" if added.duplicates else ""
     return f"stored {new}{extended} in {plain(where)}{named}{known}"
+
+
+def would_store(intake: "Intake", held: "Mapping[tuple[str, int], int]", where: str) -> str:
+    """What an import would change. `held`: results that are in the store, each with its run."""
+    new, runs = 0, dict[int, None]()
+    stored_runs = 0
+    for run in intake.runs:
+        found = [held.get((trial.source.sha256, trial.source.position)) for trial in run.trials]
+        fresh = found.count(None)
+        new, stored_runs = new + fresh, stored_runs + (fresh > 0)
+        runs |= dict.fromkeys(number for number in found if number is not None)
+    known = sum(len(run.trials) for run in intake.runs) - new
+    would = f"would store {plural(new, 'trial')} in {plural(stored_runs, 'run')}"
+    if known:
+        would += f"; {plural(known, 'result')} stored already in {plain(where)} ({_numbered(runs)})"
+    return f"{would}; nothing was stored (--dry-run)"
+
+
+def _numbered(runs: Collection[int]) -> str:
+    named = ", ".join(f"run:{number}" for number in islice(runs, _NAMED_RUNS))
+    return named + (", …" if len(runs) > _NAMED_RUNS else "")
 
 
 def elsewhere(found: "Sequence[Elsewhere]") -> Iterator[str]:
@@ -92,12 +128,10 @@ def elsewhere(found: "Sequence[Elsewhere]") -> Iterator[str]:
         place = (str(held.stored.version), held.stored.testbed)
         places.setdefault(place, {})[held.run] = None
     for (version, testbed), runs in places.items():
-        named = ", ".join(f"run:{number}" for number in islice(runs, _NAMED_RUNS))
-        named += ", …" if len(runs) > _NAMED_RUNS else ""
         prune = f"regress-gate baseline prune {shlex.quote(version)} --testbed {shlex.quote(testbed)}"
         yield plain(
-            f"results of this import stay in {named} of {version} on {testbed}, where they were stored before, and not "
-            f"where this import says; `{prune}` deletes what is stored there, then import again"
+            f"results of this import stay in {_numbered(runs)} of {version} on {testbed}, where they were stored "
+            f"before, and not where this import says; `{prune}` deletes what is stored there, then import again"
         )
 
 

@@ -116,17 +116,20 @@ def report_options(command: F) -> F:
 
 def settings_from(options: dict[str, Any]) -> Settings:
     """The settings behind the shared options of a command, which are taken out of `options`."""
-    from regress_gate.model.deployment import Deployment
-
     names = ("accelerator", "model", "quantization", "platform", "gpu_arch", "architecture", "moe_quantization")
     pairs = ("engine_args", "env", "features", "backends", "dependencies")
-    flags = {name: options.pop(name, None) for name in (*names, "distribution")}
+    facts = {name: options.pop(name) for name in (*names, "distribution", *pairs) if name in options}
+    deployment = None
+    if any(fact not in (None, ()) for fact in facts.values()):
+        from regress_gate.model.deployment import Deployment
+
+        deployment = Deployment.from_flags(**{name: facts.pop(name, ()) for name in pairs}, **facts)
     return Settings(
         store_flag=options.pop("store", None),
         config_flag=options.pop("config", None),
         suite_flag=options.pop("suite", None),
         testbed_flag=options.pop("testbed", None),
-        deployment_flags=Deployment.from_flags(**{name: options.pop(name, ()) for name in pairs}, **flags),
+        deployment_flag=deployment,
         launch_line=options.pop("launch_line", None),
         server_log=options.pop("server_log", None),
         collect_env=options.pop("collect_env", None),

@@ -1,22 +1,20 @@
 """The effective configuration: flag > REGRESS_GATE_* environment > file > default, and where each value came from."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from regress_gate.errors import InputError
-from regress_gate.model.config import Config
-from regress_gate.model.deployment import Deployment
-from regress_gate.model.documents import parse_toml, validate
-from regress_gate.model.policy import Policy, PolicyOverrides
-from regress_gate.model.waiver import Waiver
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # models of all that may be configured, which no command should load before it needs them
     from regress_gate.known.told import Told
+    from regress_gate.model.config import Config
+    from regress_gate.model.deployment import Deployment
+    from regress_gate.model.policy import Policy, PolicyOverrides
+    from regress_gate.model.waiver import Waiver
 
 CONFIG_NAME = "regress-gate.toml"
 PYPROJECT = "pyproject.toml"
@@ -39,59 +37,79 @@ class Settings:
     config_flag: Path | None = None
     suite_flag: str | None = None
     testbed_flag: str | None = None
-    deployment_flags: Deployment = field(default_factory=Deployment)
+    deployment_flag: "Deployment | None" = None
+    """All that single flags say of the deployment."""
     launch_line: str | None = None
     server_log: Path | None = None
     collect_env: Path | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property
-    def file(self) -> tuple[Path | None, Config]:
-        """The configuration file that counts, and what it says. Raises InputError with file and line."""
+    def _found(self) -> tuple[Path, str] | None:
+        """The configuration file that counts, with its text. Raises InputError where it cannot be read."""
         named = self.config_flag or _path(self.environment.get("REGRESS_GATE_CONFIG"))
         if named is not None:
             if not _is_file(named):
                 raise InputError("there is no such configuration file", where=named)
-            return named, _read(named)
-        for directory in (Path.cwd(), *Path.cwd().parents):
+            return named, _text(named)
+        here = Path.cwd()
+        for directory in (here, *here.parents):
             if _is_file(own := directory / CONFIG_NAME):
-                return own, _read(own)
+                return own, _text(own)
             pyproject = directory / PYPROJECT
-            if _is_file(pyproject) and "[tool.regress-gate" in _text(pyproject):
-                return pyproject, _read(pyproject)
+            if _is_file(pyproject) and "[tool.regress-gate" in (text := _text(pyproject)):
+                return pyproject, text
             if (directory / ".git").exists():
                 break  # a configuration above the repository belongs to something else
-        return None, Config()
+        return None
 
     @property
-    def config(self) -> Config:
-        return self.file[1]
+    def file(self) -> "tuple[Path | None, Config]":
+        """The configuration file that counts, and what it says. Raises InputError with file and line."""
+        return None if self._found is None else self._found[0], self.config
+
+    @cached_property
+    def config(self) -> "Config":
+        if self._found is None:
+            from regress_gate.model.config import Config
+
+            return Config()
+        path, text = self._found
+        return read_config(text, path)
 
     @cached_property
     def store_url(self) -> Origin:
         from regress_gate.store.location import default_store_url
 
-        found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", self.config.store.url, None)
+        found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", lambda config: config.store.url)
         if found.value is None:
             return Origin(default_store_url(), "default")
         value = str(found.value)
         if "://" in value:
             return found
         # A plain path is what people type first. One in a file is meant from that file, wherever the command is run.
-        file = self.file[0]
+        file = None if self._found is None else self._found[0]
         base = file.absolute().parent if file is not None and found.source == str(file) else Path.cwd()
         return Origin(_sqlite_url(value, base, found.source), found.source)
 
     @cached_property
     def suite(self) -> Origin:
-        return self._pick("--suite", self.suite_flag, "REGRESS_GATE_SUITE", self.config.defaults.suite, None)
+        return self._pick("--suite", self.suite_flag, "REGRESS_GATE_SUITE", lambda config: config.defaults.suite)
 
     @cached_property
     def testbed(self) -> Origin:
-        return self._pick("--testbed", self.testbed_flag, "REGRESS_GATE_TESTBED", self.config.defaults.testbed, None)
+        return self._pick(
+            "--testbed", self.testbed_flag, "REGRESS_GATE_TESTBED", lambda config: config.defaults.testbed
+        )
 
     @property
-    def deployment(self) -> Deployment:
+    def deployment_flags(self) -> "Deployment":
+        from regress_gate.model.deployment import Deployment
+
+        return self.deployment_flag or Deployment()
+
+    @property
+    def deployment(self) -> "Deployment":
         """What the flags say, filled in from what tells of the server, then from the configuration."""
         return self.deployment_told.deployment
 
@@ -103,30 +121,32 @@ class Settings:
         return gather(self)
 
     @property
-    def waivers(self) -> list[Waiver]:
+    def waivers(self) -> "list[Waiver]":
         return self.config.waivers
 
-    def policy(self, suite: PolicyOverrides | None = None, flags: PolicyOverrides | None = None) -> Policy:
+    def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
         """The default policy, then the suite's, the file's and the flags' changes to it."""
+        from regress_gate.model.policy import Policy
+
         layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
         return Policy().over(*layers)
 
-    def _pick(self, flag: str, flagged: Any, variable: str, configured: Any, default: Any) -> Origin:
+    def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> Origin:
+        in_file = None if self._found is None else configured(self.config)  # a broken file is told of in any case
         if flagged is not None:
             return Origin(flagged, flag)
         if self.environment.get(variable):
             return Origin(self.environment[variable], variable)
-        if configured is not None:
-            return Origin(configured, str(self.file[0]))
-        return Origin(default, "default")
+        if self._found is not None and in_file is not None:
+            return Origin(in_file, str(self._found[0]))
+        return Origin(None, "default")
 
 
-def _read(path: Path) -> Config:
-    return read_config(_text(path), path)
-
-
-def read_config(text: str, path: Path) -> Config:
+def read_config(text: str, path: Path) -> "Config":
     """The configuration in a file's text. Raises InputError with file and line."""
+    from regress_gate.model.config import Config
+    from regress_gate.model.documents import parse_toml, validate
+
     document = parse_toml(text, path)
     if path.name != PYPROJECT:
         return validate(Config, document)
@@ -137,6 +157,8 @@ def read_config(text: str, path: Path) -> Config:
 
 
 def _sqlite_url(path: str, base: Path, source: str) -> str:
+    from urllib.parse import quote
+
     if not path:
         raise InputError("is empty", where=source, todo="name a file or a database URL")
     try:

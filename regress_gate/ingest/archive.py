@@ -9,11 +9,11 @@ import stat
 import struct
 import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, cast
 
-from regress_gate.ingest.archive_members import DAMAGED, NOT_READ, ZIP, NotRead, guarded, sort_member
+from regress_gate.ingest.archive_members import DAMAGED, guarded, sort_member
+from regress_gate.ingest.shelf import NOT_READ, ZIP, Archive, NotRead
 from regress_gate.ingest.unpacking import DamagedError, check_growth, open_regular, unpacked
 
 MAX_MEMBERS = 100_000
@@ -21,24 +21,6 @@ MAX_UNPACKED = 64 * 1024**3
 """Bytes of all members of an archive whose members can be read one by one."""
 MAX_HELD = 512 * 1024**2
 """Bytes of a tar file that is packed as a whole: it is held in memory, as nothing in it can be found otherwise."""
-
-
-class Archive(Protocol):
-    """An open archive."""
-
-    @property
-    def members(self) -> Mapping[str, object]:
-        """Path in the archive of each file that may be read."""
-        ...
-
-    @property
-    def not_read(self) -> list[NotRead]: ...
-
-    def open(self, member: str) -> IO[bytes]:
-        """Raises OSError, of which DamagedError is one. The bytes may raise it too while they are read."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def open_archive(path: Path) -> Archive:
@@ -55,26 +37,6 @@ def open_archive(path: Path) -> Archive:
     except BaseException:
         file.close()
         raise
-
-
-class Shelf:
-    """Keeps the archive that was used last open: members come one after another, and most archives come alone."""
-
-    def __init__(self) -> None:
-        self._path: Path | None = None
-        self._archive: Archive | None = None
-
-    def take(self, path: Path) -> Archive:
-        """Raises OSError."""
-        if self._archive is None or self._path != path:
-            self.close()
-            self._archive, self._path = open_archive(path), path
-        return self._archive
-
-    def close(self) -> None:
-        if self._archive is not None:
-            self._archive.close()
-        self._archive = None
 
 
 class _Zip:

@@ -8,10 +8,10 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
+from regress_gate.ingest.shelf import NotRead, is_archive
 from regress_gate.ingest.unpacking import DamagedError
 
 if TYPE_CHECKING:
@@ -19,26 +19,11 @@ if TYPE_CHECKING:
 
 Info = TypeVar("Info")
 
-ZIP, TAR = (".zip",), (".tar", ".tar.gz", ".tgz")
-NOT_READ = (".tar.zst", ".tzst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".7z", ".rar")
 DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, NotImplementedError,
     RuntimeError, struct.error, LookupError,
 )  # fmt: skip
 """What the standard library raises for archives that somebody changed; RecursionError is a RuntimeError."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotRead:
-    member: str | None
-    """None: the archive itself."""
-    reason: str
-    is_error: bool = True
-
-
-def is_archive(name: str) -> bool:
-    """Whether a file of that name is taken for an archive, readable or not."""
-    return name.lower().endswith(ZIP + TAR + NOT_READ)
 
 
 def sort_member(name: str, info: Info, problem: str | None, members: dict[str, Info], not_read: list[NotRead]) -> None:

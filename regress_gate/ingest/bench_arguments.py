@@ -129,7 +129,7 @@ def read_commands(file_name: str, context: Context) -> Commands:
 
 def with_commands(result: Reading | NoReading, commands: Commands) -> Reading | NoReading:
     """The reading with what the commands add; what the result itself says goes first."""
-    if isinstance(result, NoReading) or commands == _NOTHING:
+    if commands is _NOTHING or isinstance(result, NoReading):
         return result
     return replace(
         result,

@@ -4,12 +4,12 @@ Not for choosing which files are looked at.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from regress_gate.ingest.archive import Shelf
-from regress_gate.ingest.unpacking import open_regular, unpacked
+from regress_gate.ingest.shelf import Shelf
+from regress_gate.ingest.unpacking import open_regular, read_small, unpacked
 
 STDIN = "-"
 GZIPPED = ".gz"
@@ -22,6 +22,10 @@ class Place(Protocol):
         """As they are there, from their beginning. Raises OSError."""
         ...
 
+    def read_small(self) -> bytes | None:
+        """All bytes where they are few, on disk and not packed; None where they are not. Raises OSError."""
+        ...
+
     def beside(self, name: str) -> "Place | None":
         """The file of that name in the same folder; None where there is none."""
         ...
@@ -29,13 +33,19 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    path: Path
-    """Where it lies, or would lie if it were unpacked: without `.gz`, and under the archive as under a folder."""
+    folder: str
+    """Where it lies, or would lie if it were unpacked: under an archive as under a folder."""
+    name: str
+    """Without `.gz`."""
     shown: str
     """As the user would write it; `archive.zip!member` for what is in an archive."""
     named: bool
     """Named by the user, not found in a folder: what cannot be read is then an error rather than a bystander."""
     place: Place
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder, self.name)
 
     @property
     def is_stdin(self) -> bool:
@@ -51,8 +61,7 @@ class Candidate:
             return None
         if (place := self.place.beside(name) or self.place.beside(name + GZIPPED)) is None:
             return None
-        path = self.path.with_name(name)
-        return Candidate(path, str(path), False, place)
+        return Candidate(self.folder, name, str(Path(self.folder, name)), False, place)
 
 
 class Folders:
@@ -74,15 +83,18 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    path: Path
     folder: str
+    name: str
     folders: Folders
 
     def open(self) -> IO[bytes]:
-        return open_regular(self.path)
+        return open_regular(f"{self.folder}/{self.name}")
+
+    def read_small(self) -> bytes | None:
+        return read_small(f"{self.folder}/{self.name}")
 
     def beside(self, name: str) -> "OnDisk | None":
-        return replace(self, path=Path(self.folder, name)) if self.folders.holds(self.folder, name) else None
+        return OnDisk(self.folder, name, self.folders) if self.folders.holds(self.folder, name) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,9 @@ class InArchive:
 
     def open(self) -> IO[bytes]:
         return self.shelf.take(self.archive).open(self.member)
+
+    def read_small(self) -> None:
+        return None
 
     def beside(self, name: str) -> "InArchive | None":
         folder, slash, _ = self.member.rpartition("/")
@@ -109,6 +124,9 @@ class OnStandardInput:
 
     def open(self) -> IO[bytes]:
         raise OSError("standard input cannot be opened again")
+
+    def read_small(self) -> None:
+        return None
 
     def beside(self, name: str) -> None:  # noqa: ARG002 - the protocol's signature
         return None

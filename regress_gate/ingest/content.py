@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from regress_gate.ingest import json_text
+from regress_gate.ingest.unpacking import SMALL
 
 MAX_BYTES = 512 * 1024 * 1024
 """Largest file that is read whole. Parsing takes about five times the file's size in memory."""
@@ -23,8 +24,6 @@ MAX_LINE = 64 * 1024 * 1024
 _FIRST_LINES = 8
 """Documents of a streamed file by which readers recognise it."""
 _CHUNK = 1024 * 1024
-_SMALL = 64 * 1024
-"""Files below it are read without asking for STREAMED_FROM bytes: to get so much memory takes longer than to read."""
 _LINES_ALIVE = 1000
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
@@ -86,9 +85,10 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
     with opened() as file:
         before = _stamp(file)
         is_small = _is_small(file)
-        data = file.read(_SMALL if is_small else STREAMED_FROM + 1)
-        if is_small and len(data) == _SMALL:  # it is packed, or grew
-            data += file.read(STREAMED_FROM + 1 - _SMALL)
+        # To get STREAMED_FROM bytes of memory takes longer than to read a small file.
+        data = file.read(SMALL if is_small else STREAMED_FROM + 1)
+        if is_small and len(data) == SMALL:  # it is packed, or grew
+            data += file.read(STREAMED_FROM + 1 - SMALL)
         if len(data) <= STREAMED_FROM:
             return parse_content(name, data)
         if not _is_lines(data):
@@ -122,9 +122,9 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
 
 
 def _is_small(file: IO[bytes]) -> bool:
-    """Whether the file, packed or not, has less than _SMALL bytes; False where that is not known."""
+    """Whether the file, packed or not, has less than SMALL bytes; False where that is not known."""
     try:
-        return os.fstat(file.fileno()).st_size < _SMALL
+        return os.fstat(file.fileno()).st_size < SMALL
     except OSError:
         return False
 
@@ -156,31 +156,44 @@ def parse_content(name: str, data: bytes) -> Content:
     if len(data) > MAX_BYTES:
         limit = f"{MAX_BYTES // 1024**2} MiB"
         return Content(name, sha256, problem=f"larger than {limit}; split it, or save without --save-detailed")
+    if data[:1] in _JSON:  # as nearly all begin: there is nothing to ask before it is parsed
+        return _parsed(name, sha256, data)
     data = data.removeprefix(_UTF8_MARK)
     head = data[:4096].lstrip()
     if not head and not data.strip():
         if not name.lower().endswith(_RESULT_NAMES):
             return Content(name, sha256, problem="empty", is_result_like=False)  # stderr.txt of a good run
         return Content(name, sha256, problem="empty; the benchmark did not write its result")
-    if head[:1] not in _JSON:
-        for magic, what in _MAGIC:
-            if data.startswith(magic):
-                return Content(name, sha256, problem=what, is_result_like=False)
-    if b"\x00" in head:
-        return Content(name, sha256, problem="a binary file", is_result_like=False)
-    problem = None
     if head[:1] in _JSON:
-        try:
-            parsed = json_text.parse(data)
-            return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
-        except json_text.NotJsonError as error:
-            problem = f"{error}; the file was cut off or changed: make the result again"
-            if name.lower().endswith((".json", ".jsonl")):
-                return Content(name, sha256, problem=problem)
-            if not _BEGINS_LIKE_JSON.match(head):
-                problem = None  # a log line in brackets
+        return _parsed(name, sha256, data)
+    for magic, what in _MAGIC:
+        if data.startswith(magic):
+            return Content(name, sha256, problem=what, is_result_like=False)
+    return _text(name, sha256, data)
+
+
+def _parsed(name: str, sha256: str, data: bytes) -> Content:
+    """What begins as JSON does."""
+    try:
+        parsed = json_text.parse(data)
+        return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
+    except json_text.NotJsonError as error:
+        problem = f"{error}; the file was cut off or changed: make the result again"
+    if name.lower().endswith((".json", ".jsonl")) and not _is_binary(data):
+        return Content(name, sha256, problem=problem)
+    # A log line in brackets is no broken JSON.
+    return _text(name, sha256, data, problem if _BEGINS_LIKE_JSON.match(data[:4096].lstrip()) else None)
+
+
+def _text(name: str, sha256: str, data: bytes, problem: str | None = None) -> Content:
+    if _is_binary(data):
+        return Content(name, sha256, problem="a binary file", is_result_like=False)
     try:
         return Content(name, sha256, text=data.decode("utf-8"), problem=problem)
     except UnicodeDecodeError as error:
         what = f"not UTF-8 text (byte {error.start})"
         return Content(name, sha256, problem=problem or what, is_result_like=problem is not None)
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\x00" in data[:4096].lstrip()

@@ -1,7 +1,7 @@
 """Taking typed values out of a JSON object that anybody may have written. Not for knowing any format's keys."""
 
-import math
 from collections.abc import Mapping
+from math import inf, isfinite
 from typing import Any
 
 from regress_gate.ingest.interface import RefusalError
@@ -14,15 +14,15 @@ _MAX_COUNT = 2**53
 def number(data: Mapping[str, Any], key: str) -> float | None:
     """The finite number at the key; None where the key is missing or null. Anything else is refused."""
     value = data.get(key)
-    if value is None or (type(value) is float and math.isfinite(value)):
+    if value is None or (type(value) is float and isfinite(value)):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RefusalError(f"{key} is {shown(value)}, not a number")
     try:
         result = float(value)
     except OverflowError:
-        result = math.inf
-    if not math.isfinite(result):
+        result = inf
+    if not isfinite(result):
         raise RefusalError(f"{key} is {shown(value)}, not a number")
     return result
 

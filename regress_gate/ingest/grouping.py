@@ -8,7 +8,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import PurePath
+from typing import Any, NamedTuple
 
 from regress_gate.ingest.cold_starts import without_cold_starts
 from regress_gate.ingest.identity import Identity, merge_testbeds
@@ -30,14 +31,13 @@ _UNKNOWN = Conditions()
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One result with everything that is known of it; identity is complete but for run and trial."""
 
     where: str
     """Path, and which result of the file, for messages."""
-    stem: str
-    """File name without `.json`."""
+    name: str
+    """Of the file, without folders."""
     position: int | None
     """Which result of the file; None where it holds one."""
     reading: Reading
@@ -126,7 +126,8 @@ def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) ->
             continue
         item = items[index]
         key = (item.version, item.testbed.name, item.suite, labels[index])
-        joined = groups.setdefault(key, _Group(labels[index], item.testbed))
+        if (joined := groups.get(key)) is None:
+            joined = groups[key] = _Group(labels[index], item.testbed)
         try:
             placed[index] = (joined.label, _join(joined, index, item))
         except RefusalError as refusal:
@@ -157,9 +158,11 @@ def _join(joined: _Group, index: int, item: Item) -> int:
             f"run {joined.label} has two sets of conditions, {joined.sidecar.path} and {item.sidecar.path}; "
             "give different server starts different run labels"
         )
-    passes = joined.passes.get(item.scenario) or _Passes()
-    _check_workload(item, passes.workload)
-    _check_definitions(item, passes.definitions)
+    if (passes := joined.passes.get(item.scenario)) is None:
+        passes = _Passes()
+    else:
+        _check_workload(item, passes.workload)
+        _check_definitions(item, passes.definitions)
     ordinal = item.identity.trial or passes.next_free()
     if ordinal in passes.taken:
         raise RefusalError(
@@ -172,7 +175,8 @@ def _join(joined: _Group, index: int, item: Item) -> int:
                 f"{name} is {value:g} here and {joined.metrics[name]:g} in other results of run {joined.label}, which "
                 "started once; give different server starts different run labels"
             )
-    joined.metrics |= once
+    if once:
+        joined.metrics |= once
     passes.taken[ordinal] = item
     for name, sent in item.reading.workload.items():
         passes.workload.setdefault(name, (sent, item.where))
@@ -230,8 +234,8 @@ def _told(value: object) -> str:
 def _run(joined: _Group) -> Run:
     members = [joined.members[index] for index in sorted(joined.members)]
     first = members[0][0]
-    trials = tuple(_trial(item, ordinal, joined.sidecar) for item, ordinal in members)
-    started = min((trial.started for trial in trials if trial.started), default=None)
+    trials = tuple([_trial(item, ordinal, joined.sidecar) for item, ordinal in members])
+    started = min([trial.started for trial in trials if trial.started], default=None)
     if joined.sidecar is None:
         return Run(first.version, joined.testbed, first.suite, joined.label, trials, started, metrics=joined.metrics)
     known = joined.sidecar.content
@@ -260,7 +264,7 @@ def _workload(reading: Reading) -> Mapping[str, Any]:
 def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
     reading = item.reading
     once = of_run(reading)
-    cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(item.stem)
+    cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(PurePath(item.name).stem)
     metrics = reading.metrics
     return Trial(
         scenario=item.scenario,

@@ -3,10 +3,9 @@
 The rules by which sources are weighed are in identity.py; this module collects what they say.
 """
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.candidate import Candidate
@@ -18,19 +17,23 @@ from regress_gate.ingest.reports import FileReport, Outcome
 from regress_gate.ingest.scenario_name import scenario_name
 from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
 from regress_gate.ingest.text import MAX_PATH, clean, plural
+from regress_gate.model.metric import METRICS
 from regress_gate.model.run import IMPORTED_SUITE, Source
 from regress_gate.model.testbed import Testbed
 
 _REMEMBERED = 1000
+_UNCLEAR = frozenset(name for name in METRICS if name.startswith("unclear_"))
 _NAMED_FILES = 3
 """How many files a message about many of them names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A usable result with what its sources say; version, testbed or scenario may still be missing."""
 
-    stem: str
+    where: str
+    """Path, and which result of the file, for messages."""
+    name: str
+    """Of the file, without folders."""
     position: int | None
     """Which result of the file; None where it holds one."""
     reading: Reading
@@ -39,28 +42,25 @@ class Found:
     source: Source
     sidecar: SidecarFile | None
 
-    @property
-    def where(self) -> str:
-        return self.source.path if self.position is None else f"{self.source.path} (result {self.position + 1})"
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """What was read before."""
 
     path: str
+    where: str
+    """The path, and which result of the file."""
     reading: Reading
     identity: Identity
 
 
-def _copy_of(what: str, seen: _Seen, here: Identity) -> tuple[Outcome, str]:
+def _copy_of(what: str, place: str, seen: _Seen, here: Identity) -> tuple[Outcome, str]:
     """A copy is skipped; one whose place says that it is something else is an error, as one of the two is misplaced."""
     for field in ("version", "testbed", "suite", "scenario", "run"):
         mine, theirs = getattr(here, field), getattr(seen.identity, field)
         if mine != theirs:
             which = f"its {field} is {_told(mine)} here and {_told(theirs)} there"
-            return Outcome.REFUSED, f"the same {what} as {seen.path}, but {which}: one is misplaced"
-    return Outcome.SKIPPED, f"the same {what} as {seen.path}"
+            return Outcome.REFUSED, f"the same {what} as {place}, but {which}: one is misplaced"
+    return Outcome.SKIPPED, f"the same {what} as {place}"
 
 
 def _told(value: object) -> str:
@@ -76,7 +76,7 @@ class Identifier:
         self._identities: dict[tuple[object, ...], Identity] = {}
         """What was said before of results that the same sources speak of: most of an import."""
         self._by_hash: dict[str, _Seen] = {}
-        self._by_numbers: dict[tuple[object, ...], _Seen] = {}
+        self._by_numbers: dict[tuple[object, ...], list[_Seen]] = {}
 
     def same_bytes(self, candidate: Candidate, content: Content) -> tuple[Outcome, str] | None:
         """Outcome and reason for a copy of a file that was read before; None for a new one."""
@@ -87,7 +87,7 @@ class Identifier:
             here = self._identity(candidate, self._sidecar(candidate), seen.reading)
         except RefusalError as refusal:
             return Outcome.REFUSED, str(refusal)
-        return _copy_of("bytes", seen, here)
+        return _copy_of("bytes", seen.path, seen, here)
 
     def identify(
         self, candidate: Candidate, content: Content, reader: Reader, reading: Reading, position: int | None
@@ -99,7 +99,9 @@ class Identifier:
             identity = self._identity(candidate, sidecar, reading)
         except RefusalError as refusal:
             return FileReport(path, Outcome.REFUSED, reader.name, str(refusal), reading.notes, position)
-        self._by_hash.setdefault(content.sha256, _Seen(path, reading, identity))
+        where = path if position is None else f"{path} (result {position + 1})"
+        seen = _Seen(path, where, reading, identity)
+        self._by_hash.setdefault(content.sha256, seen)
         source = Source(
             sha256=content.sha256,
             position=reading.position,
@@ -109,24 +111,19 @@ class Identifier:
             tool=reader.tool,
             client_version=None if identity.client is None else clean(identity.client),
         )
-        found = Found(
-            stem=candidate.path.stem,
-            position=position,
-            reading=reading,
-            identity=identity,
-            scenario=identity.scenario or scenario_name(reading.workload),
-            source=source,
-            sidecar=sidecar,
-        )
-        numbers = (reading.duration, reading.completed, reading.failed, *sorted(reading.metrics.items()))
-        if (seen := self._by_numbers.get(numbers)) is not None:
-            outcome, reason = _copy_of("numbers", seen, identity)
-            return FileReport(path, outcome, reader.name, reason, position=position)
-        self._by_numbers[numbers] = _Seen(found.where, reading, identity)
-        return found
+        numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))
+        alike = self._by_numbers.setdefault(numbers, [])
+        for other in alike:
+            if other.reading.metrics == reading.metrics:
+                outcome, reason = _copy_of("numbers", other.where, other, identity)
+                return FileReport(path, outcome, reader.name, reason, position=position)
+        alike.append(seen)
+        scenario = identity.scenario or scenario_name(reading.workload)
+        return Found(where, candidate.name, position, reading, identity, scenario, source, sidecar)
 
     def _identity(self, candidate: Candidate, sidecar: SidecarFile | None, reading: Reading) -> Identity:
-        metadata = {key: value for key, value in reading.metadata.items() if key in IDENTITY_KEYS}
+        given = reading.metadata
+        metadata = {key: value for key, value in given.items() if key in IDENTITY_KEYS} if given else given
         path = self._from_path(candidate)
         place = None if sidecar is None else sidecar.path
         key = (place, reading.trial, tuple(metadata.items()), tuple(path.items()))
@@ -149,7 +146,7 @@ class Identifier:
     def _sidecar(self, candidate: Candidate) -> SidecarFile | None:
         if candidate.is_stdin:
             return None
-        folder = os.path.dirname(candidate.path)  # noqa: PTH120 - a Path for each file costs more than the rest of this
+        folder = candidate.folder
         if folder not in self._sidecars:
             other = candidate.beside(SIDECAR_NAME)
             try:
@@ -166,15 +163,15 @@ def complete(found: list[Found]) -> list[Item]:
     for result in found:
         identity, version, scenario = result.identity, result.identity.version, result.scenario
         testbed = identity.testbed if identity.testbed is not None and identity.testbed.name else None
-        for what, known in (("version", version), ("testbed", testbed), ("scenario", scenario)):
-            if known is None:
-                missing[what].append(result.where)
         if version is None or testbed is None or scenario is None:
+            for what, known in (("version", version), ("testbed", testbed), ("scenario", scenario)):
+                if known is None:
+                    missing[what].append(result.where)
             continue
         items.append(
             Item(
                 where=result.where,
-                stem=result.stem,
+                name=result.name,
                 position=result.position,
                 reading=result.reading,
                 identity=identity,
@@ -206,7 +203,7 @@ def _unclear(found: list[Found]) -> list[str]:
         result.where
         for result in found
         if result.identity.client is None
-        and any(name.startswith("unclear_") for name in result.reading.metrics)
+        and not _UNCLEAR.isdisjoint(result.reading.metrics)
         and any("--client-version" in note for note in result.reading.notes)
     ]
 

@@ -8,16 +8,19 @@ Not for inventing identity: what no source says stays None, and grouping.py asks
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.path_pattern import PathPattern
-from regress_gate.ingest.sidecar import SIDECAR_NAME, Sidecar
+from regress_gate.ingest.sidecar import SIDECAR_NAME
 from regress_gate.ingest.text import is_name, shown
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.sidecar_model import Sidecar
 
 T = TypeVar("T")
 
@@ -114,7 +117,7 @@ def identify(
     flags: IdentityFlags,
     metadata: Mapping[str, str],
     trial: int | None,
-    sidecar: Sidecar | None,
+    sidecar: "Sidecar | None",
     from_path: Mapping[str, str],
 ) -> Identity:
     """Put together what all sources say of one result. Raises RefusalError when two contradict each other."""

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from regress_gate.ingest import foreign
-from regress_gate.ingest.archive import Shelf
-from regress_gate.ingest.archive_members import is_archive
 from regress_gate.ingest.candidate import STDIN, Candidate
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import Grouped, Item, group
@@ -27,6 +25,7 @@ from regress_gate.ingest.recognition import Recogniser
 from regress_gate.ingest.registry import READERS
 from regress_gate.ingest.reports import FileReport, Intake, Outcome
 from regress_gate.ingest.selection import natural_key, select
+from regress_gate.ingest.shelf import Shelf, is_archive
 from regress_gate.ingest.text import MAX_PATH, clean
 from regress_gate.ingest.unpacking import GZIP_MAGIC, unpacked
 
@@ -58,14 +57,15 @@ def read_paths(
     identifier, recogniser = Identifier(identity, datetime.now(UTC)), Recogniser(READERS)
     found: list[Found] = []
     with closing(Shelf()) as shelf:
-        candidates, left_out = select(arguments, shelf)
+        selection = select(arguments, shelf)
+        candidates, order = selection.candidates, selection.order
         reports = [
             FileReport(
                 clean(entry.shown, MAX_PATH),
                 Outcome.REFUSED if entry.is_error else Outcome.SKIPPED,
                 reason=entry.reason,
             )
-            for entry in left_out
+            for entry in selection.left_out
         ]
         for done, candidate in enumerate(candidates):
             alive = partial(progress, done, len(candidates))
@@ -81,7 +81,7 @@ def read_paths(
     grouped = group(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
     reports += _fruitless(arguments, reports)
-    reports.sort(key=lambda report: (natural_key(report.path), report.position or 0))
+    reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
     notes = grouped.notes if (unclear := unclear_metrics(found)) is None else (*grouped.notes, unclear)
     return Intake(grouped.runs, tuple(reports), notes)
 
@@ -136,7 +136,9 @@ def _results(reader: Reader, content: Content, context: Context) -> list[Reading
 def _content(candidate: Candidate, alive: Callable[[], None] = lambda: None) -> Content:
     """Raises OSError."""
     if not candidate.is_stdin:
-        return read_content(candidate.path.name, candidate.open, alive)
+        if (small := candidate.place.read_small()) is not None:
+            return parse_content(candidate.name, small)
+        return read_content(candidate.name, candidate.open, alive)
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     if data.startswith(GZIP_MAGIC):
         with unpacked(io.BytesIO(data)) as file:

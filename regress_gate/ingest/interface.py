@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.reports import Outcome
-from regress_gate.model.samples import Samples
+
+if TYPE_CHECKING:
+    from regress_gate.model.samples import Samples
 
 
 class RefusalError(Exception):
@@ -38,7 +40,7 @@ class Reading:
     """A key of `model.definitions.DEFINITIONS`: by whose definitions the metrics were made. Results of different
     definitions are not compared. None: by vLLM's own, as far as is known."""
     started: datetime | None = None
-    samples: Samples | None = None
+    samples: "Samples | None" = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Free keys of the file that may speak of its identity (`--metadata version=…`)."""
     trial: int | None = None

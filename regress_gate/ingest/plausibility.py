@@ -5,18 +5,19 @@ violation means a wrong unit, an edited file or a measurement that did not happe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.model.metric import LATENCIES, OTHER_LATENCIES, STATISTICS
 
+_FAMILIES = (*LATENCIES, *OTHER_LATENCIES)
+_NAMES = {family: {statistic: f"{family}_{statistic}" for statistic in STATISTICS} for family in _FAMILIES}
+_ORDERED = ("median", "p90", "p95", "p99")
 _TOLERANCE = 0.02
 _CONCURRENCY_TOLERANCE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Scalars:
+class Scalars(NamedTuple):
     """The counts and rates of one result; None where it does not state them."""
 
     completed: int
@@ -83,15 +84,20 @@ def check_output_tokens(scalars: Scalars, counted: int) -> None:
         raise RefusalError(f"total_output_tokens says {stated}, its own requests sum to {counted}: edited or cut")
 
 
+def named(latencies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Metrics by their names, of statistics by family and statistic of the catalogue."""
+    return {_NAMES[family][name]: value for family, found in latencies.items() for name, value in found.items()}
+
+
 def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Of all stated statistics those that the metric catalogue has; p50 is the median."""
     latencies: dict[str, dict[str, float]] = {}
-    for family in (*LATENCIES, *OTHER_LATENCIES):
+    for family in _FAMILIES:
         if family not in stated:
             continue
-        found = dict(stated[family])
-        if (p50 := found.pop("p50", None)) is not None:
-            found.setdefault("median", p50)
+        found = stated[family]
+        if "p50" in found:
+            found = {"median": found["p50"], **found}
         if kept := {name: found[name] for name in STATISTICS if name in found}:
             latencies[family] = kept
     return latencies
@@ -118,14 +124,13 @@ def check_statistics(
     `latencies`: seconds, by family and statistic of the catalogue; changed in place. `rounding`: half a unit of the
     last decimal, in milliseconds.
     """
-    if any(latencies.values()) and not any(any(found.values()) for found in latencies.values()):
-        raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
-    notes = []
-    for family in list(latencies):
-        found = latencies[family]
+    notes: list[str] = []
+    for family, found in list(latencies.items()):
         if found and min(found.values()) > 0:
             _check_order(family, found, duration, rounding)
             continue
+        if not any(any(others.values()) for others in latencies.values()) and any(latencies.values()):
+            raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
         if negative := next((name for name, value in found.items() if value < 0), None):
             raise RefusalError(f"{negative}_{family}_ms is negative")
         zero = [name for name, value in found.items() if value == 0]
@@ -146,10 +151,12 @@ def check_statistics(
 
 def _check_order(family: str, found: Mapping[str, float], duration: float | None, rounding: float) -> None:
     slack = rounding / 1000 * 2
-    ordered = [(name, found[name]) for name in ("median", "p90", "p95", "p99") if name in found]
-    for (low, lower), (high, higher) in pairwise(ordered):
-        if lower > higher * (1 + 1e-9) + slack:
-            raise RefusalError(f"{low}_{family}_ms is above {high}_{family}_ms: edited, or columns mixed up")
+    low, lower = "", 0.0
+    for high in _ORDERED:
+        if (higher := found.get(high)) is not None:
+            if lower > higher * (1 + 1e-9) + slack:
+                raise RefusalError(f"{low}_{family}_ms is above {high}_{family}_ms: edited, or columns mixed up")
+            low, lower = high, higher
     if duration is not None and max(found.values()) > duration * (1 + _TOLERANCE) + rounding:
         longest, value = max(found.items(), key=lambda item: item[1])
         raise RefusalError(

@@ -1,15 +1,16 @@
 """Which reader a content is for. Most files of an import look alike, so readers are asked once about those that do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.interface import Certainty, Reader, RefusalError
-from regress_gate.ingest.registry import LOOK_INTO_TEXTS
+from regress_gate.ingest.registry import MARKS_IN_TEXTS
 
 _PLAIN = frozenset([type(None), bool, int, float, str])
 _REMEMBERED = 1000
 
-Shape = tuple[tuple[str, ...], tuple[type, ...]]
+Shape = tuple[tuple[str, ...], tuple[type, ...], bool]
+"""Of an object of plain values: its keys, the types of the values, and whether a text holds one of MARKS_IN_TEXTS."""
 Claims = tuple[tuple[Certainty, Reader], ...]
 
 
@@ -18,15 +19,13 @@ class Recogniser:
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
-        self._by_text = [reader for reader in readers if reader.name in LOOK_INTO_TEXTS]
-        self._by_shape = [reader for reader in readers if reader.name not in LOOK_INTO_TEXTS]
         self._known: dict[Shape, Claims] = {}
 
     def reader(self, content: Content) -> Reader | None:
         """The one that is surest that the content is its own. Raises RefusalError where two are equally sure."""
-        claims = self._claims(content.beginning)
-        if not claims:
-            return None
+        claims = self._claims(content)
+        if len(claims) <= 1:
+            return claims[0][1] if claims else None
         surest = max(certainty for certainty, _ in claims)
         claimants = [reader for certainty, reader in claims if certainty is surest]
         if len(claimants) > 1:
@@ -35,23 +34,22 @@ class Recogniser:
         return claimants[0]
 
     def _claims(self, content: Content) -> Claims:
-        shape = _shape(content)
-        if shape is None:
-            return _asked(self._readers, content)
+        document = content.documents[0] if len(content.documents) == 1 else None
+        if not isinstance(document, dict) or content.stream is not None:
+            return _asked(self._readers, content.beginning)
+        values = document.values()
+        types = tuple(map(type, values))
+        shape = (tuple(document), types, _is_marked(values))
         if (known := self._known.get(shape)) is None:
-            known = _asked(self._by_shape, content)
-            if len(self._known) < _REMEMBERED:
+            known = _asked(self._readers, content)
+            if len(self._known) < _REMEMBERED and _PLAIN.issuperset(types):
                 self._known[shape] = known
-        return known + _asked(self._by_text, content)
+        return known
 
 
-def _shape(content: Content) -> Shape | None:
-    """Keys and types of the values, in their order, of a file that is one object of plain values; None for others."""
-    document = content.documents[0] if len(content.documents) == 1 else None
-    if not isinstance(document, dict):
-        return None
-    types = tuple(map(type, document.values()))
-    return (tuple(document), types) if _PLAIN.issuperset(types) else None
+def _is_marked(values: Iterable[object]) -> bool:
+    texts = [value for value in values if type(value) is str]
+    return any(mark in text for mark in MARKS_IN_TEXTS for text in texts)
 
 
 def _asked(readers: Sequence[Reader], content: Content) -> Claims:

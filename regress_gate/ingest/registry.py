@@ -16,7 +16,7 @@ from regress_gate.ingest.formats.perf_eval import PerfEval
 from regress_gate.ingest.formats.pytorch_hud import PytorchHud
 from regress_gate.ingest.formats.sglang_bench_serving import SglangBenchServing
 from regress_gate.ingest.formats.vllm_ci_table import VllmCiTable
-from regress_gate.ingest.formats.vllm_console_json import VllmConsoleJson
+from regress_gate.ingest.formats.vllm_console_json import BANNER, VllmConsoleJson
 from regress_gate.ingest.formats.vllm_latency import VllmLatency
 from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
@@ -51,6 +51,6 @@ READERS: tuple[Reader, ...] = (
     LlmD(),
 )
 
-LOOK_INTO_TEXTS = frozenset([VllmConsoleJson.name])
-"""Readers that recognise an object of plain values by what its texts say. The others look at no more than its keys and
-the types of their values."""
+MARKS_IN_TEXTS = (BANNER,)
+"""What readers look for in the texts of an object of plain values. Otherwise they recognise it by no more than its keys
+and the types of their values."""

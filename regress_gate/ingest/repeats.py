@@ -1,9 +1,8 @@
 """Statistics of a list of measured times that a file gives with its own statistics. Not for requests of a load test."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
-
-import numpy as np
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.interface import RefusalError
@@ -23,7 +22,7 @@ def times(data: Mapping[str, Any], key: str) -> list[float]:
         found = [float(value) for value in values]
     except OverflowError:
         raise RefusalError(f"{key} holds a number that is too large") from None
-    if not np.isfinite(found).all():
+    if not all(map(isfinite, found)):
         raise RefusalError(f"{key} holds a number that is not finite")
     if any(value < 0 for value in found):
         raise RefusalError(f"{key} holds a negative time")
@@ -32,6 +31,8 @@ def times(data: Mapping[str, Any], key: str) -> list[float]:
 
 def check_stated(values: list[float], mean: tuple[str, float], percentiles: Mapping[str, Any], key: str) -> None:
     """Refuse statistics that are not those of the values: the mean under its key, percentiles `{"99": s}`."""
+    import numpy as np
+
     _check(mean[0], mean[1], float(np.mean(values)))
     for name in percentiles:
         try:
@@ -53,6 +54,8 @@ def statistics(values: list[float]) -> tuple[dict[str, float], str | None]:
 
     A percentile with less than one value beyond it would be the largest value.
     """
+    import numpy as np
+
     kept = {name: tail for name, tail in STATISTICS.items() if tail is None or len(values) * tail >= 1}
     found = {
         name: float(

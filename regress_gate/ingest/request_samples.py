@@ -16,9 +16,6 @@ from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.text import shown
 from regress_gate.model.samples import Floats, Ints, Samples
 
-ARRAYS = ("ttfts", "itls", "output_lens")
-"""The arrays without which there are no samples."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
@@ -38,10 +35,6 @@ class Requests:
         """Several percentiles at once; empty where no request has a value."""
         values = self.values[family]
         return [float(value) for value in np.percentile(values, percents)] if len(values) else []
-
-
-def has_arrays(data: Mapping[str, Any]) -> bool:
-    return all(isinstance(data.get(key), list) for key in ARRAYS)
 
 
 def read_requests(data: Mapping[str, Any], completed: int) -> Requests:

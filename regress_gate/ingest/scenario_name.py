@@ -27,11 +27,26 @@ _STATED = (
 )
 
 
+_NOT_TOLD = frozenset(["mean_input_tokens", "mean_output_tokens"])
+"""Measured, so they are not in the name."""
+
+
 def scenario_name(workload: Mapping[str, Any]) -> str | None:
     """The derived name; None where the result does not even say which model was served.
 
     A test of vLLM's CI has a name already, which tells its server from others too.
     """
+    keys = tuple(key for key in workload if key not in _NOT_TOLD)
+    values = [workload[key] for key in keys]
+    try:
+        return _named(keys, *values)
+    except TypeError:  # a value that cannot be remembered
+        return _named.__wrapped__(keys, *values)
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _named(keys: tuple[str, ...], *values: Any) -> str | None:
+    workload = dict(zip(keys, values, strict=True))
     if isinstance(test := workload.get(TEST_KEY), str) and (name := sanitised(test)):
         return name if len(name) <= MAX_NAME else None
     model = workload.get("model")

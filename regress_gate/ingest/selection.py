@@ -8,15 +8,14 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.archive import Shelf
-from regress_gate.ingest.archive_members import is_archive
 from regress_gate.ingest.candidate import STDIN, Candidate, Folders, InArchive, OnDisk, OnStandardInput, without_gz
+from regress_gate.ingest.shelf import Shelf, is_archive
 from regress_gate.ingest.sidecar import SIDECAR_NAME
 
 MAX_FILES = 200_000
@@ -33,6 +32,16 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    candidates: list[Candidate]
+    """In natural order."""
+    left_out: list[LeftOut]
+    """What was named or found but is not to be read."""
+    order: Mapping[str, Any]
+    """By what is shown of a candidate: `natural_key` of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Places:
     """What the candidates of one import share."""
 
@@ -40,17 +49,14 @@ class _Places:
     folders: Folders
 
 
-def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> tuple[list[Candidate], list[LeftOut]]:
-    """Candidates in natural order, and what was named or found but is not to be read.
-
-    Raises InputError where there are more than anybody means. Archives are kept on the shelf.
-    """
+def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> Selection:
+    """Raises InputError where there are more files than anybody means. Archives are kept on the shelf."""
     found: dict[str, Candidate] = {}
     left_out: list[LeftOut] = []
     places = _Places(shelf, Folders())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
-            found.setdefault(STDIN, Candidate(Path(STDIN), STDIN, True, OnStandardInput()))
+            found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, OnStandardInput()))
             continue
         for path in _expanded(text, left_out):
             for real, candidate in _below(path, places, left_out):
@@ -58,16 +64,16 @@ def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> tuple[list[
                     found[real] = candidate
                 if len(found) > MAX_FILES:
                     raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
-    ordered = sorted(found.values(), key=lambda candidate: natural_key(candidate.shown))
-    names = [_place(candidate.path) for candidate in ordered]
-    beside = set(names)
+    order = {candidate.shown: natural_key(candidate.shown) for candidate in found.values()}
+    ordered = sorted(found.values(), key=lambda candidate: order[candidate.shown])
+    beside = {(candidate.folder, candidate.name) for candidate in ordered}
     kept = []
-    for candidate, (folder, name) in zip(ordered, names, strict=True):
-        if reason := _companion(folder, name, beside):
+    for candidate in ordered:
+        if reason := _companion(candidate.folder, candidate.name, beside):
             left_out.append(LeftOut(candidate.shown, reason, is_error=False))
         else:
             kept.append(candidate)
-    return kept, left_out
+    return Selection(kept, left_out, order)
 
 
 def natural_key(text: str) -> tuple[list[Any], str]:
@@ -101,27 +107,32 @@ def _below(text: str, places: _Places, left_out: list[LeftOut]) -> Iterator[tupl
         return
     if stat.S_ISDIR(mode):
         empty = True
-        for real, file in _walk(path, left_out):
+        for real, file in _walk(path, places, left_out):
             empty = False
-            yield from _file(real, file, str(file), places, left_out, named=False)
+            if is_archive(file.name):
+                yield from _members(real, file.shown, places.shelf, left_out)
+            else:
+                yield real, file
         if empty:
             left_out.append(LeftOut(text, "a folder without files", is_error=True))
-    elif stat.S_ISREG(mode):
-        yield from _file(os.path.realpath(path), path, text, places, left_out, named=True)
-    else:
+    elif not stat.S_ISREG(mode):
         left_out.append(LeftOut(text, "a pipe or device, not a file; use - for standard input", is_error=True))
+    elif is_archive(path.name):
+        yield from _members(os.path.realpath(path), text, places.shelf, left_out)
+    else:
+        folder, name = os.path.split(path)
+        yield os.path.realpath(path), _on_disk(folder or ".", name, text, places.folders, named=True)
 
 
-def _file(
-    real: str, path: Path, shown: str, places: _Places, left_out: list[LeftOut], *, named: bool
-) -> Iterator[tuple[str, Candidate]]:
-    """The file itself, or the members of an archive."""
-    if not is_archive(path.name):
-        unpacked = path.with_name(name) if (name := without_gz(path.name)) != path.name else path
-        yield real, Candidate(unpacked, shown, named, OnDisk(path, _place(path)[0], places.folders))
-        return
+def _on_disk(folder: str, name: str, shown: str, folders: Folders, *, named: bool) -> Candidate:
+    return Candidate(folder, without_gz(name), shown, named, OnDisk(folder, name, folders))
+
+
+def _members(real: str, shown: str, shelf: Shelf, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
+    """What is in an archive."""
+    path = Path(shown)
     try:
-        archive = places.shelf.take(path)
+        archive = shelf.take(path)
     except OSError as error:
         left_out.append(LeftOut(shown, error.strerror or type(error).__name__, is_error=True))
         return
@@ -130,17 +141,13 @@ def _file(
         left_out.append(LeftOut(place, entry.reason, entry.is_error))
     for member in archive.members:
         folders, name = os.path.split(member)
-        yield (
-            f"{real}/{member}",
-            Candidate(
-                path / folders / without_gz(name), f"{shown}!{member}", False, InArchive(places.shelf, path, member)
-            ),
-        )
+        inside = InArchive(shelf, path, member)
+        yield f"{real}/{member}", Candidate(str(path / folders), without_gz(name), f"{shown}!{member}", False, inside)
     if not archive.members and not archive.not_read:
         left_out.append(LeftOut(shown, "an archive without files", is_error=True))
 
 
-def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[tuple[str, Path]]:
+def _walk(top: Path, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
     """Regular files below a folder, each with its real path. Every folder is entered once, by whatever links."""
     folders, entered = [top], set[str]()
     while folders:
@@ -150,31 +157,36 @@ def _walk(top: Path, left_out: list[LeftOut]) -> Iterator[tuple[str, Path]]:
             continue
         entered.add(real)
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: natural_key(entry.name))
+            entries = list(os.scandir(folder))
         except OSError as error:
             left_out.append(LeftOut(str(folder), f"not readable: {error.strerror}", is_error=True))
             continue
-        for entry in entries:
-            if entry.name.startswith("."):
+        inside, begin = str(folder), str(folder / "_")[:-1]
+        for entry in _in_order(entries):
+            if (name := entry.name).startswith("."):
                 continue
-            path = folder / entry.name
+            shown = begin + name  # a Path for each file would take longer than all the rest
             try:
-                mode = entry.stat().st_mode
+                is_file, is_folder = entry.is_file(), entry.is_dir()
+                if not is_file and not is_folder:
+                    entry.stat()
             except OSError:
-                left_out.append(LeftOut(str(path), "a link to nowhere", is_error=False))
+                left_out.append(LeftOut(shown, "a link to nowhere", is_error=False))
                 continue
-            if stat.S_ISDIR(mode):
-                folders.append(path)
-            elif stat.S_ISREG(mode):
-                yield (os.path.realpath(path) if entry.is_symlink() else f"{real}/{entry.name}"), path
+            if is_file:
+                found = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
+                yield found, _on_disk(inside, name, shown, places.folders, named=False)
+            elif is_folder:
+                folders.append(folder / name)
             else:
-                left_out.append(LeftOut(str(path), "a pipe or device, not a file", is_error=False))
+                left_out.append(LeftOut(shown, "a pipe or device, not a file", is_error=False))
 
 
-def _place(path: Path) -> tuple[str, str]:
-    """Folder and name; Path.parent makes an object for each."""
-    folder, name = os.path.split(path)
-    return folder or ".", name
+def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """By which of several links to one place it is called by its first name. Files alone are put in order later."""
+    if any(entry.is_symlink() or entry.is_dir() for entry in entries):
+        return sorted(entries, key=lambda entry: natural_key(entry.name))
+    return entries
 
 
 def _companion(folder: str, name: str, names: set[tuple[str, str]]) -> str | None:

@@ -45,7 +45,7 @@ def measured(summary: Summary) -> tuple[dict[str, float], list[str]]:
     rate = summary.rates.get("request_throughput")
     if rate and summary.max_concurrency is not None:
         plausibility.check_in_flight(latencies, rate, summary.max_concurrency, summary.rate_rounding / rate)
-    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    metrics = plausibility.named(latencies)
     metrics |= {name: value for name, value in summary.rates.items() if value or name == "goodput"}
     metrics |= summary.others
     if summary.failed is None:

@@ -20,7 +20,12 @@ MAX_GROWTH = 200
 """Unpacked bytes for each packed one. Results grow by 5 to 30; what grows more was made to fill a disk."""
 GROWTH_FROM = 64 * 1024 * 1024
 """Unpacked bytes up to which growth does not matter."""
+SMALL = 64 * 1024
+"""Bytes below which a file is read at once."""
 _BUFFER = 256 * 1024
+
+
+_MODE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class DamagedError(OSError):
@@ -30,16 +35,39 @@ class DamagedError(OSError):
         super().__init__(errno.EIO, what)
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: str | Path) -> IO[bytes]:
     """Open a file that is neither a pipe nor a device; opening those may wait for ever. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, _MODE)
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+        _size_of_regular(handle)
         return open(handle, "rb")  # noqa: PTH123 - a handle has no path, and the caller closes it
     except BaseException:
         os.close(handle)
         raise
+
+
+def read_small(path: str) -> bytes | None:
+    """All bytes of a small regular file that is not packed; None for any other. Raises OSError.
+
+    Most files are such, and a file object takes longer to make than they take to read.
+    """
+    handle = os.open(path, _MODE)
+    try:
+        size = _size_of_regular(handle)
+        if size >= SMALL:
+            return None
+        data = os.read(handle, SMALL)
+    finally:
+        os.close(handle)
+    # Fewer or more bytes: a file that is being written, or a file system that gives less than there is.
+    return None if len(data) != size or data.startswith(GZIP_MAGIC) else data
+
+
+def _size_of_regular(handle: int) -> int:
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return found.st_size
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:

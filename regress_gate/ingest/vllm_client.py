@@ -49,6 +49,8 @@ def with_client(result: Reading | NoReading, context: Context) -> Reading | NoRe
     """The reading with the definitions of its client's release, where it is stated; a note where it had better be."""
     if isinstance(result, NoReading):
         return result
+    if context.client_version is None and not result.metadata:
+        return result
     in_file = next((result.metadata[key] for key in CLIENT_KEYS if key in result.metadata), None)
     told = in_file if context.client_version is None else context.client_version
     if told is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regress_gate.errors import InputError
-from regress_gate.model.run import Run, RunKey, Trial
+from regress_gate.model.run import Run, Trial
 from regress_gate.model.testbed import MEMORY_TOLERANCE, REPORTED_FACTS, Testbed
 from regress_gate.store import records
 
@@ -18,7 +18,7 @@ from regress_gate.store import records
 class Draft:
     """A run while an import adds to it."""
 
-    key: RunKey
+    label: str
     id: int | None = None
     """None until it is stored."""
     started: str | None = None
@@ -36,26 +36,30 @@ class Draft:
 
     def absorb(self, run: Run, trials: Iterable[Trial]) -> None:
         """Take over a run's facts and those of its trials that are new. Raises InputError for a contradiction."""
-        where = run.trials[0].source.path if run.trials else None
-        who = f"run {records.name('label', run.label)!r} of {run.version}"
-        started = records.time_text(run.started)
-        before = (self.started, self.conditions, self.libraries, self.metrics, self.measured)
-        if self.started is None:
-            self.started = started
-        elif started is not None:
-            filled(who, {"started": self.started}, {"started": started}, where)
-        self.conditions = filled(who, self.conditions, records.conditions(run.conditions), where)
-        self.libraries = filled(who, self.libraries, records.texts("library", run.libraries), where)
-        self.metrics = filled(who, self.metrics, records.numbers("metric", run.metrics), where)
-        self.measured = filled(who, self.measured, records.measured(run), where)
+        if (started := records.time_text(run.started)) is not None and started != self.started:
+            before = {} if self.started is None else {"started": self.started}
+            self.started = self._filled(run, before, {"started": started})["started"]
+        if given := records.conditions(run.conditions):
+            self.conditions = self._filled(run, self.conditions, given)
+        if run.libraries:
+            self.libraries = self._filled(run, self.libraries, records.texts("library", run.libraries))
+        if run.metrics:
+            self.metrics = self._filled(run, self.metrics, records.numbers("metric", run.metrics))
+        if measured := records.measured(run):
+            self.measured = self._filled(run, self.measured, measured)
         self.outputs = records.outputs(run) or self.outputs
-        self.facts_changed |= before != (self.started, self.conditions, self.libraries, self.metrics, self.measured)
         for trial in trials:
             ordinal = trial.ordinal
             while (trial.scenario, ordinal) in self.taken:
                 ordinal += 1
             self.taken.add((trial.scenario, ordinal))
             self.added.append((ordinal, trial))
+
+    def _filled(self, run: Run, stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        where = run.trials[0].source.path if run.trials else None
+        found = filled(f"run {run.label!r} of {run.version}", stored, given, where)
+        self.facts_changed |= found != stored
+        return found
 
 
 def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:

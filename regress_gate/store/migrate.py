@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, insert, inspect, select
 
 from regress_gate.store.database import Database
 from regress_gate.store.location import Location
-from regress_gate.store.schema import REVISIONS
+from regress_gate.store.schema import REVISIONS, metadata, revision
 
 _MIGRATION_LOCK = 0x7267_6174  # any number that no other program in the same database is likely to choose
 
@@ -25,6 +25,22 @@ def migrate(url: str) -> tuple[str | None, str]:
         return before, REVISIONS[-1]
     finally:
         database.close()
+
+
+def make(database: Database) -> None:
+    """The newest schema in a database that holds nothing yet.
+
+    In a SQLite file the tables are made as they are declared: that leaves the same schema as all migrations, and needs
+    no Alembic, which takes longer to load than a thousand results to store.
+    """
+    if database.location.path is not None:
+        with database.writing(lock=False) as connection:
+            if not inspect(connection).get_table_names():
+                metadata.create_all(connection, checkfirst=False)
+                revision.create(connection)
+                connection.execute(insert(revision).values(version_num=REVISIONS[-1]))
+                return
+    upgrade(database)  # also where somebody else was quicker
 
 
 def upgrade(database: Database, to: str = "head") -> None:

@@ -25,6 +25,8 @@ _NO_CONDITIONS = Conditions()
 
 def name(what: str, text: str) -> str:
     """The text of a name, unchanged. Raises InputError for one that not every database and file can keep."""
+    if text.isascii() and len(text) <= MAX_NAME_BYTES and "\0" not in text:
+        return text
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -36,8 +38,10 @@ def name(what: str, text: str) -> str:
     return text
 
 
-_key = lru_cache(maxsize=4096)(name)
-"""Names that come with every result: metrics and facts of the workload."""
+@lru_cache(maxsize=256)
+def _names(what: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names in order. The same come with every result: metrics and facts of the workload."""
+    return tuple(name(what, text) for text in sorted(texts))
 
 
 def remark(text: str | None) -> str | None:
@@ -64,12 +68,13 @@ def number(what: str, value: float) -> float:
 
 
 def numbers(what: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {_key(what, key): _numbered(what, key, values[key]) for key in sorted(values)}
-
-
-def _numbered(what: str, key: str, value: Any) -> float:
-    # A name for each number, which only a message needs, takes longer than the check.
-    return value + 0.0 if type(value) is float and isfinite(value) else number(f"{what} {key}", value)
+    found: dict[str, Any] = {}
+    for key in _names(what, tuple(values)):
+        value = values[key]
+        # A name for each number, which only a message needs, takes longer than the check.
+        plain_float = type(value) is float and isfinite(value)
+        found[key] = value + 0.0 if plain_float else number(f"{what} {key}", value)
+    return found
 
 
 def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -78,19 +83,16 @@ def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
 
 def plain(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON values with sorted keys. Raises InputError for anything that JSON cannot give back unchanged."""
-    return {_key(what, key): _plain_at(what, key, values[key]) for key in sorted(values)}
-
-
-def _plain_at(what: str, key: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if type(value) is float:
-        return _numbered(what, key, value)
-    if type(value) is int and -_MAX_COUNT <= value <= _MAX_COUNT:
-        return value
-    if type(value) is str:
-        return remark(value)
-    return _plain(f"{what} {key}", value, 0)
+    found: dict[str, Any] = {}
+    for key in _names(what, tuple(values)):
+        value = values[key]
+        if type(value) is float and isfinite(value):
+            found[key] = value + 0.0
+        elif value is None or (type(value) is int and -_MAX_COUNT <= value <= _MAX_COUNT):
+            found[key] = value
+        else:
+            found[key] = _plain(f"{what} {key}", value, 0)
+    return found
 
 
 def _plain(what: str, value: Any, depth: int) -> Any:
@@ -136,7 +138,7 @@ def measured(run: Run) -> dict[str, Any]:
         parts["void"] = run.void
     if run.server:
         parts["server"] = run.server
-    return plain("measured", parts)
+    return plain("measured", parts) if parts else parts
 
 
 def measured_from(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,8 +160,9 @@ def time_text(time: datetime | None) -> str | None:
     """ISO 8601 in UTC, for example `2026-07-24T10:00:00Z`. A time without a zone is taken to be UTC."""
     if time is None:
         return None
-    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    return utc.replace(tzinfo=None).isoformat() + "Z"
+    if time.tzinfo is not UTC:
+        time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return time.isoformat().removesuffix("+00:00") + "Z"
 
 
 def time_from(text: str | None) -> datetime | None:

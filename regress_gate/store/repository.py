@@ -54,9 +54,9 @@ def _open(location: Location, *, create: bool) -> "Repository | None":
     try:
         revision = database.revision()
         if revision is None and create:
-            from regress_gate.store.migrate import upgrade
+            from regress_gate.store.migrate import make
 
-            upgrade(database)
+            make(database)
         elif revision is None:
             database.close()
             return None
@@ -107,6 +107,12 @@ class Repository:
         """
         with self._database.writing() as connection:
             return writer.add_runs(connection, runs)
+
+    def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
+        """The results of the runs (source hash and position) that are stored already, each with its stored run."""
+        hashes = {records.name("source hash", trial.source.sha256) for run in runs for trial in run.trials}
+        with self._reading() as connection:
+            return writer.stored_sources(connection, hashes)
 
     def runs(
         self,

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -29,8 +30,13 @@ REVISION_TABLE = "regress_gate_revision"
 
 metadata = MetaData()
 
-revision = Table(REVISION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
-"""Made by Alembic. Its one row is also what writers lock where the database has no single-writer lock."""
+revision = Table(
+    REVISION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{REVISION_TABLE}_pkc"),
+)
+"""Alembic's own, as Alembic makes it. Its row is what writers lock where the database has no single-writer lock."""
 
 testbed = Table(
     "testbed",

@@ -1,5 +1,5 @@
 """Adding runs, inside a transaction of the repository's: which results are new, to which run they belong, and the
-bulk inserts. Queries come per batch of runs, never per run.
+bulk inserts. Queries come per batch of runs, never per run, and only for what may have been stored before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -7,19 +7,24 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, delete, insert, select, update
 
-from regress_gate.model.run import Run, RunKey, Source, SuiteRef, Trial
-from regress_gate.model.testbed import Testbed
+from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
-from regress_gate.store import bulk, merge, records, schema
+from regress_gate.store import bulk, merge, records, rows, schema
 from regress_gate.store.holdings import Added, Duplicate, Elsewhere
+from regress_gate.store.places import Place, Places, version_columns, version_from
 
-_BATCH = 200
-"""Runs that are looked up together: few enough for any database's limit of parameters in a statement."""
+__all__ = ["add_runs", "joined_runs", "set_build_config", "version_columns", "version_from"]
+
+_BATCH = 1000
+"""Runs that are looked up and stored together."""
 
 _PARAMETERS = 500
-"""Values that are looked up in one statement."""
+"""Values that are looked up in one statement: few enough for any database."""
+
+_SAMPLES = 100
+"""Trials whose samples are packed at a time."""
 
 
 def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
@@ -39,9 +44,10 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
 
 def set_build_config(connection: Connection, version: Version, document: dict[str, Any]) -> None:
     table = schema.build_config
-    build = _Importer(connection).build_id(version)
+    build = Places(connection).build_id(version)
     connection.execute(delete(table).where(table.c.build_id == build))
-    connection.execute(insert(table).values(build_id=build, data=_json(records.plain("build configuration", document))))
+    data = rows.json_text(records.plain("build configuration", document))
+    connection.execute(insert(table).values(build_id=build, data=data))
 
 
 class _Importer:
@@ -49,9 +55,10 @@ class _Importer:
 
     def __init__(self, connection: Connection):
         self._connection = connection
-        self._ids: dict[tuple[str, ...], int] = {}
-        self._testbeds: dict[str, tuple[int, dict[str, Any]]] = {}
-        self._last_testbed: Testbed | None = None
+        self._places = Places(connection)
+        self._was_empty = connection.execute(select(schema.source.c.trial_id).limit(1)).first() is None
+        self._own: set[tuple[str, int]] = set()
+        """Results that this import stored, by hash and position."""
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
         self.trials = 0
@@ -60,28 +67,28 @@ class _Importer:
         """By stored run: the runs in which this import wanted results of it."""
 
     def add(self, batch: list[Run]) -> None:
+        places = [self._places.of(run) for run in batch]
         known = self._known_sources(batch)
-        drafts = self._stored_drafts(batch)
-        for run in batch:
+        drafts = self._stored_drafts(batch, places)
+        for run, place in zip(batch, places, strict=True):
             fresh = []
             for trial in run.trials:
                 identity = (trial.source.sha256, trial.source.position)
-                if identity in known:
-                    path = records.remark(trial.source.path) or ""
-                    self.duplicates.append(Duplicate(path, trial.source.position, held := known[identity]))
+                if identity in known or identity in self._own:
+                    path, held = records.remark(trial.source.path) or "", known.get(identity)
+                    self.duplicates.append(Duplicate(path, trial.source.position, held))
                     if held is not None:
                         self._asked.setdefault(held, {})[run.key] = None
                 else:
-                    known[identity] = None
+                    self._own.add(identity)
                     fresh.append(trial)
             if run.trials and not fresh:
                 continue  # known results add nothing, neither facts nor an empty run
-            self._remember_testbed(run.testbed, fresh)
-            key = run.key
-            if (draft := drafts.get(key)) is None:
-                draft = drafts[key] = merge.Draft(key)
+            self._places.remember_testbed(run.testbed, fresh)
+            if (draft := drafts.get((place, run.label))) is None:
+                draft = drafts[place, run.label] = merge.Draft(run.label)
             draft.absorb(run, fresh)
-        self._store(list(drafts.values()))
+        self._store(drafts)
 
     def elsewhere(self) -> Iterator[Elsewhere]:
         """Stored runs with results that this import wanted in other runs."""
@@ -94,119 +101,85 @@ class _Importer:
                 stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
                 yield from (Elsewhere(row[0], stored, asked) for asked in self._asked[row[0]] if asked != stored)
 
-    def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int | None]:
-        source, trial = schema.source, schema.trial
+    def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int]:
+        """Results that were stored before this import, with their runs."""
         hashes = {records.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
-        known: dict[tuple[str, int], int | None] = {}
-        query = select(source.c.sha256, source.c.position, trial.c.run_id).join(trial, trial.c.id == source.c.trial_id)
-        for some in _chunks(hashes):
-            for sha256, position, run_id in self._connection.execute(query.where(source.c.sha256.in_(some))):
-                known[sha256, position] = run_id
-        return known
+        if self._was_empty:
+            return {}
+        found = stored_sources(self._connection, hashes)
+        return {identity: run for identity, run in found.items() if identity not in self._own}
 
-    def _stored_drafts(self, batch: list[Run]) -> dict[RunKey, merge.Draft]:
+    def _stored_drafts(self, batch: list[Run], places: list[Place]) -> dict[tuple[Place, str], merge.Draft]:
         """The runs of this batch that the store already has."""
+        labels: dict[Place, set[str]] = {}
+        for item, place in zip(batch, places, strict=True):
+            labels.setdefault(place, set()).add(records.name("label", item.label))
         run, trial = schema.run, schema.trial
-        keys = {item.key for item in batch}
-        labels = {records.name("label", key.label) for key in keys}
-        drafts: dict[int, merge.Draft] = {}
+        drafts: dict[tuple[Place, str], merge.Draft] = {}
+        by_id: dict[int, merge.Draft] = {}
         query = select(
-            run.c.id, *_build_columns(), schema.testbed.c.name, schema.suite.c.name, schema.suite.c.version,
-            run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured,
-        ).select_from(joined_runs()).where(run.c.label.in_(labels))  # fmt: skip
-        for id_, number, commit, variant, testbed, suite, version, label, started, *facts in self._connection.execute(
-            query
-        ):
-            key = RunKey(version_from(number, commit, variant), testbed, SuiteRef(suite, version), label)
-            if key in keys:
-                drafts[id_] = merge.Draft(key, id_, started, *(orjson.loads(text or "{}") for text in facts))
-        places = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
-        for some in _chunks(drafts):
-            for run_id, scenario, ordinal in self._connection.execute(places.where(trial.c.run_id.in_(some))):
-                drafts[run_id].taken.add((scenario, ordinal))
-        return {draft.key: draft for draft in drafts.values()}
-
-    def _remember_testbed(self, testbed: Testbed, trials: list[Trial]) -> None:
-        if testbed is self._last_testbed:
-            return  # the same object adds no facts to its own
-        table = schema.testbed
-        if testbed.name not in self._testbeds:
-            name = records.name("testbed", testbed.name)
-            row = self._connection.execute(select(table.c.id, table.c.facts).where(table.c.name == name)).first()
-            if row is None:
-                id_ = self._insert(table, {"name": name, "facts": "{}"})
-                self._testbeds[name] = id_, {}
-            else:
-                self._testbeds[name] = row.id, orjson.loads(row.facts)
-        id_, stored = self._testbeds[testbed.name]
-        facts = merge.testbed_facts(testbed, stored, trials[0].source.path if trials else None)
-        if facts != stored:
-            self._testbeds[testbed.name] = id_, facts
-            self._connection.execute(update(table).where(table.c.id == id_).values(facts=_json(facts)))
-        self._last_testbed = testbed
-
-    def _store(self, drafts: list[merge.Draft]) -> None:
-        run = schema.run
-        self._insert_runs([draft for draft in drafts if draft.id is None])
-        for draft in drafts:
-            if draft.id is None or draft.id in self.new or not (draft.facts_changed or draft.added or draft.outputs):
+            run.c.id, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured
+        )
+        for place, wanted in labels.items():
+            if place.was_empty:
+                wanted &= place.added
+            if place.ids is None or not wanted:
                 continue
-            self.extended[draft.id] = None
-            if draft.facts_changed:
-                self._connection.execute(update(run).where(run.c.id == draft.id).values(_facts(draft)))
-        self._insert_trials([draft for draft in drafts if draft.added])
-        self._insert_outputs([draft for draft in drafts if draft.outputs])
+            build, testbed, suite = place.ids
+            there = query.where(run.c.build_id == build, run.c.testbed_id == testbed, run.c.suite_id == suite)
+            for some in _chunks(wanted):
+                for id_, label, started, *facts in self._connection.execute(there.where(run.c.label.in_(some))):
+                    draft = merge.Draft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
+                    drafts[place, label] = by_id[id_] = draft
+        ordinals = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
+        for some_ids in _chunks(by_id):
+            for run_id, scenario, ordinal in self._connection.execute(ordinals.where(trial.c.run_id.in_(some_ids))):
+                by_id[run_id].taken.add((scenario, ordinal))
+        return drafts
 
-    def _insert_runs(self, drafts: list[merge.Draft]) -> None:
+    def _store(self, drafts: dict[tuple[Place, str], merge.Draft]) -> None:
         run = schema.run
+        stored = [draft for draft in drafts.values() if draft.id is not None]
+        self._insert_runs({place: draft for place, draft in drafts.items() if draft.id is None})
+        for draft in stored:
+            if draft.id is None or not (draft.facts_changed or draft.added or draft.outputs):
+                continue
+            if draft.id not in self.new:
+                self.extended[draft.id] = None
+            if draft.facts_changed:
+                values = dict(zip(rows.RUN_COLUMNS[-len(rows.facts(draft)) :], rows.facts(draft), strict=True))
+                self._connection.execute(update(run).where(run.c.id == draft.id).values(values))
+        self._insert_trials(drafts.values())
+        self._insert_outputs([draft for draft in drafts.values() if draft.outputs])
+
+    def _insert_runs(self, drafts: dict[tuple[Place, str], merge.Draft]) -> None:
         if not drafts:
             return
-        by_identity: dict[tuple[Any, ...], merge.Draft] = {}
-        rows = []
-        for draft in drafts:
-            key = draft.key
-            build = self.build_id(key.version)
-            suite = self._id(
-                schema.suite,
-                {"name": records.name("suite", key.suite.name), "version": records.name("suite", key.suite.version)},
-            )
-            testbed = self._testbeds[key.testbed][0]
-            by_identity[build, testbed, suite, key.label] = draft
-            rows.append(
-                {"build_id": build, "testbed_id": testbed, "suite_id": suite, "label": key.label, **_facts(draft)}
-            )
-        for id_, *identity in self._insert_many(
-            rows, run.c.id, run.c.build_id, run.c.testbed_id, run.c.suite_id, run.c.label
-        ):
-            by_identity[tuple(identity)].id = id_
+        new = [(*self._places.ids_of(place), label, *rows.facts(draft)) for (place, label), draft in drafts.items()]
+        ids = bulk.insert_with_ids(self._connection, schema.run.c.id, rows.RUN_COLUMNS, new)
+        for ((place, label), draft), id_ in zip(drafts.items(), ids, strict=True):
+            draft.id = id_
             self.new[id_] = None
+            if place.was_empty:
+                place.added.add(label)
 
-    def _insert_trials(self, drafts: list[merge.Draft]) -> None:
-        table = schema.trial
-        trials = {(draft.id, trial.scenario, ordinal): trial for draft in drafts for ordinal, trial in draft.added}
-        if not trials:
+    def _insert_trials(self, drafts: Iterable[merge.Draft]) -> None:
+        new = [(draft.id, ordinal, trial) for draft in drafts if draft.id is not None for ordinal, trial in draft.added]
+        if not new:
             return
-        rows = [
-            _trial_row(run_id, ordinal, trial) for (run_id, _, ordinal), trial in trials.items() if run_id is not None
-        ]
-        inserted = self._insert_many(rows, table.c.id, table.c.run_id, table.c.scenario, table.c.ordinal)
-        ids = {(run_id, scenario, ordinal): id_ for id_, run_id, scenario, ordinal in inserted}
-        sources = [_source_row(ids[place], trial.source) for place, trial in trials.items()]
-        bulk.insert_rows(self._connection, schema.source, sources)
-        sampled = [(ids[place], trial.samples) for place, trial in trials.items() if trial.samples is not None]
-        if sampled:
+        trials = [rows.trial_row(run_id, ordinal, trial) for run_id, ordinal, trial in new]
+        ids = bulk.insert_with_ids(self._connection, schema.trial.c.id, rows.TRIAL_COLUMNS, trials)
+        sources = [rows.source_row(id_, trial.source) for id_, (_, _, trial) in zip(ids, new, strict=True)]
+        bulk.insert_rows(self._connection, schema.source, rows.SOURCE_COLUMNS, sources)
+        sampled = (
+            (id_, trial.samples) for id_, (_, _, trial) in zip(ids, new, strict=True) if trial.samples is not None
+        )
+        while some := list(islice(sampled, _SAMPLES)):
             from regress_gate.store import codec  # needs numpy, which is not for free
 
-            rows = [{"trial_id": id_, "data": codec.encode(samples)} for id_, samples in sampled]
-            self._connection.execute(insert(schema.samples), rows)
-        self.trials += len(trials)
-
-    def _insert_many(self, rows: list[dict[str, Any]], id_: Column[int], *identity: Column[Any]) -> Iterable[Any]:
-        """Insert the rows; their ids, each with the columns that tell which row it is, in no certain order."""
-        before = self._connection.execute(select(func.max(id_))).scalar() or 0
-        bulk.insert_rows(self._connection, id_.table, rows)
-        # Nobody else writes meanwhile, and new ids are larger than all that there are.
-        return self._connection.execute(select(id_, *identity).where(id_ > before))
+            packed = [(id_, codec.encode(samples)) for id_, samples in some]
+            bulk.insert_rows(self._connection, schema.samples, ("trial_id", "data"), packed)
+        self.trials += len(new)
 
     def _insert_outputs(self, drafts: list[merge.Draft]) -> None:
         """The first answers of a run are kept: a server's answers are asked for once."""
@@ -216,26 +189,20 @@ class _Importer:
             for some in _chunks(draft.id for draft in drafts)
             for id_ in self._connection.execute(select(table.c.run_id).where(table.c.run_id.in_(some))).scalars()
         }
-        rows = [{"run_id": draft.id, "data": _json(draft.outputs)} for draft in drafts if draft.id not in there]
-        if rows:
-            self._connection.execute(insert(table), rows)
+        new = [{"run_id": draft.id, "data": rows.json_text(draft.outputs)} for draft in drafts if draft.id not in there]
+        if new:
+            self._connection.execute(insert(table), new)
 
-    def build_id(self, version: Version) -> int:
-        return self._id(schema.build, version_columns(version))
 
-    def _id(self, table: Table, values: dict[str, str]) -> int:
-        """The id of the row that holds these values, which is made where it is missing."""
-        key = (table.name, *values.values())
-        if key not in self._ids:
-            found = self._connection.execute(
-                select(table.c.id).where(*(table.c[name] == value for name, value in values.items()))
-            ).scalar()
-            self._ids[key] = self._insert(table, values) if found is None else found
-        return self._ids[key]
-
-    def _insert(self, table: Table, values: dict[str, str]) -> int:
-        id_: int = self._connection.execute(insert(table).values(values).returning(table.c.id)).scalar_one()
-        return id_
+def stored_sources(connection: Connection, hashes: Iterable[str]) -> dict[tuple[str, int], int]:
+    """Results by hash and position that are stored, each with its run."""
+    source, trial = schema.source, schema.trial
+    found: dict[tuple[str, int], int] = {}
+    query = select(source.c.sha256, source.c.position, trial.c.run_id).join(trial, trial.c.id == source.c.trial_id)
+    for some in _chunks(hashes):
+        for sha256, position, run_id in connection.execute(query.where(source.c.sha256.in_(some))):
+            found[sha256, position] = run_id
+    return found
 
 
 def joined_runs() -> Any:
@@ -243,65 +210,9 @@ def joined_runs() -> Any:
     return schema.run.join(schema.build).join(schema.testbed).join(schema.suite)
 
 
-def version_columns(version: Version) -> dict[str, str]:
-    return {
-        "number": records.name("version", version.number or ""),
-        "commit_id": records.name("commit", version.commit or ""),
-        "variant": records.name("variant", version.variant or ""),
-    }
-
-
-def version_from(number: str, commit: str, variant: str) -> Version:
-    return Version(number or None, commit or None, variant or None)
-
-
 def _build_columns() -> list[Column[Any] | ColumnElement[Any]]:
     build = schema.build
     return [build.c.number, build.c.commit_id, build.c.variant]
-
-
-def _facts(draft: merge.Draft) -> dict[str, str | None]:
-    return {
-        "started": draft.started,
-        "conditions": _json(draft.conditions),
-        "libraries": _json(draft.libraries),
-        "metrics": _json(draft.metrics),
-        "measured": _json(draft.measured) if draft.measured else None,
-    }
-
-
-def _trial_row(run_id: int, ordinal: int, trial: Trial) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "scenario": records.name("scenario", trial.scenario),
-        "ordinal": records.count("ordinal", ordinal),
-        "completed": records.count("completed", trial.completed or 0),
-        "counted": trial.completed is not None,
-        "failed": records.count("failed", trial.failed),
-        "duration": None if trial.duration is None else records.number("duration", trial.duration),
-        "started": records.time_text(trial.started),
-        "conditions": _json(records.conditions(trial.conditions)),
-        "workload": _json(records.plain("workload", trial.workload)),
-        "metrics": _json(records.numbers("metric", trial.metrics)),
-    }
-
-
-def _source_row(trial_id: int, source: Source) -> dict[str, Any]:
-    return {
-        "trial_id": trial_id,
-        "sha256": source.sha256,
-        "position": records.count("position", source.position),
-        "path": records.remark(source.path),
-        "format": records.name("format", source.format),
-        "tool": records.remark(source.tool),
-        "client_version": records.remark(source.client_version),
-        "command": records.remark(source.command),
-        "imported_at": records.time_text(source.imported_at),
-    }
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
 
 
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

@@ -34,7 +34,7 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Have:
 
 def assign(suite: str, *, said: str | None = None, way: ProvisionConfig | None = None, **more: bool) -> Assignment:
     deployment = Deployment(accelerator=said)
-    settings = Settings(suite_flag=suite, testbed_flag="lab", deployment_flags=deployment, environment=dict(os.environ))
+    settings = Settings(suite_flag=suite, testbed_flag="lab", deployment_flag=deployment, environment=dict(os.environ))
     return assignment(settings, {"single": "0.19.1"}, way or ProvisionConfig(), **more)
 
 

@@ -146,7 +146,7 @@ def test_of_two_that_tell_the_same_fact_the_nearer_one_counts(tmp_path):
         launch_line="VLLM_Z=line vllm serve line/model",
         server_log=tmp_path / "server.log",
         collect_env=tmp_path / "env.txt",
-        deployment_flags=Deployment(model="flag/model"),
+        deployment_flag=Deployment(model="flag/model"),
     ).deployment
     assert told.model == "flag/model"
     assert told.engine_args == {}  # the launch line is complete, and sets nothing

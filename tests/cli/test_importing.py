@@ -1,6 +1,8 @@
 """`import` beyond the plain case: what it would do, which reader it asks, and runs that must not count."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -8,7 +10,7 @@ from regress_gate.ingest.interface import Certainty
 from regress_gate.ingest.registry import READERS
 from regress_gate.store.repository import open_store
 from tests.cli.results import result, write_starts
-from tests.ingest.serve_results import console, made_up, write
+from tests.ingest.serve_results import console, made_up, plain, write
 
 FLAGS = ("--version", "v0.20.0", "--testbed", "lab", "--scenario", "chat")
 
@@ -137,3 +139,47 @@ def test_the_clients_version_is_kept(gate):
     gate("import", "a.json", *FLAGS, "--client-version", "0.19.0")
     (run,) = stored_runs(gate)
     assert run.trials[0].source.client_version == "0.19.0"
+
+
+def test_what_one_option_refuses_of_many_files_is_said_once(gate):
+    for number in range(5):
+        write(gate.directory / "r" / f"{number}.json", plain(made_up(number)))
+    done = gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt")
+    assert done.code == 2
+    refusal, hint, count = done.err.splitlines()
+    assert refusal.startswith("refused  5 results (r/0.json, r/1.json, r/2.json, …): its path does not end like ")
+    assert (hint, count) == ("(-v lists every file)", "5 of 5 results were refused")
+    assert gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt", "-v").err.count("refused  r/") == 5
+
+
+def test_a_dry_run_tells_what_is_stored_already(gate):
+    write(gate.directory / "r" / "a.json", result())
+    gate("import", "r", *FLAGS, "--run-per-file")
+    before = gate.store.read_bytes()
+    write(gate.directory / "r" / "b.json", plain(made_up(2)))
+    done = gate("import", "r", *FLAGS, "--run-per-file", "--dry-run")
+    told = f"would store 1 trial in 1 run; 1 result stored already in {gate.store} (run:1); "
+    assert done.out.splitlines()[-1] == told + "nothing was stored (--dry-run)"
+    assert gate.store.read_bytes() == before
+
+
+def test_a_dry_run_goes_on_where_the_store_cannot_be_read(gate):
+    write(gate.directory / "r" / "a.json", result())
+    gate.store.write_text("not a database at all, but long enough to be read\n" * 50)
+    done = gate("import", "r", *FLAGS, "--dry-run")
+    assert done.code == 0
+    assert "note: what is stored already is not known: " in done.err
+    assert done.out.splitlines()[-1] == "would store 1 trial in 1 run; nothing was stored (--dry-run)"
+
+
+def test_results_without_single_requests_are_imported_without_the_heavy_libraries(gate):
+    write(gate.directory / "a.json", {key: value for key, value in result().items() if not isinstance(value, list)})
+    code = (
+        "import sys\nfrom regress_gate.cli.main import run\n"
+        "try:\n    run(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(sorted({'numpy', 'pydantic', 'alembic', 'yaml'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, "import", "a.json", *FLAGS, "--store", str(gate.store), "-q"]
+    done = subprocess.run(command, cwd=gate.directory, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert len(stored_runs(gate)) == 1

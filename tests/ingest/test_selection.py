@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.ingest import content, intake, selection
+from regress_gate.ingest import content, intake, selection, unpacking
 from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.selection import natural_key
@@ -125,6 +125,7 @@ def test_progress_is_told(tmp_path):
 
 def test_progress_is_told_while_a_long_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    monkeypatch.setattr(unpacking, "SMALL", 3000)
     told: list[tuple[int, int]] = []
     import_all(lines(tmp_path), progress=lambda done, total: told.append((done, total)))
     assert told.count((0, 1)) > 2
@@ -180,6 +181,7 @@ def lines(folder: Path) -> Path:
 
 def test_a_file_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    monkeypatch.setattr(unpacking, "SMALL", 3000)
     path = lines(tmp_path)
     calls = iter(range(9))
     monkeypatch.setattr(content, "_stamp", lambda _file: (next(calls),))
@@ -189,6 +191,7 @@ def test_a_file_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_that_grows_before_it_is_read_again_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "STREAMED_FROM", 3000)
+    monkeypatch.setattr(unpacking, "SMALL", 3000)
     path = lines(tmp_path)
     found = content.read_content("r.jsonl", partial(path.open, "rb"))
     assert len(list(found.each())) == 9

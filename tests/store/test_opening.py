@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,46 @@ def test_sqlite_stores_let_readers_in_while_somebody_writes(sqlite_url: str) -> 
     connection.close()
 
 
-def test_the_migrations_make_the_tables_that_the_code_works_on(url: str) -> None:
-    with open_store(url, create=True):
+def described(path: Path) -> dict[str, object]:
+    """Everything that SQLite knows of a database's schema, but for the words that it was asked for with."""
+    with closing(sqlite3.connect(path)) as connection:
+
+        def rows(query: str) -> list[tuple[object, ...]]:
+            return connection.execute(query).fetchall()
+
+        found: dict[str, object] = {"settings": [rows(f"PRAGMA {name}") for name in ("auto_vacuum", "journal_mode")]}
+        for kind, name, words in rows("SELECT type, name, upper(sql) FROM sqlite_master"):
+            if kind == "table":
+                foreign = sorted(rows(f"PRAGMA foreign_key_list({name})"))
+                found[f"table {name}"] = rows(f"PRAGMA table_xinfo({name})"), foreign, "AUTOINC" in str(words)
+                found[f"indexes of {name}"] = sorted(row[1:] for row in rows(f"PRAGMA index_list({name})"))
+            else:
+                found[f"{kind} {name}"] = rows(f"PRAGMA index_xinfo({name})")
+        return found
+
+
+def test_a_new_sqlite_store_has_the_very_schema_that_all_migrations_make(tmp_path: Path) -> None:
+    made, migrated = tmp_path / "made.db", tmp_path / "migrated.db"
+    with open_store(f"sqlite:///{made}", create=True):
         pass
+    migrate(f"sqlite:///{migrated}")
+    assert described(made) == described(migrated)
+    # And so nothing is left to migrate.
+    assert migrate(f"sqlite:///{made}") == (REVISIONS[-1], REVISIONS[-1])
+    assert described(made) == described(migrated)
+
+
+def test_a_new_sqlite_store_is_made_without_alembic(tmp_path: Path) -> None:
+    code = (
+        "import sys; from regress_gate.store.repository import open_store; "
+        f"open_store('sqlite:///{tmp_path}/store.db', create=True).close(); print('alembic' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False"]
+
+
+def test_the_migrations_make_the_tables_that_the_code_works_on(url: str) -> None:
+    migrate(url)
     migrated, declared = create_engine(url), create_engine("sqlite://")
     metadata.create_all(declared)
     try:

@@ -14,6 +14,7 @@ from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.store import writer
 from regress_gate.store.holdings import Duplicate, Elsewhere, Experiment, Origin
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import LAB, SUITE, baselines, make_run, make_samples, make_source, make_trial, plain_samples
@@ -375,3 +376,38 @@ def test_the_answers_of_a_run_are_kept_once(store: Repository) -> None:
     store.add_runs([replace(answered, outputs=Outputs("short@1", ()))])
 
     assert [run.outputs for run in store.runs()] == [answered.outputs]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("was_empty", [True, False])
+def test_how_many_runs_are_stored_together_changes_nothing(
+    store: Repository, sqlite_url: str, monkeypatch: pytest.MonkeyPatch, size: int, was_empty: bool
+) -> None:
+    # A run that comes again, a result that comes again, a taken ordinal, another version and another testbed.
+    runs = [
+        make_run("run1", make_trial("a"), make_trial("b", "c2")),
+        make_run("run2", make_trial("c")),
+        make_run("run1", make_trial("d"), libraries={"torch": "2.9.0"}),
+        make_run("run3", make_trial("a"), make_trial("e")),
+        make_run("run1", make_trial("f"), version="0.20.0"),
+        make_run("run1", make_trial("g"), version="0.20.0", testbed=Testbed("other")),
+        make_run("run2", make_trial("c", "c2")),
+    ]
+    before = [] if was_empty else [make_run("run2", make_trial("h")), make_run("run0", make_trial("e"))]
+    with open_store(sqlite_url.replace("store.db", "together.db"), create=True) as together:
+        for some in (before, runs):
+            together.add_runs(some)
+        store.add_runs(before)
+        monkeypatch.setattr(writer, "_BATCH", size)
+        added = store.add_runs(runs)
+        assert store.runs() == together.runs()
+        assert store.holds(runs) == together.holds(runs)
+    assert (added.trials, len(added.duplicates)) == ((7, 2) if was_empty else (6, 3))
+    assert [run.label for run in store.runs() if run.id in added.extended] == ([] if was_empty else ["run2"])
+
+
+def test_a_store_tells_which_results_it_has(store: Repository) -> None:
+    held = make_run("run1", make_trial("a", source=make_source("a", position=3)))
+    [id_] = store.add_runs([held]).new
+    other = make_run("run2", make_trial("a", source=make_source("a", position=4)), make_trial("b"))
+    assert store.holds([held, other]) == {(held.trials[0].source.sha256, 3): id_}

@@ -12,6 +12,7 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats import aiperf_records
 from regress_gate.ingest.formats.aiperf_config import workload_of
 from regress_gate.ingest.formats.aiperf_numbers import (
@@ -25,7 +26,6 @@ from regress_gate.ingest.formats.aiperf_numbers import (
     of_table,
 )
 from regress_gate.ingest.formats.aiperf_records import Records, is_record
-from regress_gate.ingest.gathered import check_agreement, statistics
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.reports import Outcome
@@ -88,13 +88,9 @@ class AiPerf:
             raise RefusalError("not an AIPerf export")
         if is_record(content.documents[0]):
             return [_from_records(content, context)]
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(content.each()):
-            try:
-                results.append(_from_summary(document, position, content.name, context))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(
+            content.each(), lambda document, position: _from_summary(document, position, content.name, context)
+        )
 
 
 def _is_summary(document: object) -> bool:
@@ -208,6 +204,8 @@ def _reading(
     samples, definitions = None, SERVER_TOKENS if is_counted_by_server(table) else ENCODED_AGAIN
     summary = of_table(document, table, stated, rounding)
     if records is not None:
+        from regress_gate.ingest.gathered import check_agreement, statistics
+
         if document:
             measured(summary)  # what the statistics say of themselves has to be true as well
             check_failures(summary.failed, records)

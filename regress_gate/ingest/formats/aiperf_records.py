@@ -7,12 +7,14 @@ two counts that can differ by a factor of two.
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.gathered import Gathered
 from regress_gate.ingest.interface import RefusalError
 from regress_gate.ingest.unit_table import seconds_in
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.gathered import Gathered
 
 _MARKS = ("x_request_id", "request_start_ns", "benchmark_phase")
 
@@ -43,7 +45,7 @@ class Times:
 class Records:
     """All requests of the measured phase."""
 
-    gathered: Gathered
+    gathered: "Gathered"
     encoded_again: bool
     """Whether tokens are counted by AIPerf and not by the server."""
     cancelled: int
@@ -62,6 +64,8 @@ def is_record(document: object) -> bool:
 
 def gather(documents: Iterable[Any]) -> Records:
     """Raises RefusalError where a line is no such record or holds what cannot be a measurement."""
+    from regress_gate.ingest.gathered import Gathered
+
     gathered = Gathered()
     by_server, input_encoded, output_encoded = True, array("q"), array("q")
     cancelled, first, last = 0, float("inf"), 0.0

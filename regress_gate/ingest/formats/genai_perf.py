@@ -10,6 +10,7 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats.aiperf_config import dataset_name
 from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, total_of
 from regress_gate.ingest.formats.asked_length import asked_length
@@ -65,13 +66,7 @@ class GenAiPerf:
             if beside is not None and any(map(_is_export, beside.documents)):
                 return [NoReading(0, Outcome.SKIPPED, f"the same result is in {beside.name} beside it, unrounded")]
             return [_reading(from_csv(content.text), {}, 0, _CSV_ROUNDING)]
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(content.each()):
-            try:
-                results.append(_result(document, position, stem, context))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(content.each(), lambda document, position: _result(document, position, stem, context))
 
 
 def _is_raw(document: object) -> bool:

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from regress_gate.errors import InputError
-from regress_gate.ingest import fields
+from regress_gate.ingest import fields, yaml_text
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats import guidellm_csv
 from regress_gate.ingest.formats.guidellm_cell import Cell, reading_of_cell
@@ -19,7 +18,6 @@ from regress_gate.ingest.formats.guidellm_report import cell_of, is_report, run_
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.json_text import NotJsonError
 from regress_gate.ingest.reports import Outcome
-from regress_gate.model.documents import parse_yaml
 
 _YAML = re.compile(r"\A(?:args|benchmarks|config|metadata):")
 _YAML_MARK = re.compile(r"(?m)^\s*(?:guidellm_version|strategy_index|run_index): |guidellm\.scheduler")
@@ -103,10 +101,7 @@ def _reports(content: Content) -> Iterator[dict[str, Any]]:
 def _yaml(text: str, name: str) -> Any:
     if not text.endswith("\n"):
         raise RefusalError("its last line does not end: the file was cut off")
-    try:
-        return parse_yaml(text, name).data
-    except InputError as error:
-        raise RefusalError(str(error)) from None
+    return yaml_text.parse(text, name)
 
 
 def _is_yaml(text: str) -> bool:

@@ -164,7 +164,7 @@ def _by_statistics(cell: Cell, position: int) -> Reading:
             "whose time per output token it is depends on the release, which the file does not say: give "
             "--client-version; until then it is unclear_tpot and does not gate"
         )
-    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    metrics = plausibility.named(latencies)
     metrics["failed_requests"] = cell.errored / (cell.completed + cell.errored)
     if cell.errored:
         total = plural(cell.completed + cell.errored, "request")

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from regress_gate.errors import InputError
-from regress_gate.ingest import fields
+from regress_gate.ingest import fields, yaml_text
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats.inference_perf_config import beside_facts, stages_of
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.summary import Summary, measured
 from regress_gate.ingest.text import plural
-from regress_gate.model.documents import parse_yaml
 
 TOKENS, CHUNKS = "inference-perf", "inference-perf-chunks"
 _KEYS = frozenset(("load_summary", "successes", "failures"))
@@ -78,13 +77,7 @@ class InferencePerf:
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         documents = [_yaml(content.text, content.name)] if content.text is not None else content.each()
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(documents):
-            try:
-                results.append(_result(document, position, content.name, context))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(documents, lambda document, position: _result(document, position, content.name, context))
 
 
 def _is_report(document: object) -> bool:
@@ -99,10 +92,7 @@ def _is_requests(document: object) -> bool:
 def _yaml(text: str, name: str) -> Any:
     if len(text) > _MAX_YAML:
         raise RefusalError("too long for a report; a lifecycle report has some kilobytes")
-    try:
-        return parse_yaml(text, name).data
-    except InputError as error:
-        raise RefusalError(str(error)) from None
+    return yaml_text.parse(text, name)
 
 
 def _result(document: object, position: int, name: str, context: Context) -> Reading | NoReading:

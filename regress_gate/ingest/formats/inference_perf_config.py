@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from regress_gate.errors import InputError
-from regress_gate.ingest import fields
+from regress_gate.ingest import fields, yaml_text
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.asked_length import asked_length
 from regress_gate.ingest.formats.server_manifest import server_of
 from regress_gate.ingest.interface import Context, RefusalError
 from regress_gate.ingest.text import clean
-from regress_gate.model.documents import parse_yaml
 
 CONFIG, MANIFESTS = "config.yaml", ("manifests.yaml", "manifest.yaml")
 _MAX_DOCUMENTS = 100
@@ -81,10 +79,7 @@ def _documents(content: Content | None) -> Iterator[Mapping[str, Any]]:
     if len(content.text) > _MAX_TEXT:
         raise RefusalError(f"{content.name} is too long")
     for part in re.split(r"^---[ \t]*$", content.text, maxsplit=_MAX_DOCUMENTS, flags=re.MULTILINE):
-        try:
-            data = parse_yaml(part, content.name).data
-        except InputError as error:
-            raise RefusalError(str(error)) from None
+        data = yaml_text.parse(part, content.name)
         if isinstance(data, dict):
             yield data
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from regress_gate.ingest import fields, plausibility
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.images import version_of_image
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.summary import Summary, measured
 from regress_gate.ingest.text import clean, is_name, shown
 
@@ -50,13 +50,7 @@ class InferenceX:
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
         raw = _raw_beside(content, context)
-        results: list[Reading | NoReading] = []
-        for position, data in enumerate(_objects(content.each())):
-            try:
-                results.append(_reading(data, position, raw))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(_objects(content.each()), lambda data, position: _reading(data, position, raw))
 
 
 def _objects(documents: Any) -> list[Any]:

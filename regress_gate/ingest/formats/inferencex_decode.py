@@ -12,9 +12,9 @@ from typing import Any
 
 from regress_gate.ingest import fields, plausibility
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats import vllm_serve
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
 
 _SECONDS = re.compile(r"(?:median|p99)_(?:ttft|tpot|e2el)")
 _NAME = re.compile(r".*_(?P<layout>[a-z]{1,3}p\d{1,4})_isl\d{1,8}_osl(?P<osl>\d{1,8})_conc\d{1,8}\.json")
@@ -37,13 +37,7 @@ class InferenceXDecode:
         return Certainty.SURE if any(map(is_decode_result, content.documents)) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(content.each()):
-            try:
-                results.append(_reading(document, position, content.name))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(content.each(), lambda document, position: _reading(document, position, content.name))
 
 
 def is_decode_result(document: object) -> bool:

@@ -8,14 +8,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from regress_gate.errors import InputError
+from regress_gate.ingest import yaml_text
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats import llm_d_own, llm_d_parts
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.summary import Summary, measured
 from regress_gate.ingest.text import shown
-from regress_gate.model.documents import parse_yaml
 
 _LOOKED_AT = 200_000
 """Characters of a text that are searched for the marks."""
@@ -53,21 +52,8 @@ class LlmD:
         return Certainty.SURE if known else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
-        documents = content.each() if content.text is None else [_yaml(content.text, content.name)]
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(documents):
-            try:
-                results.append(_reading(document, position))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
-
-
-def _yaml(text: str, name: str) -> Any:
-    try:
-        return parse_yaml(text, name).data
-    except InputError as error:
-        raise RefusalError(str(error)) from None
+        documents = content.each() if content.text is None else [yaml_text.parse(content.text, content.name)]
+        return read_each(documents, _reading)
 
 
 def _reading(document: Any, position: int) -> Reading:

@@ -6,20 +6,20 @@ the import takes one. `version` in a summary is the date of its schema.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats.asked_length import asked_length
-from regress_gate.ingest.gathered import Gathered, check_agreement, statistics
 from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.summary import Summary, mean_tokens, measured
 from regress_gate.ingest.text import clean, plural
 from regress_gate.ingest.when import moment
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.gathered import Gathered
 
 DEFINITIONS_KEY = "llmperf"
 _SUMMARY, _RESPONSES = "_summary.json", "_individual_responses.json"
@@ -60,13 +60,7 @@ class LlmPerf:
         return Certainty.SURE if ours else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
-        results: list[Reading | NoReading] = []
-        for position, document in enumerate(content.each()):
-            try:
-                results.append(_result(document, position, content.name, context))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(content.each(), lambda document, position: _result(document, position, content.name, context))
 
 
 def _is_summary(document: object) -> bool:
@@ -101,6 +95,8 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
     stated, notes = _latencies(summary), list[str]()
     found, samples = _summary(summary, stated), None
     if responses:
+        from regress_gate.ingest.gathered import check_agreement, statistics
+
         gathered, gaps, empty = _gather(responses)
         requests = gathered.requests()
         latencies = statistics(requests)
@@ -162,8 +158,10 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
     return None if mean is None or completed is None else mean * completed
 
 
-def _gather(responses: list[Any]) -> tuple[Gathered, list[float], int]:
+def _gather(responses: list[Any]) -> "tuple[Gathered, list[float], int]":
     """The requests, their own times per token, and how many answers had no token."""
+    from regress_gate.ingest.gathered import Gathered
+
     gathered, per_token, empty = Gathered(), list[float](), 0
     for number, response in enumerate(responses, 1):
         if not isinstance(response, dict):
@@ -188,11 +186,13 @@ def _gather(responses: list[Any]) -> tuple[Gathered, list[float], int]:
 
 
 def _of(values: list[float]) -> dict[str, float]:
+    import numpy as np
+
     percentiles = np.percentile(values, list(_PERCENTS.values()))
     return {"mean": float(np.mean(values)), **dict(zip(_PERCENTS, map(float, percentiles), strict=True))}
 
 
-def _summary_of(gathered: Gathered, latencies: Mapping[str, Mapping[str, float]], duration: float | None) -> Summary:
+def _summary_of(gathered: "Gathered", latencies: Mapping[str, Mapping[str, float]], duration: float | None) -> Summary:
     completed, tokens = len(gathered), sum(gathered.output_tokens)
     counts = {"request_throughput": completed, "output_throughput": tokens}
     return Summary(

@@ -22,9 +22,9 @@ from typing import Any
 from regress_gate.errors import InputError
 from regress_gate.ingest import fields, long_columns, table
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.each import read_each
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.long_rows import metrics_of
-from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import clean, shown
 from regress_gate.model.definitions import DEFINITIONS
 from regress_gate.model.nearest import did_you_mean
@@ -69,13 +69,7 @@ class LongTable:
             groups.setdefault(tuple(_plain(row.get(name)) for name in _KEY), []).append(row)
         if not groups:
             raise RefusalError("it has no rows")
-        results: list[Reading | NoReading] = []
-        for position, rows in enumerate(groups.values()):
-            try:
-                results.append(_reading(rows, position))
-            except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
-        return results
+        return read_each(groups.values(), _reading)
 
 
 def _objects(documents: Iterable[Any]) -> Iterator[Any]:

@@ -14,10 +14,10 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.ingest.bench_arguments import stated_facts
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.vllm_latency import is_latency_result, read_latency
+from regress_gate.ingest.formats.vllm_latency import VllmLatency
 from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
-from regress_gate.ingest.formats.vllm_startup import is_startup_result, read_startup
-from regress_gate.ingest.formats.vllm_throughput import is_throughput_result, read_throughput
+from regress_gate.ingest.formats.vllm_startup import VllmStartup
+from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import clean, shown
@@ -25,6 +25,7 @@ from regress_gate.ingest.vllm_client import with_client
 
 _VLLM = "vLLM benchmark"
 _STARTUP_PARTS = (".cold_startup", ".warm_startup", ".cold_compilation", ".warm_compilation")
+_OFFLINE = (VllmLatency(), VllmThroughput(), VllmStartup())
 
 
 class PytorchHud:
@@ -147,13 +148,8 @@ def _reader_of(data: Mapping[str, Any], context: Context) -> Callable[[object, i
     """The reader of the benchmark that has such keys. Raises RefusalError for none."""
     if is_serve_result(data):
         return lambda value, position: read_object(value, position, with_samples=context.with_samples)
-    readers = (
-        (is_latency_result, read_latency),
-        (is_throughput_result, read_throughput),
-        (is_startup_result, read_startup),
-    )
-    for recognises, read in readers:
-        if recognises(data):
-            return read
+    for reader in _OFFLINE:
+        if reader.is_result(data):
+            return reader.read_value
     names = ", ".join(clean(str(key), 40) for key in list(data)[:5])
     raise RefusalError(f"no result of vllm bench serve, latency, throughput or startup has only {names}")

@@ -17,7 +17,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.request_samples import ARRAYS, has_arrays
+from regress_gate.ingest.request_arrays import ARRAYS, has_arrays
 from regress_gate.ingest.text import clean, shown
 
 _E2E = re.compile(r"(mean|median|p\d+)_e2e_latency_ms")

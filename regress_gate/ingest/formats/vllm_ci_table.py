@@ -13,9 +13,9 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.ingest.bench_arguments import TEST_KEY, accelerator, stated_facts
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.vllm_latency import OFFLINE
+from regress_gate.ingest.formats.vllm_offline import OFFLINE
 from regress_gate.ingest.formats.vllm_serve import normalise as serve
-from regress_gate.ingest.formats.vllm_throughput import normalise as throughput
+from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.plausibility import check_statistics
 from regress_gate.ingest.reports import Outcome
@@ -120,7 +120,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
     if any(_LATENCY.fullmatch(column) for column in row):
         return _latency(row, position)
     if "Elapsed time (s)" in row:
-        return throughput(
+        return VllmThroughput().normalise(
             {_THROUGHPUT[column]: value for column, value in row.items() if column in _THROUGHPUT}, position
         )
     if "Mean TTFT (ms)" in row:

@@ -19,7 +19,7 @@ from regress_gate.ingest.reports import Outcome
 from regress_gate.ingest.text import clean, is_name, shown
 from regress_gate.ingest.vllm_client import with_client
 
-_BANNER = "Serving Benchmark Result"
+BANNER = "Serving Benchmark Result"
 _MARK = "request_throughput_req_s"
 _KEYS = {
     "successful_requests": "completed",
@@ -91,7 +91,7 @@ def _metrics(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _quotes(row: Mapping[str, Any]) -> list[str]:
-    return [value for value in row.values() if isinstance(value, str) and _BANNER in value]
+    return [value for value in row.values() if isinstance(value, str) and BANNER in value]
 
 
 def _read(row: object, place: int, context: Context) -> Reading | NoReading:

@@ -7,24 +7,26 @@ objects to `normalise`.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields, plausibility
 from regress_gate.ingest.bench_arguments import read_commands, with_commands
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.inferencex import aggregate_beside
-from regress_gate.ingest.formats.vllm_serve_workload import metadata_of, sweep_trial, workload_of
+from regress_gate.ingest.formats.vllm_serve_workload import metadata_of, sweep_trial, unknown_keys, workload_of
 from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
 from regress_gate.ingest.plausibility import Scalars
 from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.request_samples import Requests, has_arrays, read_requests
+from regress_gate.ingest.request_arrays import has_arrays
 from regress_gate.ingest.text import clean, plural, shown
 from regress_gate.ingest.vllm_client import with_client
 from regress_gate.model.metric import LATENCIES
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.request_samples import Requests
 
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
 _DATE = re.compile(r"[0-9]{8}-[0-9]{6}")
@@ -83,11 +85,12 @@ class VllmServe:
                 NoReading(0, Outcome.SKIPPED, f"{clean(aggregate)} beside it holds the same numbers, and says more")
             ]
         commands = read_commands(content.name, context)
-        results = (
-            read_object(document, position, with_samples=context.with_samples)
-            for position, document in enumerate(content.each())
-        )
-        return [with_client(with_commands(result, commands), context) for result in results]
+        return [
+            with_client(
+                with_commands(read_object(document, place, with_samples=context.with_samples), commands), context
+            )
+            for place, document in enumerate(content.each())
+        ]
 
 
 def _is_fork(content: Content) -> bool:
@@ -119,15 +122,15 @@ def normalise(
     if "aggregation_method" in data:
         how = shown(data["aggregation_method"])
         raise RefusalError(f"an aggregate over repeats ({how}), not one measurement; import the single repeats instead")
-    bare, latency_keys = _latency_keys(tuple(data))
-    if bare is not None:
+    keys = _sorted_out(tuple(data))
+    if (bare := keys.without_unit) is not None:
         raise RefusalError(f"{bare} has no unit in its name (InferenceX writes seconds); import the client's own file")
     scalars = _scalars(data, printed)
     notes: list[str] = []
-    requests = read_requests(data, scalars.completed) if scalars.completed and has_arrays(data) else None
+    requests = _requests(data, scalars.completed) if scalars.completed and has_arrays(data) else None
     failed, failed_known = _failed(data, scalars, requests)
     plausibility.check_counts(scalars, failed)
-    stated = _stated_latencies(data, latency_keys)
+    stated = _stated_latencies(data, keys.latencies)
     if swapped := "best_of" in data and "use_beam_search" in data:
         stated = _unswapped(stated)
     if requests is None:
@@ -143,7 +146,7 @@ def normalise(
             if (values := _measured(requests, family))
         }
     notes += plausibility.check_latencies(latencies, scalars)
-    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
+    metrics = plausibility.named(latencies)
     metrics |= plausibility.rates(scalars)
     if failed_known:
         metrics["failed_requests"] = failed / (scalars.completed + failed)
@@ -165,7 +168,7 @@ def normalise(
         workload=workload_of(data, scalars, sweep=sweep),
         started=started,
         samples=requests.samples if requests and with_samples else None,
-        metadata=metadata_of(data),
+        metadata=metadata_of(data, keys.unknown),
         trial=sweep_trial(data) if sweep else None,
         notes=tuple(notes),
     )
@@ -191,7 +194,13 @@ def _scalars(data: Mapping[str, Any], printed: bool) -> Scalars:
     )
 
 
-def _failed(data: Mapping[str, Any], scalars: Scalars, requests: Requests | None) -> tuple[int, bool]:
+def _requests(data: Mapping[str, Any], completed: int) -> "Requests":
+    from regress_gate.ingest.request_samples import read_requests  # needs numpy, which no file without details does
+
+    return read_requests(data, completed)
+
+
+def _failed(data: Mapping[str, Any], scalars: Scalars, requests: "Requests | None") -> tuple[int, bool]:
     """How many requests failed, and whether the file says so at all."""
     stated = fields.count(data, "failed")
     if requests is not None:
@@ -209,11 +218,25 @@ def _failed(data: Mapping[str, Any], scalars: Scalars, requests: Requests | None
     return 0, False
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What the keys of a result are; the files of an import have the same."""
+
+    without_unit: str | None
+    """The first statistic whose name has no unit."""
+    latencies: tuple[tuple[str, str, str], ...]
+    """Statistics, each with its family and what it is."""
+    unknown: tuple[str, ...]
+    """Those that the client does not write itself."""
+
+
 @lru_cache(maxsize=64)
-def _latency_keys(keys: tuple[str, ...]) -> tuple[str | None, tuple[tuple[str, str, str], ...]]:
-    """The first statistic whose name has no unit; and those that have one, each with its family and statistic."""
-    bare = next((key for key in keys if _NO_UNIT.fullmatch(key)), None)
-    return bare, tuple((key, match[2], match[1]) for key in keys if (match := _SCALAR.fullmatch(key)))
+def _sorted_out(keys: tuple[str, ...]) -> _Keys:
+    return _Keys(
+        next((key for key in keys if _NO_UNIT.fullmatch(key)), None),
+        tuple((key, match[2], match[1]) for key in keys if (match := _SCALAR.fullmatch(key))),
+        unknown_keys(keys),
+    )
 
 
 def _stated_latencies(data: Mapping[str, Any], keys: tuple[tuple[str, str, str], ...]) -> dict[str, dict[str, float]]:
@@ -232,15 +255,17 @@ def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float
     return {**stated, "e2el": swapped} if swapped else stated
 
 
-def _measured(requests: Requests, family: str) -> list[float]:
+def _measured(requests: "Requests", family: str) -> list[float]:
     """The statistics of the catalogue, from the samples; empty where no request has a value."""
     mean = requests.statistic(family, None)
     percents = [percent for percent in _STATISTICS.values() if percent is not None]
     return [] if mean is None else [mean, *requests.statistics(family, percents)]
 
 
-def _cross_check(stated: dict[str, dict[str, float]], requests: Requests, swapped: bool) -> None:
+def _cross_check(stated: dict[str, dict[str, float]], requests: "Requests", swapped: bool) -> None:
     """Refuse a file whose own statistics are not those of its own samples."""
+    import numpy as np
+
     for family, statistics in stated.items():
         for name, value in statistics.items():
             percent = None if name == "mean" else 50.0 if name == "median" else float(name[1:])
@@ -263,10 +288,10 @@ def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
     if (date := data.get("date")) is None:
         return None
     try:
-        # In ISO 8601 once the hyphen is a T; strptime takes ten times as long.
+        # In ISO 8601 with a T for the hyphen and a Z; strptime takes ten times as long, replacing the zone three times.
         if not _DATE.fullmatch(date):
             raise ValueError(date)
-        return datetime.fromisoformat(date.replace("-", "T", 1)).replace(tzinfo=UTC)
+        return datetime.fromisoformat(f"{date.replace('-', 'T')}Z")
     except (ValueError, TypeError):
         notes.append(f"date {shown(date)} is not a date and is left out")
         return None

@@ -86,6 +86,10 @@ def sweep_trial(data: Mapping[str, Any]) -> int:
     return number + 1
 
 
-def metadata_of(data: Mapping[str, Any]) -> dict[str, str]:
-    """Texts at the top level that the client did not write itself: `--metadata key=value`."""
-    return {key: value for key, value in data.items() if isinstance(value, str) and key not in _KNOWN}
+def metadata_of(data: Mapping[str, Any], unknown: tuple[str, ...]) -> dict[str, str]:
+    """Texts at the top level that the client did not write itself: `--metadata key=value`. `unknown`: their keys."""
+    return {key: value for key in unknown if isinstance(value := data[key], str)}
+
+
+def unknown_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in keys if key not in _KNOWN)
