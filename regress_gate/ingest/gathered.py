@@ -10,7 +10,7 @@ import numpy as np
 
 from regress_gate.ingest.histogram import PRECISION, Histogram
 from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.request_samples import Requests, requests_of
+from regress_gate.ingest.request_samples import Requests, agrees, requests_of
 from regress_gate.model.metric import LATENCIES
 from regress_gate.model.samples import Floats, Ints, Samples
 
@@ -144,7 +144,7 @@ def check_agreement(stated: Statistics, found: Statistics) -> None:
     for family, own in stated.items():
         for name, value in own.items():
             mine = found.get(family, {}).get(name)
-            if mine is not None and not np.isclose(value, mine, rtol=_TOLERANCE, atol=_SLACK):
+            if mine is not None and not agrees(value, mine, relative=_TOLERANCE, absolute=_SLACK):
                 raise RefusalError(
                     f"{name} {family} says {value:g} s, its own requests say {mine:g} s: "
                     "wrong unit, or the file was edited"

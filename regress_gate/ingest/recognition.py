@@ -6,11 +6,14 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.interface import Certainty, Reader, RefusalError
 from regress_gate.ingest.registry import MARKS_IN_TEXTS
 
-_PLAIN = frozenset([type(None), bool, int, float, str])
+_NO_OBJECT = frozenset([type(None), bool, int, float, str, list])
 _REMEMBERED = 1000
 
-Shape = tuple[tuple[str, ...], tuple[type, ...], bool]
-"""Of an object of plain values: its keys, the types of the values, and whether a text holds one of MARKS_IN_TEXTS."""
+Kind = type | frozenset[type]
+"""Of a list: the types of its elements."""
+Shape = tuple[tuple[str, ...], tuple[Kind, ...], bool]
+"""Of an object without objects in it: its keys, the kinds of their values, and whether a text of it holds one of
+MARKS_IN_TEXTS."""
 Claims = tuple[tuple[Certainty, Reader], ...]
 
 
@@ -38,13 +41,21 @@ class Recogniser:
         if not isinstance(document, dict) or content.stream is not None:
             return _asked(self._readers, content.beginning)
         values = document.values()
-        types = tuple(map(type, values))
-        shape = (tuple(document), types, _is_marked(values))
+        kinds = tuple(map(_kind, values))
+        shape = (tuple(document), kinds, _is_marked(values))
         if (known := self._known.get(shape)) is None:
             known = _asked(self._readers, content)
-            if len(self._known) < _REMEMBERED and _PLAIN.issuperset(types):
+            if len(self._known) < _REMEMBERED and all(map(_holds_no_object, kinds)):
                 self._known[shape] = known
         return known
+
+
+def _kind(value: object) -> Kind:
+    return frozenset(map(type, value)) if isinstance(value, list) else type(value)
+
+
+def _holds_no_object(kind: Kind) -> bool:
+    return kind <= _NO_OBJECT if isinstance(kind, frozenset) else kind in _NO_OBJECT
 
 
 def _is_marked(values: Iterable[object]) -> bool:

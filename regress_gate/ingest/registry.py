@@ -52,5 +52,5 @@ READERS: tuple[Reader, ...] = (
 )
 
 MARKS_IN_TEXTS = (BANNER,)
-"""What readers look for in the texts of an object of plain values. Otherwise they recognise it by no more than its keys
-and the types of their values."""
+"""What readers look for in the texts of an object. One that holds no other object they recognise otherwise by no more
+than its keys, the types of their values and, of lists, those of the elements."""

@@ -26,6 +26,15 @@ def content_of(document):
     return parse_content("result.json", json.dumps(document).encode())
 
 
+def same_kind(value):
+    """Values of a value's type; lists of its elements' types, in the order they have."""
+    return st.tuples(*map(same_kind, value)).map(list) if isinstance(value, list) else SAME_KIND[type(value)]
+
+
+def holds_no_object(value):
+    return all(map(holds_no_object, value)) if isinstance(value, list) else not isinstance(value, dict)
+
+
 def outcome(recogniser, document):
     """The reader's name, or why there is none."""
     try:
@@ -36,11 +45,11 @@ def outcome(recogniser, document):
 
 
 def plain_samples():
-    """Of every format that is an object: those of its keys and values that are plain."""
+    """Of every format that is an object: those of its keys and values that hold no other object."""
     for key, sample in SAMPLES.items():
         documents = parse_content(sample.name, sample.make()).documents
         if len(documents) == 1 and isinstance(documents[0], dict):
-            yield pytest.param({k: v for k, v in documents[0].items() if not isinstance(v, dict | list)}, id=key)
+            yield pytest.param({k: v for k, v in documents[0].items() if holds_no_object(v)}, id=key)
 
 
 @pytest.mark.parametrize("document", list(plain_samples()))
@@ -48,7 +57,7 @@ def plain_samples():
 def test_other_values_of_the_same_kinds_are_for_the_reader_that_would_be_asked_first(document, data):
     recogniser = Recogniser(READERS)
     outcome(recogniser, document)
-    other = data.draw(st.fixed_dictionaries({key: SAME_KIND[type(value)] for key, value in document.items()}))
+    other = data.draw(st.fixed_dictionaries({key: same_kind(value) for key, value in document.items()}))
     assert outcome(recogniser, other) == outcome(Recogniser(READERS), other)
 
 
@@ -62,3 +71,9 @@ def test_the_kind_of_a_value_counts():
     recogniser = Recogniser(READERS)
     rows = [{"metric": "ttft_mean", "value": 1.0}, {"metric": 3, "value": 1.0}]
     assert [outcome(recogniser, row) for row in rows] == ["long-table", None]
+
+
+def test_an_object_in_a_list_counts():
+    recogniser = Recogniser(READERS)
+    rows = [{"models": [1.0]}, {"models": [{"perf_configs": []}]}, {"models": []}]
+    assert [outcome(recogniser, row) for row in rows] == [None, "perf-eval", None]

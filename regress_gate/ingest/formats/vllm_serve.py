@@ -264,7 +264,7 @@ def _measured(requests: "Requests", family: str) -> list[float]:
 
 def _cross_check(stated: dict[str, dict[str, float]], requests: "Requests", swapped: bool) -> None:
     """Refuse a file whose own statistics are not those of its own samples."""
-    import numpy as np
+    from regress_gate.ingest.request_samples import agrees
 
     for family, statistics in stated.items():
         for name, value in statistics.items():
@@ -272,10 +272,10 @@ def _cross_check(stated: dict[str, dict[str, float]], requests: "Requests", swap
             if percent is not None and percent > 100:
                 raise RefusalError(f"{name}_{family}_ms is no percentile")
             measured = requests.statistic(family, percent)
-            if measured is None or np.isclose(value, measured, rtol=_TOLERANCE, atol=_SAMPLE_ROUNDING):
+            if measured is None or agrees(value, measured, relative=_TOLERANCE, absolute=_SAMPLE_ROUNDING):
                 continue
-            other = "median" if name == "mean" else "mean"
-            if swapped and family == "e2el" and np.isclose(statistics.get(other, value), measured, rtol=_TOLERANCE):
+            other = statistics.get("median" if name == "mean" else "mean", value)
+            if swapped and family == "e2el" and agrees(other, measured, relative=_TOLERANCE, absolute=_SAMPLE_ROUNDING):
                 continue  # a client that has the keys of 0.6.2 but no longer swaps
             raise RefusalError(
                 f"{name}_{family}_ms says {value * 1000:g}, its own samples say {measured * 1000:g}: "
