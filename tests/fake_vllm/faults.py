@@ -12,7 +12,6 @@ from tests.fake_vllm import log
 from tests.fake_vllm.options import Options
 
 SLEEP = "import time; time.sleep(3600)"
-DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
 RUNAWAY = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
 
 DEATHS: dict[str, Callable[[], None] | signal.Signals | None] = {
@@ -47,9 +46,14 @@ def die(how: str) -> NoReturn:
     os._exit(1)
 
 
+def be_deaf() -> None:
+    """Ignore being asked to end: from the first moment of a child, which inherits it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def start_child(kind: str) -> None:
     """`deaf`: ignores being asked to end. `runaway`: in a session of its own, and nobody's child."""
     if kind == "runaway":
         subprocess.run([sys.executable, "-c", RUNAWAY], check=True)
     else:
-        subprocess.Popen([sys.executable, "-c", DEAF])
+        subprocess.Popen([sys.executable, "-c", SLEEP], preexec_fn=be_deaf)

@@ -17,7 +17,6 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 SLEEP = "import time; time.sleep(600)"
-DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -43,6 +42,11 @@ class Handler(BaseHTTPRequestHandler):
         return
 
 
+def be_deaf() -> None:
+    """Ignore being asked to end: from the first moment of a child, which inherits it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -57,11 +61,11 @@ def main() -> None:
         os._exit(3)
     say("(APIServer pid=1) INFO 11-21 02:16:28 [model.py:549] Resolved architecture: LlamaForCausalLM")
     if "deaf" in manners:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        be_deaf()
     if "family" in manners:
         subprocess.Popen([sys.executable, "-c", SLEEP])
         subprocess.Popen([sys.executable, "-c", SLEEP], env={})
-        subprocess.Popen([sys.executable, "-c", DEAF])
+        subprocess.Popen([sys.executable, "-c", SLEEP], preexec_fn=be_deaf)
     if "runaway" in manners:
         # The child between dies at once, so that what it started is nobody's child and in a session of its own.
         code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
