@@ -120,6 +120,11 @@ def _result(generator: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def import_of(results: Path, store: Path) -> list[str]:
+    asked = f"-m regress_gate import {results} --version v0.19.1 --testbed bench --run-per-file -q"
+    return [sys.executable, *asked.split(), "--store", f"sqlite:///{store}"]
+
+
 def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
     """The whole command against loading, in turns."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -135,14 +140,14 @@ def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
         size = sum(path.stat().st_size for path in results.iterdir())
         loads: list[Measured] = []
         imports: list[Measured] = []
+        starts: list[Measured] = []
         least: list[float] = []
         kept = 0
         # The first round fills the caches of files and byte code, and does not count.
         for number in range(rounds + 1):
             loads.append(run_command([sys.executable, "-c", LOAD_ALL, str(results)], directory))
             store = directory / f"store{number}.db"
-            command = f"-m regress_gate import {results} --version v0.19.1 --testbed bench --run-per-file -q"
-            imports.append(run_command([sys.executable, *command.split(), "--store", f"sqlite:///{store}"], directory))
+            imports.append(run_command(import_of(results, store), directory))
             with closing(sqlite3.connect(store)) as database:
                 (trials,) = database.execute(f"select count(*) from {'samples' if detailed else 'trial'}").fetchone()
             if trials != files:
@@ -152,6 +157,7 @@ def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
                 script = [sys.executable, "-c", LEAST, str(results), str(store), str(directory / f"{store.name}-least")]
                 run_command(script, directory, output=said)
                 least.append(float(said.read_text()))
+                starts.append(run_command(import_of(next(results.iterdir()), directory / f"one{number}.db"), directory))
             stored = [path for path in directory.glob(store.name + "*") if "least" not in path.name]
             kept = sum(path.stat().st_size for path in stored)
             for path in stored:
@@ -169,16 +175,11 @@ def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
             Row("    the store", f"{kept / 1e6:.1f} MB", f"{size / 1e6:.1f} MB (the files)", kept / size, MAX_SIZE)
         )
     else:
-        limit = statistics.median(least[1:])
-        rows.insert(
-            1,
-            Row(
-                "    json.load and the same rows by sqlite3",
-                f"{limit:.2f} s",
-                f"{load:.2f} s (json.load)",
-                limit / load,
-            ),
-        )
+        limit, start = statistics.median(least[1:]), statistics.median(run.seconds for run in starts[1:])
+        rows[1:1] = [
+            Row(f"    {what}", f"{seconds:.2f} s", f"{load:.2f} s (json.load)", seconds / load)
+            for what, seconds in (("json.load and the same rows by sqlite3", limit), ("import of one of them", start))
+        ]
         grown = (peak - max(run.peak for run in loads)) / files
         rows.append(Row("    memory a file", f"{grown / 1024:.0f} KiB", "50 KiB", grown / 1024 / 50, 1.0))
     return rows
