@@ -1,12 +1,12 @@
 """How fast `regress-gate import` stores results of `vllm bench serve`, and how small it keeps them.
 
-    python benchmarks/import_speed.py [--files N] [--small N] [--rounds N]
+    python benchmarks/import_speed.py [--files N] [--requests N] [--tokens N] [--small N] [--rounds N]
 
-Two kinds: `--files` detailed results, and `--small` ones without details (1 kB each), for which the work on each file
-weighs more than its bytes.
+Two kinds: `--files` detailed results of `--requests` requests with `--tokens` output tokens each, and `--small` ones
+without details (1 kB each), for which the work on each file weighs more than its bytes.
 
 The whole command, with every check it makes, against a process that does no more than `json.load` on the same files.
-The detailed files are made here, 200 requests of 128 output tokens each, from a fixed seed. Their times have all the
+The files are made here, from a fixed seed. Their times have all the
 digits that a difference of two clock readings has, and the generated texts are empty: the import drops them, so any
 text would only make its store look smaller. Not for trying the readers on real files: that is import_survey.py.
 """
@@ -61,22 +61,22 @@ print(time.perf_counter() - begun)
 """What nobody can leave out: reading the files, and writing the rows that an import wrote."""
 
 
-def make_files(directory: Path, files: int, detailed: bool) -> None:
+def make_files(directory: Path, files: int, detailed: bool, requests: int, tokens: int) -> None:
     generator = np.random.default_rng(SEED)
     for number in range(files):
-        result = _result(generator)
+        result = _result(generator, requests, tokens)
         if not detailed:
             result = {key: value for key, value in result.items() if not isinstance(value, list)}
         (directory / f"run{number:05d}.json").write_text(json.dumps(result), encoding="utf-8")
 
 
-def _result(generator: np.random.Generator) -> dict[str, Any]:
+def _result(generator: np.random.Generator, requests: int, tokens: int) -> dict[str, Any]:
     """What the client writes with --save-result --save-detailed, with statistics that fit the samples."""
     gaps = np.concatenate(
-        [generator.gamma(9, 0.005, (REQUESTS, 1)), generator.gamma(9, 0.001, (REQUESTS, OUTPUT_TOKENS - 1))], axis=1
+        [generator.gamma(9, 0.005, (requests, 1)), generator.gamma(9, 0.001, (requests, tokens - 1))], axis=1
     )
     # The client's clock counts nanoseconds from the machine's start; its differences carry the rounding of that.
-    sent = generator.uniform(0, 100_000, (REQUESTS, 1))
+    sent = generator.uniform(0, 100_000, (requests, 1))
     times = np.diff(np.round(np.concatenate([sent, sent + np.cumsum(gaps, axis=1)], axis=1), 9), axis=1)
     ttft, itl, latency = times[:, 0], times[:, 1:], times.sum(axis=1)
     duration = float(latency.sum() / CONCURRENCY * 1.1)
@@ -88,25 +88,25 @@ def _result(generator: np.random.Generator) -> dict[str, Any]:
         "label": None,
         "model_id": "org/model",
         "tokenizer_id": "org/model",
-        "num_prompts": REQUESTS,
+        "num_prompts": requests,
         "request_rate": "inf",
         "burstiness": 1.0,
         "max_concurrency": CONCURRENCY,
         "duration": duration,
-        "completed": REQUESTS,
+        "completed": requests,
         "failed": 0,
-        "total_input_tokens": REQUESTS * INPUT_TOKENS,
-        "total_output_tokens": REQUESTS * OUTPUT_TOKENS,
-        "request_throughput": REQUESTS / duration,
+        "total_input_tokens": requests * INPUT_TOKENS,
+        "total_output_tokens": requests * tokens,
+        "request_throughput": requests / duration,
         "request_goodput": None,
-        "output_throughput": REQUESTS * OUTPUT_TOKENS / duration,
-        "total_token_throughput": REQUESTS * (INPUT_TOKENS + OUTPUT_TOKENS) / duration,
-        "input_lens": [INPUT_TOKENS] * REQUESTS,
-        "output_lens": [OUTPUT_TOKENS] * REQUESTS,
+        "output_throughput": requests * tokens / duration,
+        "total_token_throughput": requests * (INPUT_TOKENS + tokens) / duration,
+        "input_lens": [INPUT_TOKENS] * requests,
+        "output_lens": [tokens] * requests,
         "ttfts": ttft.tolist(),
         "itls": itl.tolist(),
-        "generated_texts": [""] * REQUESTS,
-        "errors": [""] * REQUESTS,
+        "generated_texts": [""] * requests,
+        "errors": [""] * requests,
         **{
             f"{name}_{family}_ms": float(value) * 1000
             for family, values in families.items()
@@ -125,14 +125,16 @@ def import_of(results: Path, store: Path) -> list[str]:
     return [sys.executable, *asked.split(), "--store", f"sqlite:///{store}"]
 
 
-def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
+def measured(files: int, rounds: int, *, detailed: bool, requests: int, tokens: int) -> list[Row]:
     """The whole command against loading, in turns."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         results = directory / "results"
         results.mkdir()
         # In a process of its own: a child's peak memory is never less than its parent's.
-        making = multiprocessing.get_context("spawn").Process(target=make_files, args=(results, files, detailed))
+        making = multiprocessing.get_context("spawn").Process(
+            target=make_files, args=(results, files, detailed, requests, tokens)
+        )
         making.start()
         making.join()
         if making.exitcode:
@@ -188,11 +190,18 @@ def measured(files: int, rounds: int, *, detailed: bool) -> list[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--requests", type=int, default=REQUESTS)
+    parser.add_argument("--tokens", type=int, default=OUTPUT_TOKENS)
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    rows = measured(arguments.files, arguments.rounds, detailed=True) if arguments.files else []
-    return report(rows + (measured(arguments.small, arguments.rounds, detailed=False) if arguments.small else []))
+    rows: list[Row] = []
+    if arguments.files:
+        asked = {"requests": arguments.requests, "tokens": arguments.tokens}
+        rows += measured(arguments.files, arguments.rounds, detailed=True, **asked)
+    if arguments.small:
+        rows += measured(arguments.small, arguments.rounds, detailed=False, requests=REQUESTS, tokens=OUTPUT_TOKENS)
+    return report(rows)
 
 
 if __name__ == "__main__":

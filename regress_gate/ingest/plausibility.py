@@ -124,13 +124,13 @@ def check_statistics(
     `latencies`: seconds, by family and statistic of the catalogue; changed in place. `rounding`: half a unit of the
     last decimal, in milliseconds.
     """
+    if any(latencies.values()) and not any(any(found.values()) for found in latencies.values()):
+        raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
     notes: list[str] = []
     for family, found in list(latencies.items()):
         if found and min(found.values()) > 0:
             _check_order(family, found, duration, rounding)
             continue
-        if not any(any(others.values()) for others in latencies.values()) and any(latencies.values()):
-            raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
         if negative := next((name for name, value in found.items() if value < 0), None):
             raise RefusalError(f"{negative}_{family}_ms is negative")
         zero = [name for name, value in found.items() if value == 0]
