@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import aiohttp
 import httpx
@@ -20,11 +19,10 @@ import numpy as np
 from client_servers import FakeServer
 from client_truth import delays
 
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.bodies import measured_bodies
 from regress_gate.bench.load.errors import FailureKind, RequestError
 from regress_gate.bench.load.guards import ClientWatch
 from regress_gate.bench.load.http_response import ResponseParser
+from regress_gate.bench.load.requests import measured_requests
 from regress_gate.bench.load.sending import Sender, closed_loop
 from regress_gate.bench.load.target import Target, resolve
 from regress_gate.bench.load.transport import HttpTransport, Receive, Transport
@@ -134,11 +132,11 @@ def measure(name: str, concurrency: int, tokens: int, tpot: float, rounds: int) 
 
 
 async def _measure(name: str, server: FakeServer, workload: LoadWorkload) -> Line:
-    bodies = measured_bodies(workload, "capacity", 1, "tiny")
+    requests = measured_requests(workload, "capacity", 1, "tiny")
     transport = TRANSPORTS[name](int(server.url.rpartition(":")[2]))
-    sender = Sender(transport, partial(Answer, workload.output_len), 120.0, time.monotonic() + 120, lambda: None)
+    sender = Sender(transport, 120.0, time.monotonic() + 120, lambda: None)
     with ClientWatch() as watch:
-        records = await closed_loop(sender, bodies, workload.concurrency)
+        records = await closed_loop(sender, requests, workload.concurrency)
         load = watch.load()
     await transport.close()
     chunks = sum(len(record.chunks) for record in records)

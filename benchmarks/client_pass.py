@@ -10,16 +10,14 @@ import argparse
 import asyncio
 import time
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.bodies import measured_bodies, warmup_bodies
 from regress_gate.bench.load.guards import ClientWatch
+from regress_gate.bench.load.requests import measured_requests, warmup_requests
 from regress_gate.bench.load.result import Pass, make_result
 from regress_gate.bench.load.sending import Sender, closed_loop
 from regress_gate.bench.load.target import Target, resolve
@@ -29,13 +27,13 @@ from regress_gate.bench.load.workload import LoadWorkload
 
 async def measured(url: str, model: str, workload: LoadWorkload, ordinal: int) -> dict[str, Any]:
     transport = HttpTransport(resolve(Target(url, model), allow_remote=False))
-    warmup = warmup_bodies(workload, "client", ordinal, model)
-    bodies = measured_bodies(workload, "client", ordinal, model)
-    sender = Sender(transport, partial(Answer, workload.output_len), 300.0, time.monotonic() + 600.0, lambda: None)
+    warmup = warmup_requests(workload, "client", ordinal, model)
+    requests = measured_requests(workload, "client", ordinal, model)
+    sender = Sender(transport, 300.0, time.monotonic() + 600.0, lambda: None)
     await closed_loop(sender, warmup, workload.concurrency)
     started = datetime.now(UTC)
     with ClientWatch() as watch:
-        records = await closed_loop(sender, bodies, workload.concurrency)
+        records = await closed_loop(sender, requests, workload.concurrency)
         load = watch.load()
     await transport.close()
     begun = min(record.scheduled for record in records)

@@ -5,15 +5,17 @@ Not for starting servers (`experiment`), and not for judging what was measured.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from regress_gate.bench.experiment.trials import Meter, Progress, Subject, measure_trials
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset
 from regress_gate.bench.load.workload import Api, Arrival, LoadWorkload, Slo
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu import Find
 from regress_gate.bench.running import RunningServer, find_failure, tells_health
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, RunFailure, SuiteRef
-from regress_gate.model.suite import Scenario, Suite
+from regress_gate.model.suite import RecordedPrompts, Scenario, Suite
 from regress_gate.model.testbed import Testbed
 
 
@@ -88,12 +90,11 @@ def _run(server: RunningServer, suite: Suite, testbed: Testbed, label: str, subj
 
 def _load_workload(scenario: Scenario) -> LoadWorkload:
     workload = scenario.workload
-    if workload.dataset != "random":
-        raise InputError(f"scenario {scenario.name}: dataset {workload.dataset!r} cannot be sent", todo="use random")
-    if workload.input_len is None or workload.num_requests is None or workload.missing:
+    dataset = _dataset(scenario)
+    if workload.num_requests is None or workload.missing:
         raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(workload.missing)}")
     return LoadWorkload(
-        input_len=workload.input_len,
+        input_len=workload.input_len or 0,
         output_len=workload.output_len or 0,
         num_requests=workload.num_requests,
         concurrency=workload.concurrency,
@@ -108,4 +109,15 @@ def _load_workload(scenario: Scenario) -> LoadWorkload:
         ignore_eos=workload.ignore_eos,
         extra_body=workload.extra_body,
         lora_adapters=tuple(workload.lora_adapters),
+        dataset=dataset,
     )
+
+
+def _dataset(scenario: Scenario) -> Dataset | None:
+    """Reads it, so that a file that cannot be used is told before a server starts."""
+    given = scenario.workload.dataset
+    if given == "random":
+        return None
+    if not isinstance(given, RecordedPrompts):
+        raise InputError(f"scenario {scenario.name}: dataset {given!r} cannot be sent", todo="use random, or a file")
+    return find_dataset(DatasetFormat(given.format), Path(given.file))

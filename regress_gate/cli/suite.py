@@ -163,9 +163,9 @@ def _row(workload: "Workload") -> tuple[str, str, object]:
     elif workload.api == "embeddings":
         sends = f"{_or_any(workload.input_len)} tokens"
     else:
-        sends = (
-            f"{_or_any(workload.input_len)} -> {'' if workload.ignore_eos else 'up to '}{_or_any(workload.output_len)}"
-        )
+        unsaid = "?" if isinstance(workload.dataset, str) else "recorded"
+        prompt, answer = (length or unsaid for length in (workload.input_len, workload.output_len))
+        sends = f"{prompt} -> {'' if workload.ignore_eos else 'up to '}{answer}"
     loads = []
     if workload.request_rate is not None:
         loads.append(f"{workload.request_rate:g}/s {workload.arrival}")
@@ -181,6 +181,8 @@ def _details(workload: "Workload") -> Iterator[str]:
     """What the table has no column for."""
     from regress_gate.cli.text import plain
 
+    if not isinstance(workload.dataset, str):
+        yield f"{workload.dataset.format} prompts of {plain(workload.dataset.file)}"
     if workload.api != "completions":
         yield f"api {workload.api}"
     if workload.prefix_len:

@@ -233,6 +233,12 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
         )
         if ours and theirs and ours != theirs:
             return f"{key} differs: {_listed(ours)} → {_listed(theirs)}"
+    files = [
+        {str(t.workload["dataset_sha256"])[:12] for t in side if "dataset_sha256" in t.workload}
+        for side in (baseline, candidate)
+    ]
+    if all(files) and files[0] != files[1]:
+        return f"the file of recorded prompts differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
     models = [
         {_basename(str(t.workload["model"])) for t in side if t.workload.get("model")} for side in (baseline, candidate)
     ]

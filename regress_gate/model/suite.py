@@ -2,7 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, StrictBool, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    JsonValue,
+    StrictBool,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.documents import Real, StrictModel, Whole
@@ -40,16 +49,39 @@ class Slo(StrictModel):
     e2el: Real | None = Field(default=None, gt=0)
 
 
+class RecordedPrompts(StrictModel):
+    """A file of texts that somebody wrote, in place of random tokens. Which of them are sent follows from the seed."""
+
+    format: Literal["sharegpt", "custom"]
+    """`sharegpt`: conversations, of which the first two turns are a prompt and the length of its answer. `custom`: a
+    JSON object a line, with `prompt` and perhaps `output_tokens`. Both are vLLM's names for these files."""
+    file: Annotated[str, StringConstraints(min_length=1)]
+    """Relative to the folder in which the measurement is started."""
+
+
+def _kind_of_dataset(dataset: object) -> str:
+    return "keys" if isinstance(dataset, dict | RecordedPrompts) else "name"
+
+
+Dataset = Annotated[
+    Annotated[str, Tag("name")] | Annotated[RecordedPrompts, Tag("keys")],
+    # So that a complaint is of what was meant: of a file's keys, or of a name.
+    Discriminator(_kind_of_dataset),
+]
+
+
 class Workload(StrictModel):
     """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
 
     api: Literal["completions", "embeddings", "rerank"] = "completions"
     """Which of vLLM's endpoints. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
-    dataset: str = "random"
+    dataset: Dataset = "random"
+    """`random` tokens or recorded prompts; other names are for results that are imported."""
     input_len: Whole | None = Field(default=None, ge=1)
     """Tokens of a prompt. For rerank, which takes only text: words of one pair of query and document."""
     output_len: Whole | None = Field(default=None, ge=1)
-    """Tokens of an answer: exactly so many, or at most so many with `ignore_eos: false`. Completions only."""
+    """Tokens of an answer: exactly so many, or at most so many with `ignore_eos: false`. Completions only. Recorded
+    prompts have lengths of their own where this is not given."""
     documents: Whole | None = Field(default=None, ge=1)
     """Documents of one rerank request."""
     concurrency: Whole | None = Field(default=None, ge=1)
@@ -74,7 +106,8 @@ class Workload(StrictModel):
     @property
     def missing(self) -> list[str]:
         """The keys without which it can be held against known issues but not sent."""
-        needed = ["input_len", "num_requests"] + (["output_len"] if self.api == "completions" else [])
+        lengths = not isinstance(self.dataset, RecordedPrompts)
+        needed = ["input_len"] * lengths + ["num_requests"] + ["output_len"] * (lengths and self.api == "completions")
         return [name for name in needed if getattr(self, name) is None]
 
     @model_validator(mode="after")
@@ -93,11 +126,20 @@ class Workload(StrictModel):
                 raise ValueError(f"{self.api} has no output_len: no tokens are generated")
             if self.slo is not None and (self.slo.ttft, self.slo.tpot) != (None, None):
                 raise ValueError(f"{self.api} is not streamed: its slo can only name e2el")
+        if isinstance(self.dataset, RecordedPrompts):
+            self._fits_recorded_prompts()
         if self.input_len is not None and self.prefix_len >= self.input_len:
             raise ValueError(f"prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if owned := sorted(self.extra_body.keys() & CLIENT_KEYS[self.api]):
             raise ValueError(f"extra_body has {', '.join(owned)}, which the client sets itself")
         return self
+
+    def _fits_recorded_prompts(self) -> None:
+        if self.api != "completions":
+            raise ValueError(f"{self.api} has no recorded prompts: its dataset is random")
+        if self.input_len is not None or self.prefix_len:
+            name = "prefix_len" if self.input_len is None else "input_len"
+            raise ValueError(f"recorded prompts have their own lengths: leave out {name}")
 
 
 class Scenario(StrictModel):

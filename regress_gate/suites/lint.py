@@ -17,7 +17,7 @@ from regress_gate.model.documents import Document, ModelT, complaints
 from regress_gate.model.metric import METRICS
 from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.policy import Policy, PolicyOverrides
-from regress_gate.model.suite import Scenario, Suite
+from regress_gate.model.suite import RecordedPrompts, Scenario, Suite
 from regress_gate.suites import read_document
 
 
@@ -65,8 +65,12 @@ def _measurable(scenario: Scenario) -> Iterator[Found]:
     if workload.missing:
         what = f"cannot be measured, only imported: the workload does not say {', '.join(workload.missing)}"
         yield ("workload",), what, "warning"
-    if workload.dataset != "random":
-        what = f"cannot be measured, only imported: dataset {workload.dataset!r} is not random"
+    if isinstance(workload.dataset, RecordedPrompts):
+        if not Path(workload.dataset.file).is_file():
+            what = f"cannot be measured from here: there is no file {workload.dataset.file!r}"
+            yield ("workload", "dataset", "file"), what, "warning"
+    elif workload.dataset != "random":
+        what = f"cannot be measured, only imported: dataset {workload.dataset!r} names no file"
         yield ("workload", "dataset"), what, "warning"
     concurrency, requests = workload.concurrency, workload.num_requests
     if concurrency is not None and requests is not None and requests < concurrency:

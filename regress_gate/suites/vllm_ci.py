@@ -176,23 +176,13 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
         raise _LeftOutError(f"asks the backend {backend!r}; suites have completions, embeddings and rerank")
     if (endpoint := left.pop("endpoint", _ENDPOINTS[api])) != _ENDPOINTS[api]:
         raise _LeftOutError(f"asks {endpoint!r}, which suites do not")
-    if (dataset := left.pop("dataset_name", "random")) != "random":
-        raise _LeftOutError(f"sends the dataset {dataset!r}; suites send random tokens")
-    left.pop("dataset_path", None)
-    prefix = _count(left, "random_prefix_len") or 0
-    length = _count(left, "random_input_len")
-    if not length:
-        raise _LeftOutError("does not say random_input_len")
-    workload: dict[str, Any] = {"input_len": length + prefix}
-    if prefix:
-        workload["prefix_len"] = prefix
-    answer = _count(left, "random_output_len")
-    if api == "completions":
-        if not answer:
-            raise _LeftOutError("does not say random_output_len")
-        workload |= {"output_len": answer, "ignore_eos": left.pop("ignore_eos", False) in ("", True)}
+    dataset, file = left.pop("dataset_name", "random"), left.pop("dataset_path", None)
+    if dataset == "random":
+        workload = _random(left, api)
+    elif dataset == "sharegpt" and api == "completions":
+        workload = _conversations(left, file)
     else:
-        workload["api"] = api
+        raise _LeftOutError(f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt")
     if not (requests := _count(left, "num_prompts")):
         raise _LeftOutError("does not say num_prompts")
     workload["num_requests"] = requests
@@ -208,6 +198,35 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(left.keys() - _WITHOUT_EFFECT):
         raise _LeftOutError(f"has the client parameter {unknown[0]!r}, which suites cannot say")
     return workload
+
+
+def _random(left: dict[str, Any], api: str) -> dict[str, Any]:
+    prefix = _count(left, "random_prefix_len") or 0
+    length = _count(left, "random_input_len")
+    if not length:
+        raise _LeftOutError("does not say random_input_len")
+    workload: dict[str, Any] = {"input_len": length + prefix}
+    if prefix:
+        workload["prefix_len"] = prefix
+    answer = _count(left, "random_output_len")
+    if api != "completions":
+        return {**workload, "api": api}
+    if not answer:
+        raise _LeftOutError("does not say random_output_len")
+    return {**workload, "output_len": answer, "ignore_eos": _ignores_eos(left)}
+
+
+def _conversations(left: dict[str, Any], file: object) -> dict[str, Any]:
+    if not isinstance(file, str) or not file:
+        raise _LeftOutError("does not say dataset_path")
+    workload: dict[str, Any] = {"dataset": {"format": "sharegpt", "file": file}}
+    if answer := _count(left, "sharegpt_output_len"):
+        workload["output_len"] = answer
+    return {**workload, "ignore_eos": _ignores_eos(left)}
+
+
+def _ignores_eos(left: dict[str, Any]) -> bool:
+    return left.pop("ignore_eos", False) in ("", True)
 
 
 def _count(parameters: dict[str, Any], key: str) -> int | None:
@@ -257,6 +276,6 @@ def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
         where = ".".join(map(str, error["loc"]))
         raise _LeftOutError(f"cannot be said in a suite: {where}: {error['msg']}") from None
     longest = scenario["server"].get("engine_args", {}).get("max_model_len")
-    tokens = scenario["workload"]["input_len"] + scenario["workload"].get("output_len", 0)
+    tokens = sum(scenario["workload"].get(key, 0) for key in ("input_len", "output_len"))
     if type(longest) is int and tokens > longest:
         raise _LeftOutError(f"sends and asks for {tokens} tokens, more than its max_model_len of {longest}")

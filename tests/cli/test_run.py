@@ -135,6 +135,60 @@ def test_a_workload_that_is_not_complete_is_refused_before_anything_is_sent(gate
     assert "scenario rate: the workload does not say output_len" in outcome.error
 
 
+RECORDED = """\
+name: recorded
+version: 1
+description: Recorded prompts.
+conditions: {max_outside_cpu_cores: 1000, max_steal_cpu_cores: 1000}
+scenarios:
+  - name: chat
+    server: {model: tiny}
+    workload: {dataset: {format: sharegpt, file: chat.json}, ignore_eos: false, concurrency: 2, num_requests: 6}
+  - name: mine
+    server: {model: tiny}
+    workload: {dataset: {format: custom, file: mine.jsonl}, concurrency: 2, num_requests: 6}
+"""
+
+
+def test_recorded_prompts_are_measured_and_another_file_is_another_workload(gate, suite, server, monkeypatch):
+    monkeypatch.chdir(gate.directory)
+    suite.write_text(RECORDED)
+    turns = [{"value": "so many words as these are"}, {"value": "and these for an answer"}]
+    (gate.directory / "chat.json").write_text(json.dumps([{"conversations": turns}] * 20))
+    mine = [json.dumps({"prompt": f"prompt {number}", "output_tokens": 4}) for number in range(20)]
+    (gate.directory / "mine.jsonl").write_text("\n".join(mine))
+    assert measure(gate, server(), suite).code == 0
+    (gate.directory / "mine.jsonl").write_text("\n".join(reversed(mine)))
+    assert measure(gate, server("0.20.0"), suite, version="v0.20.0").code == 0
+    compared = gate("compare", "v0.19.1", "v0.20.0", "--suite", suite, "--testbed", "lab", "--format", "json")
+    notes = {reason["text"][:60] for reason in compared.json["reasons"] if reason["code"] == "incomparable"}
+    assert notes == {"scenario mine: the file of recorded prompts differs: SHA-256"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "chat.json: cannot be read (No such file or directory); a suite's file is looked for in the folder"),
+        ("[]", "chat.json: holds no conversation of two turns; give a file in the format sharegpt"),
+    ],
+)
+def test_recorded_prompts_that_cannot_be_used_are_told_before_anything_is_sent(gate, suite, monkeypatch, content, says):
+    monkeypatch.chdir(gate.directory)
+    suite.write_text(RECORDED)
+    if content is not None:
+        (gate.directory / "chat.json").write_text(content)
+    outcome = measure(gate, "http://127.0.0.1:9", suite)
+    assert outcome.code == 2
+    assert says in outcome.error
+
+
+def test_a_dataset_that_is_only_a_name_is_for_results_that_are_imported(gate, suite):
+    suite.write_text(SUITE.format(margin=0.5).replace("input_len: 16, ", "input_len: 16, dataset: sonnet, "))
+    outcome = measure(gate, "http://127.0.0.1:9", suite)
+    assert outcome.code == 2
+    assert "scenario c2: dataset 'sonnet' cannot be sent; use random, or a file" in outcome.error
+
+
 def test_a_suite_that_is_not_there_and_one_that_is_misspelt_are_named(gate):
     assert "no.yaml: cannot be read" in measure(gate, "http://127.0.0.1:9", "no.yaml").error
     assert "did you mean 'cpu-demo'?" in measure(gate, "http://127.0.0.1:9", "cpu-dem").error

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.suites.test_vllm_ci import client, serving
+from tests.suites.test_vllm_ci import client, conversations, serving
 
 LATENCY = {"test_name": "latency_tiny", "parameters": {"model": "org/tiny"}}
 
@@ -21,10 +21,10 @@ def definition(gate):
 
 
 def test_the_suite_goes_to_stdout_and_what_it_lacks_to_stderr(gate, definition):
-    done = gate("suite", "import", definition([serving(), client(dataset_name="sharegpt"), LATENCY]))
+    done = gate("suite", "import", definition([serving(), client(dataset_name="sonnet"), LATENCY]))
     assert done.code == 0
     assert "name: serving-tests\n" in done.out
-    assert "sends the dataset 'sharegpt'" in done.err
+    assert "sends the dataset 'sonnet'" in done.err
     assert "latency_tiny is no serving test" in done.err
     assert "# Left out: latency_tiny" in done.out
 
@@ -35,6 +35,18 @@ def test_what_it_writes_has_no_error_for_lint_and_can_be_shown(gate, definition)
     linted = gate("suite", "lint", written)
     assert (linted.code, linted.out) == (0, "")
     assert "serving_tiny_tp1_random_qps_inf_concurrency_200" in gate("suite", "show", written).out
+
+
+def test_conversations_are_shown_with_their_file_and_lint_says_that_it_is_not_there(gate, definition):
+    file = definition([conversations()])
+    assert gate("suite", "import", file, "-o", gate.directory / "suites").code == 0
+    written = gate.directory / "suites" / "serving-tests.yaml"
+    shown = gate("suite", "show", written).out
+    assert "recorded -> up to recorded" in shown
+    assert "sharegpt prompts of ./ShareGPT.json" in shown
+    linted = gate("suite", "lint", written)
+    assert linted.code == 0
+    assert "there is no file './ShareGPT.json'" in linted.out
 
 
 def test_a_file_is_never_overwritten(gate, definition):

@@ -56,6 +56,7 @@ class Options:
     cut_every: int | None
     disorder_every: int | None
     short_every: int | None
+    tokenize: str
     leak_mb: float
     engine_args: tuple[str, ...]
     """Flags of real vLLM that mean nothing here, kept for the start log."""
@@ -136,6 +137,9 @@ def parser() -> argparse.ArgumentParser:
     fault.add_argument("--cut-every", type=int, metavar="N", help="close the connection in the middle of the answer")
     fault.add_argument("--disorder-every", type=int, metavar="N", help="finish the answer, then send its last token")
     fault.add_argument("--short-every", type=int, metavar="N", help="half the tokens asked for, as if all were well")
+    fault.add_argument(
+        "--tokenize", choices=("words", "missing", "garbage", "hang"), default="words", help="how it counts tokens"
+    )
     fault.add_argument("--leak-mb", type=float, default=0.0, metavar="MB", help="memory growth per request")
     return parser
 

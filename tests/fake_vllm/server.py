@@ -54,6 +54,8 @@ class Server:
                 await self._complete(json.loads(request.body), writer)
             case "POST", "/v1/embeddings" | "/rerank":
                 await self._pool(json.loads(request.body), writer)
+            case "POST", "/tokenize" if self._options.tokenize != "missing":
+                await self._tokenize(json.loads(request.body), writer)
             case "GET", "/health":
                 _send(writer, 200 if self._healthy else 503, b"")
             case "GET", "/version":
@@ -99,6 +101,14 @@ class Server:
             return
         async with self._engine.seat():
             await self._stream(number, body, record, writer)
+
+    async def _tokenize(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        """A word is a token."""
+        if self._options.tokenize == "hang":
+            await asyncio.Event().wait()
+        count = len(body["prompt"].split())
+        told = {"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None}
+        _send_json(writer, 200, {} if self._options.tokenize == "garbage" else told)
 
     async def _complete_whole(self, number: int, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         if (refusal := completion.check(body)) is not None:

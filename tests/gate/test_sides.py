@@ -111,6 +111,7 @@ def test_every_run_either_counts_or_is_void_with_a_reason(
         ({}, {"definitions": "vllm-bench-0.20"}, None),  # which release the first was, nobody said
         ({"definitions": "vllm-bench-0.15"}, {"definitions": "vllm-bench-0.20"}, "its numbers are defined differently"),
         ({"batch_size": 8}, {"batch_size": 16}, "batch_size differs: 8 → 16"),
+        ({"dataset_sha256": "a1"}, {"dataset_sha256": "b2"}, "the file of recorded prompts differs: SHA-256 a1 → b2"),
     ],
 )
 def test_results_of_different_definitions_or_workloads_are_not_the_same_work(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from regress_gate.bench.experiment.plan import suite_digest
 from regress_gate.errors import InputError
 from regress_gate.model.documents import parse_yaml, validate
 from regress_gate.model.suite import Suite, Workload
@@ -57,6 +58,16 @@ def test_structured_output_is_said_as_the_request_has_it():
         ("extra_body: {stream: false, max_tokens: 3}", "extra_body has max_tokens, stream, which"),
         ("{api: embeddings, extra_body: {input: x}}", "extra_body has input, which"),
         ("{api: rerank, documents: 2, extra_body: {top_n: 1}}", "extra_body has top_n, which"),
+        ("dataset: {format: sharegpt}", "file:10: key 'scenarios.0.workload.dataset.file' is missing"),
+        ("dataset: {format: hf, file: a}", "workload.dataset.format: Input should be 'sharegpt' or 'custom'"),
+        (
+            "dataset: {format: custom, flie: a}",
+            "unknown key 'flie' in scenarios.0.workload.dataset (did you mean 'file'?)",
+        ),
+        ("dataset: [a]", "scenarios.0.workload.dataset: Input should be a valid string"),
+        ("{input_len: 8, dataset: {format: custom, file: a}}", "their own lengths: leave out input_len"),
+        ("{prefix_len: 8, dataset: {format: custom, file: a}}", "their own lengths: leave out prefix_len"),
+        ("{api: embeddings, dataset: {format: custom, file: a}}", "embeddings has no recorded prompts"),
         ("extra_body: [1]", "file:10: scenarios.0.workload.extra_body"),
         ("lora_adapters: ['']", "file:10: scenarios.0.workload.lora_adapters.0"),
         ("ignore_eos: 'no'", "file:10: scenarios.0.workload.ignore_eos"),
@@ -76,3 +87,10 @@ def test_what_a_scenario_sees_has_the_shape_of_an_id(issue):
 def test_what_is_missing_for_measuring_depends_on_the_api():
     assert workload("concurrency: 1").missing == ["input_len", "num_requests", "output_len"]
     assert workload("{api: embeddings, input_len: 8, num_requests: 2}").missing == []
+    assert workload("dataset: {format: sharegpt, file: a}").missing == ["num_requests"]
+
+
+def test_a_suite_that_says_nothing_of_recorded_prompts_has_the_digest_it_always_had():
+    """Runs that are stored, and experiments that go on, know their suite by it."""
+    suite = validate(Suite, parse_yaml(SUITE % "input_len: 8", "file"))
+    assert suite_digest(suite) == "f53aab556c0f553f88461e5e5fca9fb5cfe6f8c1e29759e9e6f3f5b0425c8529"

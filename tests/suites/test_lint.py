@@ -92,7 +92,12 @@ def test_every_error_is_told_at_once_with_its_line(linted):
         (
             "input_len: 128",
             "dataset: sharegpt",
-            ":10: warning: scenario a: cannot be measured, only imported: dataset 'sharegpt' is not random",
+            ":10: warning: scenario a: cannot be measured, only imported: dataset 'sharegpt' names no file",
+        ),
+        (
+            "input_len: 128",
+            "dataset: {format: sharegpt, file: none.json}",
+            ":10: warning: scenario a: cannot be measured from here: there is no file 'none.json'",
         ),
     ],
 )

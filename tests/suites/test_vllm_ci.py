@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.model.documents import parse_yaml, validate
-from regress_gate.model.suite import Suite
+from regress_gate.model.suite import RecordedPrompts, Suite
 from regress_gate.suites.vllm_ci import MAX_SCENARIOS, suite_of
 from regress_gate.suites.writing import suite_text
 
@@ -37,6 +37,12 @@ def serving(**more):
 
 def client(**more):
     return serving(client_parameters={**serving()["client_parameters"], **more})
+
+
+def conversations(**more):
+    """A test that sends ShareGPT."""
+    parameters = {"model": "org/tiny", "backend": "vllm", "dataset_name": "sharegpt", "num_prompts": 200}
+    return serving(client_parameters={**parameters, "dataset_path": "./ShareGPT.json", **more})
 
 
 def scenarios(data):
@@ -81,6 +87,15 @@ def test_answers_may_end_where_the_client_does_not_forbid_it():
     parameters = {key: value for key, value in serving()["client_parameters"].items() if key != "ignore-eos"}
     (found, _) = scenarios([serving(client_parameters=parameters)]).values()
     assert not found.workload.ignore_eos
+
+
+def test_conversations_are_recorded_prompts_whose_answers_may_end():
+    (found, _) = scenarios([conversations()]).values()
+    assert found.workload.dataset == RecordedPrompts(format="sharegpt", file="./ShareGPT.json")
+    assert (found.workload.input_len, found.workload.output_len, found.workload.ignore_eos) == (None, None, False)
+    assert found.workload.missing == []
+    (found, _) = scenarios([conversations(sharegpt_output_len=64, ignore_eos="")]).values()
+    assert (found.workload.output_len, found.workload.ignore_eos) == (64, True)
 
 
 def test_a_prefix_is_part_of_the_prompt_here_and_before_it_there():
@@ -137,7 +152,13 @@ def test_embeddings_of_random_tokens_are_embeddings():
         ({"test_name": "latency_tiny", "parameters": {"model": "m"}}, "latency_tiny is no serving test"),
         ({"test_name": "llama8B", "common_parameters": {}}, "compares several engines"),
         (serving(test_name="serving_\ud800", qps_list=[1]), "cannot be said in a suite: name"),
-        (client(dataset_name="sharegpt"), "sends the dataset 'sharegpt'"),
+        (client(dataset_name="sonnet"), "sends the dataset 'sonnet'"),
+        (conversations(dataset_path=None), "does not say dataset_path"),
+        (
+            conversations(backend="openai-embeddings"),
+            "sends the dataset 'sharegpt'; suites send random tokens and, for",
+        ),
+        (conversations(sharegpt_output_len="x"), "has sharegpt_output_len 'x', which is no count"),
         (client(backend="openai-chat"), "asks the backend 'openai-chat'"),
         (client(endpoint="/v1/chat/completions"), "asks '/v1/chat/completions'"),
         (client(model="org/other"), "serves 'org/tiny' and asks for 'org/other'"),

@@ -135,6 +135,7 @@ class Driver(ABC):
             "answers that may end early (ignore_eos: false)": not workload.ignore_eos,
             "more in the request (extra_body)": bool(workload.extra_body),
             "LoRA adapters": bool(workload.lora_adapters),
+            "recorded prompts (dataset)": workload.dataset is not None,
         }
         if found := [what for what, wanted in unasked.items() if wanted]:
             raise InputError(f"driver {self.name} cannot send {', '.join(found)}", todo="measure without --driver")

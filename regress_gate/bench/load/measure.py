@@ -5,18 +5,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.bodies import measured_bodies, warmup_bodies
+from regress_gate.bench.load.choosing import PATH, TokenCounter, choose
+from regress_gate.bench.load.dataset import read_texts
 from regress_gate.bench.load.errors import FailureKind, LoadError
 from regress_gate.bench.load.guards import ClientWatch
+from regress_gate.bench.load.requests import measured_requests, recorded_requests, warmup_requests
 from regress_gate.bench.load.result import LoadResult, Pass, make_result
-from regress_gate.bench.load.sending import Record, Sender, closed_loop, open_loop
-from regress_gate.bench.load.target import Target, resolve
+from regress_gate.bench.load.sending import Record, Request, Sender, closed_loop, open_loop
+from regress_gate.bench.load.target import Endpoint, Target, resolve
 from regress_gate.bench.load.transport import HttpTransport
-from regress_gate.bench.load.whole_answer import WholeAnswer
-from regress_gate.bench.load.workload import Api, LoadWorkload, arrival_times
+from regress_gate.bench.load.workload import LoadWorkload, arrival_times
 from regress_gate.ingest.text import plural
 
 Progress = Callable[[int, int], None]
@@ -48,8 +47,8 @@ def measure_load(
 ) -> LoadResult:
     """Send the workload to the server and measure; `ordinal` counts the passes of this scenario in its run from 1.
 
-    What goes wrong with a request is in the result. Raises InputError for a target that may not be measured, and
-    LoadError when no request reached a server at all.
+    What goes wrong with a request is in the result. Raises InputError for a target that may not be measured or recorded
+    prompts that cannot be sent, and LoadError when no request reached a server at all or it does not count tokens.
     """
     return asyncio.run(
         measure(
@@ -77,22 +76,20 @@ async def measure(
     """`measure_load` on the running loop. What else runs there disturbs the measurement, and the guards will say so."""
     endpoint = resolve(target, allow_remote=allow_remote)
     transport = HttpTransport(endpoint, target.api_key, path=workload.api.path)
-    warmup = warmup_bodies(workload, scenario, ordinal, target.model)
-    bodies = measured_bodies(workload, scenario, ordinal, target.model)
-    expected = _expected(workload)
+    warmup, requests = await _requests(workload, scenario, ordinal, target, endpoint, limits)
     try:
-        warming = Sender(transport, expected, limits.request, time.monotonic() + limits.trial, _ignore)
+        warming = Sender(transport, limits.request, time.monotonic() + limits.trial, _ignore)
         warmed = await closed_loop(warming, warmup, workload.concurrency)
         _check_reached(warmed, target)
-        finished = _counter(progress, len(bodies)) if progress is not None else _ignore
-        sender = Sender(transport, expected, limits.request, time.monotonic() + limits.trial, finished)
+        finished = _counter(progress, len(requests)) if progress is not None else _ignore
+        sender = Sender(transport, limits.request, time.monotonic() + limits.trial, finished)
         started = datetime.now(UTC)
         with ClientWatch() as watch:
             if workload.request_rate is None:
-                records = await closed_loop(sender, bodies, workload.concurrency)
+                records = await closed_loop(sender, requests, workload.concurrency)
             else:
                 times = arrival_times(workload, scenario, ordinal)
-                records = await open_loop(sender, bodies, times, workload.concurrency)
+                records = await open_loop(sender, requests, times, workload.concurrency)
             load = watch.load()
     finally:
         await transport.close()
@@ -113,14 +110,22 @@ async def measure(
     )
 
 
-def _expected(workload: LoadWorkload) -> Callable[[], Answer | WholeAnswer]:
-    match workload.api:
-        case Api.COMPLETIONS:
-            return partial(Answer, workload.output_len, exact=workload.ignore_eos)
-        case Api.EMBEDDINGS:
-            return partial(WholeAnswer, "data", 1)
-        case Api.RERANK:
-            return partial(WholeAnswer, "results", workload.documents)
+async def _requests(
+    workload: LoadWorkload, scenario: str, ordinal: int, target: Target, endpoint: Endpoint, limits: Limits
+) -> tuple[list[Request], list[Request]]:
+    """Those of the warm-up, and the measured ones."""
+    if workload.dataset is None:
+        asked = (workload, scenario, ordinal, target.model)
+        return warmup_requests(*asked), measured_requests(*asked)
+    texts = read_texts(workload.dataset)
+    transport = HttpTransport(endpoint, target.api_key, path=PATH)
+    try:
+        count = TokenCounter(transport, target, limits.request)
+        chosen = await choose(workload.dataset, texts, workload, scenario, ordinal, count)
+    finally:
+        await transport.close()
+    requests = recorded_requests(workload, target.model, chosen)
+    return requests[workload.num_requests :], requests[: workload.num_requests]
 
 
 def _check_reached(records: Sequence[Record], target: Target) -> None:

@@ -118,11 +118,12 @@ def make_result(measured: Pass) -> LoadResult:
 def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
     """Records whose successes all have token counts, and whether these had to be counted here.
 
-    A server that counts for nobody is taken by its chunks, where it streams; one that leaves single answers without
-    is at fault there.
+    A server that counts for nobody is taken by its chunks, where it streams and the prompts' lengths are ours; one that
+    leaves single answers without is at fault there.
     """
     good = [record for record in measured.records if record.failure is None]
-    counted = measured.workload.api.streamed and bool(good) and all(record.output_tokens is None for record in good)
+    countable = measured.workload.api.streamed and measured.workload.dataset is None
+    counted = countable and bool(good) and all(record.output_tokens is None for record in good)
     no_usage = Failure(FailureKind.NO_USAGE, "no token counts at the end of the answer")
 
     def complete(record: Record) -> Record:
@@ -206,7 +207,7 @@ def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
     asked = measured.workload.input_len
     other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
-    if other and measured.workload.api is not Api.RERANK:  # whose texts only the server can count
+    if other and asked and measured.workload.api is not Api.RERANK:  # texts only the server can count
         notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
     if measured.warmup_failed:
         notes.append(
@@ -222,13 +223,18 @@ def described_workload(workload: LoadWorkload, model: str) -> dict[str, Any]:
         "request_rate": workload.request_rate,
         "max_concurrency": workload.concurrency,
         "num_prompts": workload.num_requests,
-        "dataset": "random",
-        "input_len": workload.input_len,
-        "output_len": workload.output_len,
-        "prefix_len": workload.prefix_len,
+        **_sent(workload),
         "seed": workload.seed,
         "warmup_requests": workload.warmup_requests,
     }
+
+
+def _sent(workload: LoadWorkload) -> dict[str, Any]:
+    if workload.dataset is None:
+        lengths = {name: getattr(workload, name) for name in ("input_len", "output_len", "prefix_len")}
+        return {"dataset": "random", **lengths}
+    named = {"dataset": workload.dataset.format.value, "dataset_sha256": workload.dataset.sha256}
+    return {**named, "output_len": workload.output_len} if workload.output_len else named
 
 
 def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[str, Any]:

@@ -47,12 +47,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    body: bytes
+    expect: Callable[[], Answer | WholeAnswer]
+    """Makes what reads its answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sender:
     """How one request of a trial is sent."""
 
     transport: Transport
-    expect: Callable[[], Answer | WholeAnswer]
-    """Makes what reads one answer."""
     timeout: float
     """Seconds from sending to the end of the answer."""
     deadline: float
@@ -60,15 +65,15 @@ class Sender:
     finished: Callable[[], None]
     """Called after each request, for progress."""
 
-    async def send(self, body: bytes, scheduled: float, due: float) -> Record:
+    async def send(self, request: Request, scheduled: float, due: float) -> Record:
         sent = time.monotonic()
         if sent >= self.deadline:
             return self.unsent(scheduled)
-        answer = self.expect()
+        answer = request.expect()
         limit = min(sent + self.timeout, self.deadline)
         try:
             async with asyncio.timeout_at(limit):
-                failure = answer.failure(await self.transport.post(body, answer.receive))
+                failure = answer.failure(await self.transport.post(request.body, answer.receive))
         except RequestError as error:
             failure = error.failure
         except TimeoutError:
@@ -85,45 +90,45 @@ class Sender:
         return Record(scheduled, now, now, now, (), None, None, failure)
 
 
-async def closed_loop(sender: Sender, bodies: Sequence[bytes], concurrency: int | None) -> list[Record]:
-    """Keep `concurrency` requests in flight (None: all) until every body is sent; records in the bodies' order."""
-    records: list[Record | None] = [None] * len(bodies)
-    waiting = iter(enumerate(bodies))
+async def closed_loop(sender: Sender, requests: Sequence[Request], concurrency: int | None) -> list[Record]:
+    """Keep `concurrency` requests in flight (None: all) until every one is sent; records in the requests' order."""
+    records: list[Record | None] = [None] * len(requests)
+    waiting = iter(enumerate(requests))
 
     async def user() -> None:
-        for number, body in waiting:
+        for number, request in waiting:
             turn = time.monotonic()
-            records[number] = await sender.send(body, turn, turn)
+            records[number] = await sender.send(request, turn, turn)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency or len(bodies), len(bodies))):
+        for _ in range(min(concurrency or len(requests), len(requests))):
             group.create_task(user())
     return [record for record in records if record is not None]
 
 
 async def open_loop(
-    sender: Sender, bodies: Sequence[bytes], times: Sequence[float], concurrency: int | None
+    sender: Sender, requests: Sequence[Request], times: Sequence[float], concurrency: int | None
 ) -> list[Record]:
-    """Send each body at its time (seconds from the start, ascending), at most `concurrency` at once."""
+    """Send each request at its time (seconds from the start, ascending), at most `concurrency` at once."""
     start = time.monotonic() + LEAD
     schedule = [start + at for at in times]
-    records: list[Record | None] = [None] * len(bodies)
-    seats = asyncio.Semaphore(concurrency or len(bodies))
-    waiting = iter(enumerate(bodies))
+    records: list[Record | None] = [None] * len(requests)
+    seats = asyncio.Semaphore(concurrency or len(requests))
+    waiting = iter(enumerate(requests))
     all_sent = asyncio.Event()
 
-    async def request(number: int, body: bytes, scheduled: float) -> None:
+    async def send(number: int, request: Request, scheduled: float) -> None:
         full = seats.locked()
         async with seats:
             due = time.monotonic() if full else scheduled
-            records[number] = await sender.send(body, scheduled, due)
+            records[number] = await sender.send(request, scheduled, due)
 
     async with asyncio.TaskGroup() as group:
 
         def ring(due: float) -> None:
-            number, body = next(waiting)
-            group.create_task(request(number, body, due))
-            if number == len(bodies) - 1:
+            number, request = next(waiting)
+            group.create_task(send(number, request, due))
+            if number == len(requests) - 1:
                 all_sent.set()
 
         with Alarm(schedule, ring), suppress(TimeoutError):  # what has not been rung by then stays unsent

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from regress_gate.bench.load.dataset import Dataset
 from regress_gate.bench.load.words import WORDS
 from regress_gate.errors import InputError
 
@@ -73,9 +74,10 @@ class LoadWorkload:
     """
 
     input_len: int
-    """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document."""
+    """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document. 0 for
+    recorded prompts, which are as long as they are."""
     output_len: int
-    """Tokens asked for; 0 where the API generates none."""
+    """Tokens asked for; 0 where the API generates none, and for answers as long as those that were recorded."""
     num_requests: int
     concurrency: int | None = None
     request_rate: float | None = None
@@ -96,11 +98,14 @@ class LoadWorkload:
     """JSON that is merged into every request's body."""
     lora_adapters: tuple[str, ...] = ()
     """Served names that the requests take in turn; empty: the target's own."""
+    dataset: Dataset | None = None
+    """Recorded prompts, for completions; None: random tokens, or words for rerank."""
 
     def __post_init__(self) -> None:
+        generated = self.dataset is None
         for name, least in (
-            ("input_len", 2 if self.api is Api.RERANK else 1),
-            ("output_len", 1 if self.api.streamed else 0),
+            ("input_len", 2 if self.api is Api.RERANK else int(generated)),
+            ("output_len", int(generated and self.api.streamed)),
             ("num_requests", 1),
             ("concurrency", 1),
             ("documents", 1 if self.api is Api.RERANK else 0),
@@ -110,7 +115,7 @@ class LoadWorkload:
                 raise InputError(f"workload: {name} is {value}, must be at least {least}")
         if self.request_rate is not None and not 0 < self.request_rate < math.inf:
             raise InputError(f"workload: request_rate is {self.request_rate}, must be a positive number")
-        if not 0 <= self.prefix_len < self.input_len:
+        if generated and not 0 <= self.prefix_len < self.input_len:
             raise InputError(f"workload: prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if self.warmup_requests < 0:
             raise InputError(f"workload: warmup_requests is {self.warmup_requests}, must not be negative")
@@ -147,6 +152,13 @@ def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequen
     gaps[0] = 0.0
     times: list[float] = (np.cumsum(gaps) / workload.request_rate).tolist()
     return times
+
+
+def shuffled(workload: LoadWorkload, scenario: str, ordinal: int, count: int) -> list[int]:
+    """The numbers below `count` in the order in which pass `ordinal` takes recorded prompts."""
+    keys = _integers(f"{workload.seed}/{scenario}/{ordinal}/recorded", count)
+    order: list[int] = np.argsort(keys, kind="stable").tolist()
+    return order
 
 
 def _prompts(workload: LoadWorkload, stream: str, use: str, count: int) -> list[list[int]]:

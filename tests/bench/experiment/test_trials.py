@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regress_gate.bench.experiment.trials import ATTEMPTS, RETRY_STRIDE, Subject, measure_trials
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.errors import FailureKind, LoadError
 from regress_gate.bench.load.guards import Guards
 from regress_gate.bench.load.result import FailureCount, LoadResult
@@ -19,6 +21,7 @@ from regress_gate.model.run import Conditions, Source, Trial
 from regress_gate.model.suite import Scenario
 
 WORKLOAD = LoadWorkload(input_len=8, output_len=8, num_requests=4, concurrency=1)
+RECORDED = replace(WORKLOAD, dataset=Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64))
 DEAD = Failure(ServerFailureKind.DIED_UNDER_LOAD, "the server died under load", ("CUDA error",), 3.0, None)
 
 
@@ -41,12 +44,13 @@ class FakeMeter:
     """Answers with what `answer` makes of a call, and keeps the calls: (server, scenario, ordinal)."""
 
     answer: Callable[..., LoadResult] = lambda _url, name, ordinal: result(name, ordinal)
+    workload: LoadWorkload = WORKLOAD
     calls: list[tuple[str, str, int]] = field(default_factory=list)
 
     def __call__(
         self, url: str, model: str, workload: LoadWorkload, *, scenario: str, ordinal: int, progress: Any
     ) -> LoadResult:
-        assert (model, workload) == ("m", WORKLOAD)
+        assert (model, workload) == ("m", self.workload)
         self.calls.append((url, scenario, ordinal))
         for sent in range(1, workload.num_requests + 1):
             progress(sent, workload.num_requests)
@@ -99,6 +103,14 @@ class TestTurns:
 
 
 class TestClientLimited:
+    def test_recorded_prompts_are_not_sent_again_because_others_are_other_work(self) -> None:
+        meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow"), RECORDED)
+        subjects = [subject("A")]
+        measure_trials(subjects, [(scenario("c1")[0], RECORDED)], meter, FakeWatch(), trials=2)
+        assert [ordinal for _, _, ordinal in meter.calls] == [1, 2]
+        assert subjects[0].trials == []
+        assert subjects[0].void == ["c1, trial 1: the client was slow", "c1, trial 2: the client was slow"]
+
     def test_a_trial_is_sent_again_with_other_prompts_under_its_own_ordinal(self) -> None:
         meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow" if n < 1000 else None))
         calls = measure([one := subject("A")], meter, trials=2)

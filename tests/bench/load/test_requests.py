@@ -1,11 +1,11 @@
-"""The bodies that are sent: the same for ever for a seed, and whole before anything is measured."""
+"""The requests that are sent: the same for ever for a seed, and whole before anything is measured."""
 
 import hashlib
 
 import orjson
 import pytest
 
-from regress_gate.bench.load.bodies import measured_bodies, warmup_bodies
+from regress_gate.bench.load.requests import measured_requests, warmup_requests
 from regress_gate.bench.load.words import WORDS
 from regress_gate.bench.load.workload import MAX_QUERY, Api, LoadWorkload, prompts
 from regress_gate.errors import InputError
@@ -16,17 +16,22 @@ def workload(**changes) -> LoadWorkload:
 
 
 def bodies(**changes) -> list[dict]:
-    return [orjson.loads(body) for body in measured_bodies(workload(**changes), "c", 1, "tiny")]
+    return [orjson.loads(request.body) for request in measured_requests(workload(**changes), "c", 1, "tiny")]
+
+
+def bytes_of(what: LoadWorkload) -> bytes:
+    sent = measured_requests(what, "c", 1, "tiny") + warmup_requests(what, "c", 1, "tiny")
+    return b"".join(request.body for request in sent)
 
 
 def test_the_bytes_of_completions_are_these_for_ever():
-    sent = b"".join(measured_bodies(workload(), "c", 1, "tiny") + warmup_bodies(workload(), "c", 1, "tiny"))
+    sent = bytes_of(workload())
     assert hashlib.sha256(sent).hexdigest() == "81f7b1e98cc856be4c95d899d7e2f0074ebfeccc4e23ef91b5361bca66ae87ba"
 
 
 def test_the_bytes_of_reranking_are_these_for_ever():
     what = workload(api=Api.RERANK, output_len=0, documents=3)
-    sent = b"".join(measured_bodies(what, "c", 1, "tiny") + warmup_bodies(what, "c", 1, "tiny"))
+    sent = bytes_of(what)
     assert hashlib.sha256(sent).hexdigest() == "87b21e66b31aec73184b70dc8798a8e05fd3bbfdcc0885a5a50b9fb4fc3666e1"
 
 
@@ -59,8 +64,8 @@ def test_no_word_is_there_twice():
 
 def test_adapters_take_turns_also_in_the_warm_up():
     what = workload(lora_adapters=("a", "b", "c"), num_requests=7)
-    measured = [orjson.loads(body)["model"] for body in measured_bodies(what, "c", 1, "tiny")]
-    warmed = [orjson.loads(body)["model"] for body in warmup_bodies(what, "c", 1, "tiny")]
+    measured = [orjson.loads(request.body)["model"] for request in measured_requests(what, "c", 1, "tiny")]
+    warmed = [orjson.loads(request.body)["model"] for request in warmup_requests(what, "c", 1, "tiny")]
     assert (measured, warmed) == (["a", "b", "c", "a", "b", "c", "a"], ["a", "b"])
 
 

@@ -1,0 +1,120 @@
+"""Files of recorded prompts, in the two formats that vLLM's own client calls `sharegpt` and `custom`.
+
+Reads them and says what is wrong with them. Not for which prompts are sent, nor for how many tokens they are.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from regress_gate.errors import InputError
+from regress_gate.ingest.text import shown
+from regress_gate.ingest.unpacking import open_regular
+
+MAX_BYTES = 2 * 2**30
+"""Of a file, which is read whole; the ShareGPT file of vLLM's CI has 0.7 GB."""
+MAX_ANSWER = 1_000_000
+"""Tokens that a line may ask for; no model that is known writes so many."""
+
+
+class DatasetFormat(StrEnum):
+    SHAREGPT = "sharegpt"
+    CUSTOM = "custom"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A file that was read, and must stay as it was."""
+
+    format: DatasetFormat
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What a file holds, column by column: two long tuples, which the garbage collector need not look through."""
+
+    sha256: str
+    """Of the file."""
+    prompts: tuple[str, ...]
+    answers: tuple[str | int | None, ...]
+    """An answer, as long as which another is asked for; or that length in tokens; None where it is not said."""
+
+
+def find_dataset(format_: DatasetFormat, file: Path) -> Dataset:
+    """Raises InputError for a file that cannot be used."""
+    return Dataset(format_, file, _texts(format_, file).sha256)
+
+
+def read_texts(dataset: Dataset) -> Texts:
+    """Raises InputError where the file is no longer what it was."""
+    texts = _texts(dataset.format, dataset.file)
+    if texts.sha256 != dataset.sha256:
+        raise InputError("was changed while it was in use", where=dataset.file, todo="measure again")
+    return texts
+
+
+def _texts(format_: DatasetFormat, file: Path) -> Texts:
+    try:
+        status = file.stat()
+        if status.st_size > MAX_BYTES:
+            raise InputError(f"{status.st_size:,} bytes are more than {MAX_BYTES:,}", where=file, todo="cut it")
+        return _read(format_, file, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        todo = "a suite's file is looked for in the folder where the tool is started"
+        raise InputError(f"cannot be read ({error.strerror or error})", where=file, todo=todo) from None
+
+
+@lru_cache(maxsize=2)
+def _read(format_: DatasetFormat, file: Path, size: int, changed: int) -> Texts:  # noqa: ARG001 - a changed file is another
+    with open_regular(file) as opened:
+        content = opened.read(MAX_BYTES + 1)
+    found = list(_conversations(file, content) if format_ is DatasetFormat.SHAREGPT else _lines(file, content))
+    if not found:
+        what = "no conversation of two turns" if format_ is DatasetFormat.SHAREGPT else "no prompt"
+        raise InputError(f"holds {what}", where=file, todo=f"give a file in the format {format_}")
+    prompts, answers = zip(*found, strict=True)
+    return Texts(hashlib.sha256(content).hexdigest(), prompts, answers)
+
+
+def _conversations(file: Path, content: bytes) -> Iterator[tuple[str, str]]:
+    """The first two turns of each conversation that has so many, and no picture or film."""
+    try:
+        data = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"is no JSON: {error}", where=file) from None
+    if not isinstance(data, list):
+        raise InputError("is no list of conversations", where=file, todo="give a file in the format sharegpt")
+    for entry in data:
+        turns = entry.get("conversations") if isinstance(entry, dict) else None
+        if not isinstance(turns, list) or len(turns) < 2 or entry.get("image") or entry.get("video"):
+            continue
+        prompt, answer = (turn.get("value") if isinstance(turn, dict) else None for turn in turns[:2])
+        if isinstance(prompt, str) and isinstance(answer, str):
+            yield prompt, answer
+
+
+def _lines(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry: Any = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise InputError(f"is no JSON: {error}", where=file, line=number) from None
+        prompt = entry.get("prompt") if isinstance(entry, dict) else None
+        if not isinstance(prompt, str) or not prompt:
+            todo = 'write {"prompt": "…", "output_tokens": 128}'
+            raise InputError("has no text as prompt", where=file, line=number, todo=todo)
+        tokens = entry.get("output_tokens")
+        if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= MAX_ANSWER):
+            what = f"output_tokens is {shown(tokens)}, not a whole number from 1 to {MAX_ANSWER:,}"
+            raise InputError(what, where=file, line=number)
+        yield prompt, tokens

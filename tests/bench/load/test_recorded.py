@@ -1,0 +1,177 @@
+"""Recorded prompts on a server: which are chosen, what is asked of each, and what is kept of them."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from regress_gate.bench.load.choosing import MAX_PROMPT_TOKENS, MAX_TOKENS
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset
+from regress_gate.bench.load.errors import FailureKind, LoadError
+from regress_gate.bench.load.measure import Limits
+from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.errors import InputError
+
+LENGTHS = {"input_len": 0, "output_len": 0}
+
+
+def words(count: int, word: str = "w") -> str:
+    return " ".join([word] * count)
+
+
+def conversations(folder: Path, *lengths: tuple[int, int]) -> Dataset:
+    """Conversations of so many words of prompt and answer; the fake server takes a word for a token."""
+    entries = [
+        {"conversations": [{"value": words(prompt, f"p{number}")}, {"value": words(answer)}]}
+        for number, (prompt, answer) in enumerate(lengths)
+    ]
+    file = folder / "sharegpt.json"
+    file.write_text(json.dumps(entries))
+    return find_dataset(DatasetFormat.SHAREGPT, file)
+
+
+def lines(folder: Path, *entries: dict[str, object]) -> Dataset:
+    file = folder / "mine.jsonl"
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return find_dataset(DatasetFormat.CUSTOM, file)
+
+
+def sent(server) -> list[tuple[int, int]]:
+    """Tokens of the prompt and tokens asked for, of every request the server saw."""
+    told = server.told()["requests"]
+    return [(request["prompt_tokens"], request["parameters"]["max_tokens"]) for request in told]
+
+
+def hashes(server) -> list[str]:
+    return [request["prompt_sha256"] for request in server.told()["requests"]]
+
+
+def test_each_answer_is_asked_to_be_as_long_as_the_one_that_was_recorded(start, tmp_path):
+    server = start()
+    dataset = conversations(tmp_path, *((10 + number, 5 + number) for number in range(20)))
+    trial = server.measure(**LENGTHS, dataset=dataset, num_requests=8, warmup_requests=4, concurrency=2).trial
+    assert (trial.completed, trial.failed) == (8, 0)
+    seen = sent(server)
+    assert len(set(seen)) == 12
+    assert all(prompt - answer == 5 for prompt, answer in seen)
+    assert list(trial.samples.output_tokens) == [answer for _, answer in seen[4:]]
+    assert trial.workload["mean_input_tokens"] == sum(prompt for prompt, _ in seen[4:]) / 8
+
+
+def test_what_is_kept_says_which_file_it_was_and_no_length_that_nobody_asked_for(start, tmp_path):
+    dataset = conversations(tmp_path, *[(10, 5)] * 20)
+    result = start().measure(**LENGTHS, dataset=dataset, num_requests=4)
+    workload = result.trial.workload
+    assert (workload["dataset"], workload["dataset_sha256"]) == ("sharegpt", dataset.sha256)
+    assert not {"input_len", "output_len", "prefix_len"} & workload.keys()
+    assert result.notes == ()
+
+
+def test_one_length_may_be_asked_of_all_answers(start, tmp_path):
+    server = start()
+    dataset = conversations(tmp_path, *[(10, 1)] * 8)  # too short an answer does not matter then
+    trial = server.measure(input_len=0, output_len=6, dataset=dataset, num_requests=8).trial
+    assert {answer for _, answer in sent(server)} == {6}
+    assert trial.workload["output_len"] == 6
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [(3, 50), (50, 3), (MAX_PROMPT_TOKENS + 1, 5), (1000, MAX_TOKENS - 999)],
+    ids=["short prompt", "short answer", "long prompt", "long together"],
+)
+def test_conversations_that_vllms_client_leaves_out_are_left_out(start, tmp_path, unfit):
+    server = start()
+    fit = [(4, 4), (MAX_PROMPT_TOKENS, 5), (1000, MAX_TOKENS - 1000)]
+    server.measure(**LENGTHS, dataset=conversations(tmp_path, *fit, unfit), num_requests=3)
+    assert sorted(sent(server)) == sorted(fit)
+    with pytest.raises(InputError, match="3 of 4 prompts can be sent, 4 are needed in a trial; send fewer requests"):
+        server.measure(**LENGTHS, dataset=conversations(tmp_path, *fit, unfit), num_requests=3, warmup_requests=1)
+
+
+def test_the_same_pass_sends_the_same_prompts_and_every_other_sends_others(start, tmp_path):
+    dataset = conversations(tmp_path, *[(20, 4)] * 400)
+    passes = [{"ordinal": 1}, {"ordinal": 1}, {"ordinal": 2}, {"scenario": "d"}, {"seed": 5}]
+    servers = [start() for _ in passes]
+    for server, how in zip(servers, passes, strict=True):
+        server.measure(**LENGTHS, dataset=dataset, num_requests=6, concurrency=1, **how)
+    first, again, *others = map(hashes, servers)
+    assert first == again
+    assert len(set(first)) == 6
+    assert all(one != other for one, other in pairwise([first, *others]))
+
+
+def test_the_warm_up_shares_no_prompt_and_moves_none(start, tmp_path):
+    dataset = conversations(tmp_path, *[(20, 4)] * 60)
+    cold, warm = start(), start()
+    cold.measure(**LENGTHS, dataset=dataset, num_requests=6, concurrency=1)
+    warm.measure(**LENGTHS, dataset=dataset, num_requests=6, concurrency=1, warmup_requests=3)
+    assert hashes(warm)[3:] == hashes(cold)
+    assert not set(hashes(warm)[:3]) & set(hashes(cold))
+
+
+def test_own_prompts_are_sent_whole_and_their_tokens_are_not_counted_before(start, tmp_path):
+    server = start("--tokenize", "missing")
+    dataset = lines(tmp_path, *({"prompt": words(number), "output_tokens": 2000 + number} for number in (1, 2, 3000)))
+    trial = server.measure(**LENGTHS, dataset=dataset, num_requests=3).trial
+    assert sorted(sent(server)) == [(1, 2001), (2, 2002), (3000, 5000)]
+    assert trial.workload["dataset"] == "custom"
+
+
+def test_own_prompts_need_a_length_from_somewhere(start, tmp_path):
+    server = start()
+    dataset = lines(tmp_path, {"prompt": "a b", "output_tokens": 3}, {"prompt": "c d"})
+    with pytest.raises(InputError, match="a line without output_tokens, and the workload has no output_len; give one"):
+        server.measure(**LENGTHS, dataset=dataset, num_requests=2)
+    assert server.measure(input_len=0, output_len=4, dataset=dataset, num_requests=2).trial.completed == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("missing", r"its /tokenize does not count the tokens of a recorded prompt \(HTTP 404: Not Found\)"),
+        ("garbage", r"\(HTTP 200\)"),
+        ("hang", r"\(no answer within 0.5 s\)"),
+    ],
+)
+def test_a_server_that_does_not_count_tokens_cannot_be_sent_conversations(start, tmp_path, how, says):
+    server = start("--tokenize", how)
+    dataset = conversations(tmp_path, *[(10, 5)] * 4)
+    with pytest.raises(LoadError, match=says):
+        server.measure(**LENGTHS, dataset=dataset, num_requests=2, limits=Limits(request=0.5))
+    assert sent(server) == []
+
+
+def test_no_server_at_all_is_said_as_that(start, tmp_path):
+    server = start()
+    server.process.kill()
+    server.process.wait()
+    with pytest.raises(LoadError, match="connection refused"):
+        server.measure(**LENGTHS, dataset=conversations(tmp_path, (10, 5)), num_requests=1)
+
+
+def test_an_answer_of_another_length_than_its_own_is_wrong(start, tmp_path):
+    server = start("--short-every", "2")
+    dataset = conversations(tmp_path, *[(10, 8)] * 8)
+    result = server.measure(**LENGTHS, dataset=dataset, num_requests=6, concurrency=1)
+    assert [(found.kind, found.count) for found in result.failures] == [(FailureKind.WRONG_LENGTH, 3)]
+    assert server.measure(**LENGTHS, dataset=dataset, num_requests=6, ignore_eos=False).trial.failed == 0
+
+
+def test_tokens_that_the_server_does_not_count_are_not_guessed(start, tmp_path):
+    """Chunks may stand for the answers' tokens, but nothing stands for the prompts'."""
+    result = start("--no-usage-every", "1").measure(
+        **LENGTHS, dataset=conversations(tmp_path, *[(10, 8)] * 4), num_requests=3
+    )
+    assert [(found.kind, found.count) for found in result.failures] == [(FailureKind.NO_USAGE, 3)]
+
+
+def test_an_open_loop_sends_recorded_prompts_too(start, tmp_path):
+    dataset = conversations(tmp_path, *[(10, 4)] * 40)
+    assert start().measure(**LENGTHS, dataset=dataset, request_rate=200.0, num_requests=20).trial.completed == 20
+
+
+def test_without_recorded_prompts_lengths_are_needed():
+    with pytest.raises(InputError, match="input_len is 0, must be at least 1"):
+        LoadWorkload(input_len=0, output_len=1, num_requests=1)
