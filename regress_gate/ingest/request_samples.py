@@ -7,7 +7,8 @@ requests that succeeded count; failed ones keep their place in the samples.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
+from operator import not_
 from typing import Any
 
 import numpy as np
@@ -31,15 +32,18 @@ class Requests:
         if not len(values):
             return None
         if percent is None:
-            return float(values.mean())
-        if family not in self._ascending:
-            self._ascending[family] = np.sort(values)
-        return percentile(self._ascending[family], percent)
+            return float(values.sum()) / len(values)  # what values.mean() is, in a third of its time
+        return percentile(self._sorted(family), percent)
 
-    def statistics(self, family: str, percents: list[float]) -> list[float]:
+    def statistics(self, family: str, percents: Iterable[float]) -> list[float]:
         """Several percentiles; empty where no request has a value."""
-        found = (self.statistic(family, percent) for percent in percents)
-        return [value for value in found if value is not None]
+        ascending = self._sorted(family)
+        return [percentile(ascending, percent) for percent in percents] if len(ascending) else []
+
+    def _sorted(self, family: str) -> Floats:
+        if family not in self._ascending:
+            self._ascending[family] = np.sort(self.values[family])
+        return self._ascending[family]
 
 
 def percentile(ascending: Floats, percent: float) -> float:
@@ -75,11 +79,10 @@ def read_requests(data: Mapping[str, Any], completed: int) -> Requests:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{key} {length}" for key, length in lengths.items())
         raise RefusalError(f"the arrays have different lengths ({told}): the file was cut or edited")
-    gaps = np.fromiter((len(gap) for gap in itls), dtype=np.int64, count=n)
-    itl = _floats(chain.from_iterable(itls), "itls", int(gaps.sum()), kinds=chain.from_iterable(itls))
-    itl_start = np.concatenate(([0], np.cumsum(gaps)))
+    itl_start = np.fromiter(accumulate(map(len, itls), initial=0), dtype=np.int64, count=n + 1)
+    itl = _floats(chain.from_iterable(itls), "itls", int(itl_start[-1]), kinds=chain.from_iterable(itls))
     ok = _succeeded(errors, ttft, output_tokens, completed)
-    latency = _latencies(data, ttft, itl, gaps)
+    latency = _latencies(data, ttft, itl, itl_start)
     samples = Samples(ttft, itl, itl_start, input_tokens, output_tokens, ok, _starts(data, n))
     return requests_of(samples, latency)
 
@@ -90,13 +93,12 @@ def requests_of(samples: Samples, latency: Floats) -> Requests:
     Raises RefusalError for times that no request can have.
     """
     ttft, itl, ok, output_tokens = samples.ttft, samples.itl, samples.ok, samples.output_tokens
-    gaps = np.diff(samples.itl_start)
-    _check_times(ttft, itl, latency, ok, gaps)
+    _check_times(samples, latency)
     several = ok & (output_tokens > 1)
     values = {
         "ttft": ttft[ok],
         "tpot": (latency[several] - ttft[several]) / (output_tokens[several] - 1),
-        "itl": itl if ok.all() else itl[np.repeat(ok, gaps)],
+        "itl": itl if ok.all() else itl[ok.repeat(samples.itl_start[1:] - samples.itl_start[:-1])],
         "e2el": latency[ok],
     }
     return Requests(samples, values)
@@ -106,14 +108,15 @@ def _succeeded(
     errors: object, ttft: Floats, output_tokens: Ints, completed: int
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which requests succeeded. Old clients leave the error of some failed requests empty."""
-    answered = (ttft > 0) | (output_tokens > 0)
     if isinstance(errors, list):
         if not set(map(type, errors)) <= {str, type(None)}:
             raise RefusalError("errors is not a list of texts")
-        without_error = np.fromiter((not error for error in errors), dtype=np.bool_, count=len(errors))
-        if without_error.sum() == completed:
+        without_error = np.fromiter(map(not_, errors), dtype=np.bool_, count=len(errors))
+        if np.count_nonzero(without_error) == completed:
             return without_error
-        answered &= without_error
+    else:
+        without_error = np.ones(len(ttft), dtype=np.bool_)
+    answered = without_error & ((ttft > 0) | (output_tokens > 0))
     if answered.sum() != completed:
         raise RefusalError(
             f"completed says {completed}, the arrays hold {int(answered.sum())} successful requests: "
@@ -122,11 +125,12 @@ def _succeeded(
     return answered
 
 
-def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, gaps: Ints) -> Floats:
+def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, itl_start: Ints) -> Floats:
     """End-to-end latency of each request: as recorded (0.30 and later), else TTFT plus all gaps."""
-    summed = ttft + np.bincount(np.repeat(np.arange(len(ttft)), gaps), weights=itl, minlength=len(ttft))
     recorded = data.get("latencies")
     if not isinstance(recorded, list):
+        request_of_gap = np.arange(len(ttft)).repeat(itl_start[1:] - itl_start[:-1])
+        summed: Floats = ttft + np.bincount(request_of_gap, weights=itl, minlength=len(ttft))
         return summed
     latency = _floats(recorded, "latencies")
     if len(latency) != len(ttft):
@@ -134,13 +138,14 @@ def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, gaps: Ints) -
     return latency
 
 
-def _check_times(ttft: Floats, itl: Floats, latency: Floats, ok: Any, gaps: Ints) -> None:
-    if bad := np.flatnonzero(ok & (ttft <= 0)).tolist():
+def _check_times(samples: Samples, latency: Floats) -> None:
+    ttft, itl, ok = samples.ttft, samples.itl, samples.ok
+    if len(bad := (ok & (ttft <= 0)).nonzero()[0]):
         raise RefusalError(f"request {bad[0] + 1} succeeded but its time to first token is {ttft[bad[0]]} s")
-    if bad := np.flatnonzero(ok & (latency < ttft * (1 - 1e-6) - 1e-6)).tolist():
+    if len(bad := (ok & (latency < ttft * (1 - 1e-6) - 1e-6)).nonzero()[0]):
         raise RefusalError(f"request {bad[0] + 1} ended before its first token: the arrays do not belong together")
-    if len(itl) and float(itl.min()) < 0:
-        request = int(np.searchsorted(np.cumsum(gaps), int(itl.argmin()), side="right")) + 1
+    if len(itl) and itl.min() < 0:
+        request = int(np.searchsorted(samples.itl_start[1:], int(itl.argmin()), side="right")) + 1
         raise RefusalError(f"request {request} has a negative gap between tokens ({float(itl.min())} s)")
 
 

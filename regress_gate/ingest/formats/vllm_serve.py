@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
 _DATE = re.compile(r"[0-9]{8}-[0-9]{6}")
 _NO_UNIT = re.compile(r"(?:mean|median|p\d+(?:\.\d+)?)_(?:ttft|tpot|itl|e2el)")
-_STATISTICS: dict[str, float | None] = {"mean": None, "median": 50, "p90": 90, "p95": 95, "p99": 99}
+_PERCENTS: Mapping[str, float] = {"median": 50, "p90": 90, "p95": 95, "p99": 99}
 _TOLERANCE = 0.02
 """Relative difference between a stated statistic and the one of its own samples beyond which the file is refused."""
 _SAMPLE_ROUNDING = 2e-6
@@ -139,12 +139,8 @@ def normalise(
             notes.append("mean and median e2el are swapped back: this client (0.6.2 and earlier) wrote them so")
     else:
         plausibility.check_output_tokens(scalars, int(requests.samples.output_tokens[requests.samples.ok].sum()))
-        _cross_check(stated, requests, swapped)
-        latencies = {
-            family: dict(zip(_STATISTICS, values, strict=True))
-            for family in LATENCIES
-            if (values := _measured(requests, family))
-        }
+        latencies = {family: found for family in LATENCIES if (found := _measured(requests, family))}
+        _cross_check(stated, latencies, requests, swapped)
     notes += plausibility.check_latencies(latencies, scalars)
     metrics = plausibility.named(latencies)
     metrics |= plausibility.rates(scalars)
@@ -204,7 +200,7 @@ def _failed(data: Mapping[str, Any], scalars: Scalars, requests: "Requests | Non
     """How many requests failed, and whether the file says so at all."""
     stated = fields.count(data, "failed")
     if requests is not None:
-        counted = int((~requests.samples.ok).sum())
+        counted = len(requests.samples) - scalars.completed  # so many succeeded, or they would not have been read
         if stated is not None and stated != counted:
             raise RefusalError(f"failed says {stated}, the arrays hold {counted} failed requests: edited or cut")
         return counted, True
@@ -255,23 +251,30 @@ def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float
     return {**stated, "e2el": swapped} if swapped else stated
 
 
-def _measured(requests: "Requests", family: str) -> list[float]:
+def _measured(requests: "Requests", family: str) -> dict[str, float]:
     """The statistics of the catalogue, from the samples; empty where no request has a value."""
     mean = requests.statistic(family, None)
-    percents = [percent for percent in _STATISTICS.values() if percent is not None]
-    return [] if mean is None else [mean, *requests.statistics(family, percents)]
+    if mean is None:
+        return {}
+    return {"mean": mean, **dict(zip(_PERCENTS, requests.statistics(family, _PERCENTS.values()), strict=True))}
 
 
-def _cross_check(stated: dict[str, dict[str, float]], requests: "Requests", swapped: bool) -> None:
-    """Refuse a file whose own statistics are not those of its own samples."""
+def _cross_check(
+    stated: dict[str, dict[str, float]],
+    latencies: dict[str, dict[str, float]],
+    requests: "Requests",
+    swapped: bool,
+) -> None:
+    """Refuse a file whose own statistics are not those of its own samples. `latencies`: those of the catalogue."""
     from regress_gate.ingest.request_samples import agrees
 
     for family, statistics in stated.items():
+        known = latencies.get(family, {})
         for name, value in statistics.items():
             percent = None if name == "mean" else 50.0 if name == "median" else float(name[1:])
             if percent is not None and percent > 100:
                 raise RefusalError(f"{name}_{family}_ms is no percentile")
-            measured = requests.statistic(family, percent)
+            measured = known[name] if name in known else requests.statistic(family, percent)
             if measured is None or agrees(value, measured, relative=_TOLERANCE, absolute=_SAMPLE_ROUNDING):
                 continue
             other = statistics.get("median" if name == "mean" else "mean", value)
