@@ -7,7 +7,7 @@ workload's seed, the scenario's name and the pass, as random tokens do.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -47,8 +47,8 @@ class Chosen:
 async def choose(
     dataset: Dataset, texts: Texts, workload: LoadWorkload, scenario: str, ordinal: int, count: CountTokens
 ) -> list[Chosen]:
-    """The measured requests of pass `ordinal` (from 1) in the order of sending, then those of the warm-up; no text
-    twice.
+    """The measured requests of pass `ordinal` (from 1) in the order of sending, then those of the warm-up; each is
+    another entry of the file.
 
     Raises InputError where the file has too few that fit, or does not say how long answers are, and what `count`
     raises.
@@ -61,9 +61,18 @@ async def choose(
         if not some:
             what = f"{len(chosen)} of {len(texts.prompts)} prompts can be sent, {needed} are needed in a trial"
             raise InputError(what, where=dataset.file, todo="send fewer requests")
-        found = await asyncio.gather(*(_fitting(dataset, texts, number, workload.output_len, count) for number in some))
-        chosen += [request for request in found if request is not None]
+        chosen += await _fitting_of(some, lambda number: _fitting(dataset, texts, number, workload.output_len, count))
     return chosen[:needed]
+
+
+async def _fitting_of(numbers: list[int], fitting: Callable[[int], Coroutine[Any, Any, Chosen | None]]) -> list[Chosen]:
+    """Asked for all at a time. The first failure ends them all, so that no connection outlives it, and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(fitting(number)) for number in numbers]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [request for task in tasks if (request := task.result()) is not None]
 
 
 async def _fitting(dataset: Dataset, texts: Texts, number: int, output_len: int, count: CountTokens) -> Chosen | None:
