@@ -1,9 +1,9 @@
 """How fast `regress-gate import` stores results of `vllm bench serve`, and how small it keeps them.
 
-    python benchmarks/import_speed.py [--files N] [--requests N] [--tokens N] [--small N] [--rounds N]
+    python benchmarks/import_speed.py [--files N] [--requests N[,N…]] [--tokens N] [--small N] [--rounds N]
 
-Two kinds: `--files` detailed results of `--requests` requests with `--tokens` output tokens each, and `--small` ones
-without details (1 kB each), for which the work on each file weighs more than its bytes.
+Two kinds: `--files` detailed results of `--requests` requests (several numbers take turns) with `--tokens` output
+tokens each, and `--small` ones without details (1 kB each), for which the work on each file weighs more than its bytes.
 
 The whole command, with every check it makes, against a process that does no more than `json.load` on the same files.
 The files are made here, from a fixed seed. Their times have all the
@@ -18,6 +18,7 @@ import sqlite3
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 from measure import Measured, Row, mebibytes, report, run_command
 
-REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS, CONCURRENCY = 200, 256, 128, 8
+REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS, CONCURRENCY = (200,), 256, 128, 8
 SEED = 20261121
 MAX_TIME, MAX_SIZE = 3.0, 0.40
 LOAD_ALL = """
@@ -61,10 +62,10 @@ print(time.perf_counter() - begun)
 """What nobody can leave out: reading the files, and writing the rows that an import wrote."""
 
 
-def make_files(directory: Path, files: int, detailed: bool, requests: int, tokens: int) -> None:
+def make_files(directory: Path, files: int, detailed: bool, requests: Sequence[int], tokens: int) -> None:
     generator = np.random.default_rng(SEED)
     for number in range(files):
-        result = _result(generator, requests, tokens)
+        result = _result(generator, requests[number % len(requests)], tokens)
         if not detailed:
             result = {key: value for key, value in result.items() if not isinstance(value, list)}
         (directory / f"run{number:05d}.json").write_text(json.dumps(result), encoding="utf-8")
@@ -125,7 +126,7 @@ def import_of(results: Path, store: Path) -> list[str]:
     return [sys.executable, *asked.split(), "--store", f"sqlite:///{store}"]
 
 
-def measured(files: int, rounds: int, *, detailed: bool, requests: int, tokens: int) -> list[Row]:
+def measured(files: int, rounds: int, *, detailed: bool, requests: Sequence[int], tokens: int) -> list[Row]:
     """The whole command against loading, in turns."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -190,7 +191,7 @@ def measured(files: int, rounds: int, *, detailed: bool, requests: int, tokens: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--requests", type=int, default=REQUESTS)
+    parser.add_argument("--requests", type=lambda text: [int(part) for part in text.split(",")], default=REQUESTS)
     parser.add_argument("--tokens", type=int, default=OUTPUT_TOKENS)
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
