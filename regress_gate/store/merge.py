@@ -4,7 +4,7 @@ Facts fill in what is missing. Facts that contradict are an error with both valu
 was then made on something else than its name says.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,15 +30,16 @@ class Draft:
     """Answers that are to be added; None: none are new."""
     taken: set[tuple[str, int]] = field(default_factory=set)
     """Scenario and ordinal of the trials it has."""
+    starts: set[str] = field(default_factory=set)
+    """When those started that are stored, as far as that is known."""
     added: list[tuple[int, Trial]] = field(default_factory=list)
     """New trials with their ordinals in this run."""
     facts_changed: bool = False
 
     def absorb(self, run: Run, trials: Iterable[Trial]) -> None:
         """Take over a run's facts and those of its trials that are new. Raises InputError for a contradiction."""
-        if (started := records.time_text(run.started)) is not None and started != self.started:
-            before = {} if self.started is None else {"started": self.started}
-            self.started = self._filled(run, before, {"started": started})["started"]
+        trials = list(trials)
+        self._absorb_start(run, trials)
         if given := records.conditions(run.conditions):
             self.conditions = self._filled(run, self.conditions, given)
         if run.libraries:
@@ -47,7 +48,8 @@ class Draft:
             self.metrics = self._filled(run, self.metrics, records.numbers("metric", run.metrics))
         if measured := records.measured(run):
             self.measured = self._filled(run, self.measured, measured)
-        self.outputs = records.outputs(run) or self.outputs
+        if self.outputs is None:
+            self.outputs = records.outputs(run)
         for trial in trials:
             ordinal = trial.ordinal
             while (trial.scenario, ordinal) in self.taken:
@@ -55,11 +57,36 @@ class Draft:
             self.taken.add((trial.scenario, ordinal))
             self.added.append((ordinal, trial))
 
+    def _absorb_start(self, run: Run, new: Sequence[Trial]) -> None:
+        """Take over when a run started. `new`: those of its trials that are.
+
+        Where nobody said it, it is when the first trial did: an earlier trial, or a word on it, is no contradiction.
+        """
+        given = records.time_text(run.started)
+        if given is None or given == self.started:
+            return
+        before = self.starts | _starts(trial for _, trial in self.added)
+        is_said = given != _first(_starts(run.trials))
+        was_said = self.started is not None and self.started != _first(before)
+        if is_said and was_said:
+            self._filled(run, {"started": self.started}, {"started": given})  # which raises
+        started = given if is_said else self.started if was_said else _first(before | _starts(new))
+        self.facts_changed |= started != self.started
+        self.started = started
+
     def _filled(self, run: Run, stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         where = run.trials[0].source.path if run.trials else None
         found = filled(f"run {run.label!r} of {run.version}", stored, given, where)
         self.facts_changed |= found != stored
         return found
+
+
+def _starts(trials: Iterable[Trial]) -> set[str]:
+    return {start for trial in trials if (start := records.time_text(trial.started)) is not None}
+
+
+def _first(times: Iterable[str]) -> str | None:
+    return min(times, key=lambda text: text.removesuffix("Z"), default=None)  # fractions of a second go before the Z
 
 
 def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:

@@ -131,10 +131,14 @@ class _Importer:
                 for id_, label, started, *facts in self._connection.execute(there.where(run.c.label.in_(some))):
                     draft = merge.Draft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
                     drafts[place, label] = by_id[id_] = draft
-        ordinals = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
+        trials = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.started)
         for some_ids in _chunks(by_id):
-            for run_id, scenario, ordinal in self._connection.execute(ordinals.where(trial.c.run_id.in_(some_ids))):
+            for run_id, scenario, ordinal, start in self._connection.execute(
+                trials.where(trial.c.run_id.in_(some_ids))
+            ):
                 by_id[run_id].taken.add((scenario, ordinal))
+                if start is not None:
+                    by_id[run_id].starts.add(start)
         return drafts
 
     def _store(self, drafts: dict[tuple[Place, str], merge.Draft]) -> None:
