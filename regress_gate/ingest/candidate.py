@@ -59,26 +59,28 @@ class Candidate:
         """The file of that name in the same folder, packed by gzip or not; None where there is none."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             return None
-        if (place := self.place.beside(name) or self.place.beside(name + GZIPPED)) is None:
-            return None
-        return Candidate(self.folder, name, str(Path(self.folder, name)), False, place)
+        for spelled in (name, name + GZIPPED, name + GZIPPED.upper()):
+            if (place := self.place.beside(spelled)) is not None:
+                return Candidate(self.folder, name, str(Path(self.folder, name)), False, place)
+        return None
 
 
 class Folders:
     """What lies in the folders that were looked at, each listed once: most files are asked for several neighbours."""
 
     def __init__(self) -> None:
-        self._names: dict[str, frozenset[str]] = {}
+        self._names: dict[str, frozenset[str] | None] = {}
+        """None: it cannot be listed, which does not mean that nothing in it can be read."""
 
     def holds(self, folder: str, name: str) -> bool:
         """Whether a regular file of that name lies in the folder."""
-        if (names := self._names.get(folder)) is None:
+        if folder not in self._names:
             try:
-                names = frozenset(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
+                self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
             except OSError:
-                names = frozenset()
-            self._names[folder] = names
-        return name in names and Path(folder, name).is_file()
+                self._names[folder] = None
+        names = self._names[folder]
+        return (names is None or name in names) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - of any name
 
 
 @dataclass(frozen=True, slots=True)

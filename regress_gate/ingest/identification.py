@@ -3,6 +3,7 @@
 The rules by which sources are weighed are in identity.py; this module collects what they say.
 """
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from regress_gate.errors import InputError
 from regress_gate.ingest.candidate import Candidate
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.copies import Copies, Seen
 from regress_gate.ingest.grouping import Item
 from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags, identify
 from regress_gate.ingest.interface import Reader, Reading, RefusalError
@@ -19,7 +21,6 @@ from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
 from regress_gate.ingest.text import MAX_PATH, clean, plural
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import IMPORTED_SUITE, Source
-from regress_gate.model.testbed import Testbed
 
 _REMEMBERED = 1000
 _UNCLEAR = frozenset(name for name in METRICS if name.startswith("unclear_"))
@@ -43,51 +44,26 @@ class Found(NamedTuple):
     sidecar: SidecarFile | None
 
 
-class _Seen(NamedTuple):
-    """What was read before."""
-
-    path: str
-    where: str
-    """The path, and which result of the file."""
-    reading: Reading
-    identity: Identity
-
-
-def _copy_of(what: str, place: str, seen: _Seen, here: Identity) -> tuple[Outcome, str]:
-    """A copy is skipped; one whose place says that it is something else is an error, as one of the two is misplaced."""
-    for field in ("version", "testbed", "suite", "scenario", "run"):
-        mine, theirs = getattr(here, field), getattr(seen.identity, field)
-        if mine != theirs:
-            which = f"its {field} is {_told(mine)} here and {_told(theirs)} there"
-            return Outcome.REFUSED, f"the same {what} as {place}, but {which}: one is misplaced"
-    return Outcome.SKIPPED, f"the same {what} as {place}"
-
-
-def _told(value: object) -> str:
-    return "not stated" if value is None else value.name if isinstance(value, Testbed) else str(value)
-
-
 class Identifier:
     """Identifies the results of one import, and remembers them so that none is taken twice."""
 
     def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
         self._flags, self._imported_at = flags, imported_at
+        self.copies = Copies()
         self._sidecars: dict[str, SidecarFile | None] = {}
+        """By folder, as a path names it and as it is really called."""
         self._identities: dict[tuple[object, ...], Identity] = {}
         """What was said before of results that the same sources speak of: most of an import."""
-        self._by_hash: dict[str, _Seen] = {}
-        self._by_numbers: dict[tuple[object, ...], list[_Seen]] = {}
 
     def same_bytes(self, candidate: Candidate, content: Content) -> tuple[Outcome, str] | None:
         """Outcome and reason for a copy of a file that was read before; None for a new one."""
-        seen = self._by_hash.get(content.sha256)
-        if seen is None:
+        if (seen := self.copies.of_bytes(content.sha256)) is None:
             return None
         try:
             here = self._identity(candidate, self._sidecar(candidate), seen.reading)
         except RefusalError as refusal:
             return Outcome.REFUSED, str(refusal)
-        return _copy_of("bytes", seen.path, seen, here)
+        return self.copies.told(clean(candidate.shown, MAX_PATH), "bytes", seen.path, seen, here)
 
     def identify(
         self, candidate: Candidate, content: Content, reader: Reader, reading: Reading, position: int | None
@@ -100,8 +76,10 @@ class Identifier:
         except RefusalError as refusal:
             return FileReport(path, Outcome.REFUSED, reader.name, str(refusal), reading.notes, position)
         where = path if position is None else f"{path} (result {position + 1})"
-        seen = _Seen(path, where, reading, identity)
-        self._by_hash.setdefault(content.sha256, seen)
+        seen = Seen(path, where, reading, identity)
+        if (other := self.copies.of_numbers(content.sha256, seen)) is not None:
+            outcome, reason = self.copies.told(path, "numbers", other.where, other, identity)
+            return FileReport(path, outcome, reader.name, reason, position=position)
         source = Source(
             sha256=content.sha256,
             position=reading.position,
@@ -111,13 +89,6 @@ class Identifier:
             tool=reader.tool,
             client_version=None if identity.client is None else clean(identity.client),
         )
-        numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))
-        alike = self._by_numbers.setdefault(numbers, [])
-        for other in alike:
-            if other.reading.metrics == reading.metrics:
-                outcome, reason = _copy_of("numbers", other.where, other, identity)
-                return FileReport(path, outcome, reader.name, reason, position=position)
-        alike.append(seen)
         scenario = identity.scenario or scenario_name(reading.workload)
         return Found(where, candidate.name, position, reading, identity, scenario, source, sidecar)
 
@@ -148,12 +119,21 @@ class Identifier:
             return None
         folder = candidate.folder
         if folder not in self._sidecars:
-            other = candidate.beside(SIDECAR_NAME)
-            try:
-                self._sidecars[folder] = None if other is None else read_sidecar(other.path, other.open)
-            except InputError as error:
-                raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
+            # By whatever path results are reached, what lies beside them speaks of one server start.
+            real = os.path.realpath(folder)
+            if real not in self._sidecars:
+                self._sidecars[real] = _sidecar_beside(candidate)
+            self._sidecars[folder] = self._sidecars[real]
         return self._sidecars[folder]
+
+
+def _sidecar_beside(candidate: Candidate) -> SidecarFile | None:
+    if (other := candidate.beside(SIDECAR_NAME)) is None:
+        return None
+    try:
+        return read_sidecar(other.path, other.open)
+    except InputError as error:
+        raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
 
 
 def complete(found: list[Found]) -> list[Item]:

@@ -7,11 +7,10 @@ and leaves the others alone; identity that nobody gave is asked for once, for al
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from regress_gate.ingest import foreign
 from regress_gate.ingest.candidate import STDIN, Candidate
@@ -80,7 +79,7 @@ def read_paths(
     items = complete(found)
     grouped = group(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
-    reports += _fruitless(arguments, reports)
+    reports += _fruitless(selection.below, reports, identifier.copies.paths)
     reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
     notes = grouped.notes if (unclear := unclear_metrics(found)) is None else (*grouped.notes, unclear)
     return Intake(grouped.runs, tuple(reports), notes)
@@ -197,16 +196,20 @@ def _report(index: int, item: Item, grouped: Grouped) -> FileReport:
     )
 
 
-def _fruitless(arguments: list[str], reports: list[FileReport]) -> list[FileReport]:
-    """A refusal for each folder or archive that was named and holds nothing but bystanders."""
-    fruitless = []
-    for argument in arguments:
-        archive = is_archive(argument)
-        if not archive and not Path(argument).is_dir():
-            continue
-        inside = clean(argument.rstrip("/"), MAX_PATH) + ("!" if archive else "/")
-        below = [report for report in reports if report.path.startswith(inside)]
-        if below and all(report.outcome is Outcome.SKIPPED for report in below):
-            reason = f"{'an archive' if archive else 'a folder'} without benchmark results"
-            fruitless.append(FileReport(clean(argument, MAX_PATH), Outcome.REFUSED, reason=reason))
-    return fruitless
+def _fruitless(
+    below: Mapping[str, Iterable[str]], reports: list[FileReport], copies: Collection[str]
+) -> list[FileReport]:
+    """A refusal for each folder or archive that was named and holds nothing but bystanders.
+
+    `copies`: paths of results that were read in another place.
+    """
+    fruits = {report.path for report in reports if report.outcome is not Outcome.SKIPPED}.union(copies)
+    return [
+        FileReport(
+            clean(argument, MAX_PATH),
+            Outcome.REFUSED,
+            reason=f"{'an archive' if is_archive(argument) else 'a folder'} without benchmark results",
+        )
+        for argument, inside in below.items()
+        if inside and all(clean(shown, MAX_PATH) not in fruits for shown in inside)
+    ]

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from regress_gate.errors import InputError
@@ -39,6 +39,8 @@ class Selection:
     """What was named or found but is not to be read."""
     order: Mapping[str, Any]
     """By what is shown of a candidate: `natural_key` of it."""
+    below: Mapping[str, list[str]]
+    """By each folder and archive that was named: what is shown of all that is in it, to be read or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +51,41 @@ class _Places:
     folders: Folders
 
 
+Entry = tuple[str, Candidate | LeftOut]
+"""What was found, with what its place is really called, whatever links lead to it."""
+
+
 def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> Selection:
     """Raises InputError where there are more files than anybody means. Archives are kept on the shelf."""
     found: dict[str, Candidate] = {}
-    left_out: list[LeftOut] = []
+    left_out: dict[tuple[str, str], LeftOut] = {}
+    below: dict[str, dict[str, None]] = {}
     places = _Places(shelf, Folders())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
             found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, OnStandardInput()))
             continue
-        for path in _expanded(text, left_out):
-            for real, candidate in _below(path, places, left_out):
-                if real not in found or (candidate.named and not found[real].named):
-                    found[real] = candidate
-                if len(found) > MAX_FILES:
-                    raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
+        inside: dict[str, None] = {}
+        if is_archive(text) or Path(text).is_dir():
+            below[text] = inside
+        for real, entry in _all_below(text, places):
+            inside[real] = None
+            if isinstance(entry, LeftOut):
+                left_out.setdefault((real, entry.reason), entry)
+            elif real not in found or (entry.named and not found[real].named):
+                found[real] = entry
+            if len(found) > MAX_FILES:
+                raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
     order = {candidate.shown: natural_key(candidate.shown) for candidate in found.values()}
-    ordered = sorted(found.values(), key=lambda candidate: order[candidate.shown])
-    beside = {(candidate.folder, candidate.name) for candidate in ordered}
-    kept = []
-    for candidate in ordered:
-        if reason := _companion(candidate.folder, candidate.name, beside):
-            left_out.append(LeftOut(candidate.shown, reason, is_error=False))
-        else:
-            kept.append(candidate)
-    return Selection(kept, left_out, order)
+    shown = {real: candidate.shown for real, candidate in found.items()}
+    shown |= {real: entry.shown for (real, _), entry in left_out.items()}
+    kept, companions = _without_companions(sorted(found.values(), key=lambda candidate: order[candidate.shown]))
+    return Selection(
+        kept,
+        [*left_out.values(), *companions],
+        order,
+        {text: [shown[real] for real in inside] for text, inside in below.items()},
+    )
 
 
 def natural_key(text: str) -> tuple[list[Any], str]:
@@ -83,72 +95,75 @@ def natural_key(text: str) -> tuple[list[Any], str]:
     return parts, text
 
 
-def _expanded(text: str, left_out: list[LeftOut]) -> list[str]:
-    """The path, or what a literal glob matches (a shell expands its own, a configuration file does not)."""
+def _all_below(text: str, places: _Places) -> Iterator[Entry]:
+    """Of the path, or of what a literal glob matches (a shell expands its own, a configuration file does not)."""
     if os.path.lexists(text):
-        return [text]
-    if glob.has_magic(text):
-        if matches := glob.glob(text, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
-            return matches
-        left_out.append(LeftOut(text, "matches no file", is_error=True))
+        yield from _below(text, places)
+    elif not glob.has_magic(text):
+        yield text, LeftOut(text, "does not exist", is_error=True)
+    elif matches := glob.glob(text, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
+        for path in matches:
+            yield from _below(path, places)
     else:
-        left_out.append(LeftOut(text, "does not exist", is_error=True))
-    return []
+        yield text, LeftOut(text, "matches no file", is_error=True)
 
 
-def _below(text: str, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
-    """What a path stands for: files, each with what it is really called, whatever links lead to it."""
-    path = Path(text)
+def _below(text: str, places: _Places) -> Iterator[Entry]:
+    """What a path stands for: files, whatever they are in."""
+    path, real = Path(text), os.path.realpath(text)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         reason = "a link to nowhere" if path.is_symlink() else f"not readable: {getattr(error, 'strerror', error)}"
-        left_out.append(LeftOut(text, reason, is_error=True))
+        yield real, LeftOut(text, reason, is_error=True)
         return
     if stat.S_ISDIR(mode):
         empty = True
-        for real, file in _walk(path, places, left_out):
+        for place, entry in _walk(path, places):
+            if isinstance(entry, LeftOut):
+                yield place, entry
+                continue
             empty = False
-            if is_archive(file.name):
-                yield from _members(real, file.shown, places.shelf, left_out)
+            if is_archive(entry.shown):
+                yield from _members(place, entry.shown, places.shelf)
             else:
-                yield real, file
+                yield place, entry
         if empty:
-            left_out.append(LeftOut(text, "a folder without files", is_error=True))
+            yield real, LeftOut(text, "a folder without files", is_error=True)
     elif not stat.S_ISREG(mode):
-        left_out.append(LeftOut(text, "a pipe or device, not a file; use - for standard input", is_error=True))
+        yield real, LeftOut(text, "a pipe or device, not a file; use - for standard input", is_error=True)
     elif is_archive(path.name):
-        yield from _members(os.path.realpath(path), text, places.shelf, left_out)
+        yield from _members(real, text, places.shelf)
     else:
         folder, name = os.path.split(path)
-        yield os.path.realpath(path), _on_disk(folder or ".", name, text, places.folders, named=True)
+        yield real, _on_disk(folder or ".", name, text, places.folders, named=True)
 
 
 def _on_disk(folder: str, name: str, shown: str, folders: Folders, *, named: bool) -> Candidate:
     return Candidate(folder, without_gz(name), shown, named, OnDisk(folder, name, folders))
 
 
-def _members(real: str, shown: str, shelf: Shelf, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
+def _members(real: str, shown: str, shelf: Shelf) -> Iterator[Entry]:
     """What is in an archive."""
     path = Path(shown)
     try:
         archive = shelf.take(path)
     except OSError as error:
-        left_out.append(LeftOut(shown, error.strerror or type(error).__name__, is_error=True))
+        yield real, LeftOut(shown, error.strerror or type(error).__name__, is_error=True)
         return
     for entry in archive.not_read:
-        place = shown if entry.member is None else f"{shown}!{entry.member}"
-        left_out.append(LeftOut(place, entry.reason, entry.is_error))
+        within, place = (real, shown) if entry.member is None else (f"{real}/{entry.member}", f"{shown}!{entry.member}")
+        yield within, LeftOut(place, entry.reason, entry.is_error)
     for member in archive.members:
         folders, name = os.path.split(member)
         inside = InArchive(shelf, path, member)
         yield f"{real}/{member}", Candidate(str(path / folders), without_gz(name), f"{shown}!{member}", False, inside)
     if not archive.members and not archive.not_read:
-        left_out.append(LeftOut(shown, "an archive without files", is_error=True))
+        yield real, LeftOut(shown, "an archive without files", is_error=True)
 
 
-def _walk(top: Path, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple[str, Candidate]]:
-    """Regular files below a folder, each with its real path. Every folder is entered once, by whatever links."""
+def _walk(top: Path, places: _Places) -> Iterator[Entry]:
+    """Regular files below a folder. Every folder is entered once, by whatever links."""
     folders, entered = [top], set[str]()
     while folders:
         folder = folders.pop()
@@ -159,7 +174,7 @@ def _walk(top: Path, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            left_out.append(LeftOut(str(folder), f"not readable: {error.strerror}", is_error=True))
+            yield real, LeftOut(str(folder), f"not readable: {error.strerror}", is_error=True)
             continue
         inside, begin = str(folder), str(folder / "_")[:-1]
         for entry in _in_order(entries):
@@ -171,7 +186,7 @@ def _walk(top: Path, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple
                 if not is_file and not is_folder:
                     entry.stat()
             except OSError:
-                left_out.append(LeftOut(shown, "a link to nowhere", is_error=False))
+                yield f"{real}/{name}", LeftOut(shown, "a link to nowhere", is_error=False)
                 continue
             if is_file:
                 found = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
@@ -179,7 +194,7 @@ def _walk(top: Path, places: _Places, left_out: list[LeftOut]) -> Iterator[tuple
             elif is_folder:
                 folders.append(folder / name)
             else:
-                left_out.append(LeftOut(shown, "a pipe or device, not a file", is_error=False))
+                yield f"{real}/{name}", LeftOut(shown, "a pipe or device, not a file", is_error=False)
 
 
 def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
@@ -189,7 +204,30 @@ def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
     return entries
 
 
-def _companion(folder: str, name: str, names: set[tuple[str, str]]) -> str | None:
+def _without_companions(candidates: list[Candidate]) -> tuple[list[Candidate], list[LeftOut]]:
+    """Those that are to be read, and those that only lie beside them."""
+    # One folder may be reached in several ways: by its path and its absolute path, by a link.
+    real = {folder: os.path.realpath(folder) for folder in {candidate.folder for candidate in candidates}}
+    names = {(real[candidate.folder], candidate.name) for candidate in candidates}
+    swept = _swept(names)
+    kept, companions = [], []
+    for candidate in candidates:
+        if reason := _companion(real[candidate.folder], candidate.name, names, swept):
+            companions.append(LeftOut(candidate.shown, reason, is_error=False))
+        else:
+            kept.append(candidate)
+    return kept, companions
+
+
+def _swept(names: set[tuple[str, str]]) -> set[str]:
+    """Folders with runs of a sweep in them or below."""
+    swept: set[str] = set()
+    for folder in {folder for folder, name in names if _SWEEP_RUN.fullmatch(name)}:
+        swept.update((folder, *map(str, PurePath(folder).parents)))
+    return swept
+
+
+def _companion(folder: str, name: str, names: set[tuple[str, str]], swept: set[str]) -> str | None:
     """Why a file that lies beside results is not to be read as one; None for a file that is to be read."""
     if name == SIDECAR_NAME:
         return "the conditions of the results beside it, not a result"
@@ -197,16 +235,10 @@ def _companion(folder: str, name: str, names: set[tuple[str, str]]) -> str | Non
         return "the warm-up of a sweep"
     if name.endswith(".failure.json"):
         return "a failed run of a sweep: it has no result"
-    if name in ("summary.json", "summary.csv") and any(
-        _SWEEP_RUN.fullmatch(other) for parent, other in names if _is_at_or_below(parent, folder)
-    ):
+    if name in ("summary.json", "summary.csv") and folder in swept:
         return "a summary of the sweep's run=N.json files, which are read themselves"
     if name.endswith(".pytorch.json") and (folder, name.removesuffix(".pytorch.json") + ".json") in names:
         return "a copy of the result beside it, in PyTorch-HUD's form"
     if name.endswith(".commands") and (folder, name.removesuffix(".commands") + ".json") in names:
         return "the commands that made the result beside it"
     return None
-
-
-def _is_at_or_below(folder: str, top: str) -> bool:
-    return folder == top or folder.startswith(top.rstrip("/") + "/")
