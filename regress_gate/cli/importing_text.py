@@ -20,6 +20,8 @@ _INDENT = " " * 8
 _LEAST_WIDTH = 30
 _NAMED_RUNS = 10
 _NAMED_FILES = 3
+_OF_EACH: dict[str, Any] = {"version": None, "scenario": None, "run": None, "trial": None, "metrics": ()}
+"""What is not told of results that are told of together and differ in it."""
 
 
 def at_once(reports: "Sequence[FileReport]") -> "list[FileReport]":
@@ -33,8 +35,14 @@ def at_once(reports: "Sequence[FileReport]") -> "list[FileReport]":
 
 
 def _as_one(reports: "list[FileReport]") -> "FileReport":
+    first = reports[0]
     some = ", ".join(report.where for report in reports[:_NAMED_FILES])
-    return replace(reports[0], path=f"{plural(len(reports), 'result')} ({some}, …)", position=None)
+    apart: dict[str, Any] = {
+        name: nothing
+        for name, nothing in _OF_EACH.items()
+        if any(getattr(report, name) != getattr(first, name) for report in reports)
+    }
+    return replace(first, path=f"{plural(len(reports), 'result')} ({some}, …)", position=None, **apart)
 
 
 def line(report: "FileReport") -> str:

@@ -152,6 +152,16 @@ def test_what_one_option_refuses_of_many_files_is_said_once(gate):
     assert gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt", "-v").err.count("refused  r/") == 5
 
 
+def test_what_differs_among_results_that_are_told_of_together_is_said_of_none(gate):
+    for number in range(5):
+        content = {**plain(made_up(number, concurrency=number + 1)), "vllm_version": "0.19.1", "run": "7"}
+        write(gate.directory / "r" / f"{number}.json", content)
+    done = gate("import", "r", "--testbed", "lab", "--run-per-file", "--dry-run")
+    assert "refuse  5 results (r/0.json, r/1.json, r/2.json, …)\n" in done.err
+    assert "version  0.19.1" in done.err
+    assert "scenario" not in done.err
+
+
 def test_a_dry_run_tells_what_is_stored_already(gate):
     write(gate.directory / "r" / "a.json", result())
     gate("import", "r", *FLAGS, "--run-per-file")
