@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regress_gate.bench.experiment.trials import Meter, Progress, Subject, measure_trials
-from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset
+from regress_gate.bench.load.choosing import check
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset, read_texts
 from regress_gate.bench.load.workload import Api, Arrival, LoadWorkload, Slo
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu import Find
 from regress_gate.bench.running import RunningServer, find_failure, tells_health
 from regress_gate.errors import InputError
+from regress_gate.model.deployment import engine_arg_key
 from regress_gate.model.run import Run, RunFailure, SuiteRef
 from regress_gate.model.suite import RecordedPrompts, Scenario, Suite
 from regress_gate.model.testbed import Testbed
@@ -93,7 +95,7 @@ def _load_workload(scenario: Scenario) -> LoadWorkload:
     dataset = _dataset(scenario)
     if workload.num_requests is None or workload.missing:
         raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(workload.missing)}")
-    return LoadWorkload(
+    asked = LoadWorkload(
         input_len=workload.input_len or 0,
         output_len=workload.output_len or 0,
         num_requests=workload.num_requests,
@@ -111,6 +113,11 @@ def _load_workload(scenario: Scenario) -> LoadWorkload:
         lora_adapters=tuple(workload.lora_adapters),
         dataset=dataset,
     )
+    if dataset is not None:
+        arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
+        longest = arguments.get("max_model_len")
+        check(dataset, read_texts(dataset), asked, longest if type(longest) is int else None)
+    return asked
 
 
 def _dataset(scenario: Scenario) -> Dataset | None:

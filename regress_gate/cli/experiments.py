@@ -37,6 +37,7 @@ def find_plan(
                 continue
             if (plan.suite, plan.testbed, dict(plan.versions)) == (suite, wanted.testbed.name, texts):
                 _check_resumable(plan, wanted, amount)
+                _check_files(store, plan, wanted)
                 return plan, True
         raise InputError(
             f"there is no unfinished experiment of {' and '.join(dict.fromkeys(texts.values()))} with {suite} on "
@@ -84,6 +85,21 @@ def _check_resumable(plan: "Plan", wanted: "Assignment", amount: Amount) -> None
     ):
         if given is not None and given != begun:
             raise InputError(f"{flag} differs from the experiment that is to be resumed", todo=f"leave {flag} out")
+
+
+def _check_files(store: "Repository", plan: "Plan", wanted: "Assignment") -> None:
+    """Raises InputError where a file of recorded prompts is not the one that the experiment began with."""
+    from regress_gate.bench.suite_run import load_workloads
+
+    now = {scenario.name: workload.dataset for scenario, workload in load_workloads(wanted.suite)}
+    for run in store.runs(testbed=plan.testbed, suite=plan.suite):
+        if run.place is None or run.place.experiment != plan.experiment:
+            continue
+        for trial in run.trials:
+            dataset, before = now[trial.scenario], trial.workload.get("dataset_sha256")
+            if dataset is not None and before != dataset.sha256:
+                what, todo = "has changed since the experiment began", "put it back, or begin anew without --resume"
+                raise InputError(what, where=dataset.file, todo=todo)
 
 
 def begin_experiment(store: "Repository", plan: "Plan") -> None:

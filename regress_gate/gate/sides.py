@@ -237,8 +237,12 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
         {str(t.workload["dataset_sha256"])[:12] for t in side if "dataset_sha256" in t.workload}
         for side in (baseline, candidate)
     ]
-    if all(files) and files[0] != files[1]:
+    if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload either
         return f"the file of recorded prompts differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
+    for ordinal in {trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}:
+        sent = {trial.workload.get("prompts_sha256") for trial in (*baseline, *candidate) if trial.ordinal == ordinal}
+        if len(sent - {None}) > 1:
+            return f"trial {ordinal} did not send the same recorded prompts: their tokens were counted differently"
     models = [
         {_basename(str(t.workload["model"])) for t in side if t.workload.get("model")} for side in (baseline, candidate)
     ]

@@ -49,13 +49,17 @@ class Slo(StrictModel):
     e2el: Real | None = Field(default=None, gt=0)
 
 
+LONGEST_CONVERSATION = 2048
+"""Tokens of prompt and answer beyond which a recorded conversation is left out, as vLLM's own client does."""
+
+
 class RecordedPrompts(StrictModel):
     """A file of texts that somebody wrote, in place of random tokens. Which of them are sent follows from the seed."""
 
     format: Literal["sharegpt", "custom"]
     """`sharegpt`: conversations, of which the first two turns are a prompt and the length of its answer. `custom`: a
     JSON object a line, with `prompt` and perhaps `output_tokens`. Both are vLLM's names for these files."""
-    file: Annotated[str, StringConstraints(min_length=1)]
+    file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
     """Relative to the folder in which the measurement is started."""
 
 

@@ -17,7 +17,7 @@ from regress_gate.model.documents import Document, ModelT, complaints
 from regress_gate.model.metric import METRICS
 from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.policy import Policy, PolicyOverrides
-from regress_gate.model.suite import RecordedPrompts, Scenario, Suite
+from regress_gate.model.suite import LONGEST_CONVERSATION, RecordedPrompts, Scenario, Suite, Workload
 from regress_gate.suites import read_document
 
 
@@ -66,7 +66,7 @@ def _measurable(scenario: Scenario) -> Iterator[Found]:
         what = f"cannot be measured, only imported: the workload does not say {', '.join(workload.missing)}"
         yield ("workload",), what, "warning"
     if isinstance(workload.dataset, RecordedPrompts):
-        if not Path(workload.dataset.file).is_file():
+        if not _is_there(Path(workload.dataset.file)):
             what = f"cannot be measured from here: there is no file {workload.dataset.file!r}"
             yield ("workload", "dataset", "file"), what, "warning"
     elif workload.dataset != "random":
@@ -78,6 +78,13 @@ def _measurable(scenario: Scenario) -> Iterator[Found]:
         yield ("workload", "num_requests"), what, "warning"
 
 
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # a folder that may not be looked into, a name that is too long
+        return False
+
+
 def _limits(scenario: Scenario) -> Iterator[Found]:
     """What the server's own limits say of the workload; engine arguments that are not given are not guessed."""
     workload = scenario.workload
@@ -87,9 +94,19 @@ def _limits(scenario: Scenario) -> Iterator[Found]:
     if type(longest) is int and length > longest:
         what = f"{length} tokens of prompt and answer are more than max_model_len ({longest})"
         yield ("workload", "input_len"), what, "error"
+    if type(longest) is int and _may_be_longer(workload, longest):
+        what = f"conversations of up to {LONGEST_CONVERSATION} tokens are sent, and max_model_len is {longest}"
+        yield ("workload", "dataset"), what, "warning"
     if type(seats) is int and workload.concurrency is not None and workload.concurrency > seats:
         what = f"concurrency {workload.concurrency} is above max_num_seqs ({seats}): the rest only waits"
         yield ("workload", "concurrency"), what, "warning"
+
+
+def _may_be_longer(workload: Workload, max_model_len: int) -> bool:
+    dataset = workload.dataset
+    return (
+        isinstance(dataset, RecordedPrompts) and dataset.format == "sharegpt" and max_model_len < LONGEST_CONVERSATION
+    )
 
 
 def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[Found]:

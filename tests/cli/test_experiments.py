@@ -1,5 +1,6 @@
 """Experiments that are begun and gone on with: the rest must be measured as the beginning was."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,12 +15,15 @@ from regress_gate.cli.live import live_on_stderr
 from regress_gate.cli.measuring import Amount, Assignment
 from regress_gate.errors import InputError
 from regress_gate.model.provisioning import ProvisionConfig
+from regress_gate.model.run import Place, SuiteRef
+from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store.holdings import Experiment
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.suites import load_suite
 from tests.cli.conftest import Gate
+from tests.factories import make_run, make_trial
 
 NEW = Amount(None, None, None, False, None, 60.0, None, None)
 RESUME = replace(NEW, resume=True)
@@ -68,6 +72,26 @@ def test_what_would_make_the_rest_another_experiment_is_refused(
     with pytest.raises(InputError, match=f"{flag} differs from the experiment .*; leave {flag} out"):
         find_plan(store, wanted, replace(RESUME, **differs))
     assert find_plan(store, wanted, replace(RESUME, runs=7, trials=2, resident=False))[1]
+
+
+def test_another_file_of_recorded_prompts_would_make_the_rest_another_experiment(
+    store: Repository, wanted: Assignment, gate: Gate
+) -> None:
+    file = gate.directory / "mine.jsonl"
+    dataset = {"format": "custom", "file": str(file)}
+    workload = {"dataset": dataset, "num_requests": 1, "concurrency": 1}
+    scenario = {"name": "c8", "server": {"model": "tiny"}, "workload": workload}
+    suite = {"name": "mine", "version": 1, "description": "Recorded.", "scenarios": [scenario]}
+    wanted = replace(wanted, suite=Suite.model_validate(suite))
+    file.write_text('{"prompt": "a", "output_tokens": 4}')
+    experiment = begin(store, wanted, runs=2)
+    before = make_trial(workload={"dataset_sha256": hashlib.sha256(file.read_bytes()).hexdigest()})
+    place = Place(experiment, 1, 1, "single")
+    store.add_runs([make_run("1", "0.19.1", before, testbed=wanted.testbed, suite=SuiteRef("mine", "1"), place=place)])
+    assert find_plan(store, wanted, RESUME)[1]
+    file.write_text('{"prompt": "b", "output_tokens": 400}')
+    with pytest.raises(InputError, match="has changed since the experiment began; put it back, or begin anew"):
+        find_plan(store, wanted, RESUME)
 
 
 def test_the_blocks_that_were_allowed_for_stay_those(store: Repository, wanted: Assignment) -> None:

@@ -170,6 +170,10 @@ def test_recorded_prompts_are_measured_and_another_file_is_another_workload(gate
     [
         (None, "chat.json: cannot be read (No such file or directory); a suite's file is looked for in the folder"),
         ("[]", "chat.json: holds no conversation of two turns; give a file in the format sharegpt"),
+        (
+            json.dumps([{"conversations": [{"value": "a"}, {"value": "b"}]}] * 5),
+            "chat.json: holds 5 prompts, 6 are needed",
+        ),
     ],
 )
 def test_recorded_prompts_that_cannot_be_used_are_told_before_anything_is_sent(gate, suite, monkeypatch, content, says):
@@ -180,6 +184,21 @@ def test_recorded_prompts_that_cannot_be_used_are_told_before_anything_is_sent(g
     outcome = measure(gate, "http://127.0.0.1:9", suite)
     assert outcome.code == 2
     assert says in outcome.error
+
+
+def test_an_answer_that_is_longer_than_the_model_allows_is_told_before_anything_is_sent(gate, suite, monkeypatch):
+    monkeypatch.chdir(gate.directory)
+    limited = "server: {model: tiny, engine_args: {max-model-len: 64}}"
+    suite.write_text(
+        RECORDED.replace("server: {model: tiny}", limited)
+        .replace("chat.json", "mine.jsonl")
+        .replace("sharegpt", "custom")
+    )
+    lines = [{"prompt": "a", "output_tokens": 63}] * 7 + [{"prompt": "b", "output_tokens": 64}]
+    (gate.directory / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    outcome = measure(gate, "http://127.0.0.1:9", suite)
+    assert outcome.code == 2
+    assert "mine.jsonl: prompt 8 asks for 64 tokens, and max_model_len is 64; leave it out" in outcome.error
 
 
 def test_a_dataset_that_is_only_a_name_is_for_results_that_are_imported(gate, suite):

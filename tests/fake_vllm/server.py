@@ -106,6 +106,9 @@ class Server:
         """A word is a token."""
         if self._options.tokenize == "hang":
             await asyncio.Event().wait()
+        if body.get("model") != self._options.served_model_name:
+            _send_json(writer, 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}})
+            return
         count = len(body["prompt"].split())
         told = {"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None}
         _send_json(writer, 200, {} if self._options.tokenize == "garbage" else told)

@@ -112,6 +112,7 @@ def test_every_run_either_counts_or_is_void_with_a_reason(
         ({"definitions": "vllm-bench-0.15"}, {"definitions": "vllm-bench-0.20"}, "its numbers are defined differently"),
         ({"batch_size": 8}, {"batch_size": 16}, "batch_size differs: 8 → 16"),
         ({"dataset_sha256": "a1"}, {"dataset_sha256": "b2"}, "the file of recorded prompts differs: SHA-256 a1 → b2"),
+        ({"dataset_sha256": "a1"}, {}, None),  # which file the imported side sent, nobody said
     ],
 )
 def test_results_of_different_definitions_or_workloads_are_not_the_same_work(
@@ -120,3 +121,18 @@ def test_results_of_different_definitions_or_workloads_are_not_the_same_work(
     found = workload_difference([make_trial(workload=baseline)], [make_trial(workload=candidate)])
     assert (found or "").startswith(difference or "")
     assert (found is None) == (difference is None)
+
+
+@pytest.mark.parametrize(("ordinal", "says"), [(1, "trial 1 did not send the same recorded prompts"), (2, "")])
+def test_the_same_trial_sends_the_same_recorded_prompts_on_both_sides(ordinal: int, says: str) -> None:
+    """Other trials send others."""
+    baseline = make_trial(workload={"prompts_sha256": "a1"})
+    candidate = replace(make_trial(workload={"prompts_sha256": "b2"}), ordinal=ordinal)
+    assert (workload_difference([baseline], [candidate]) or "").startswith(says)
+    assert bool(workload_difference([baseline], [candidate])) == bool(says)
+
+
+def test_two_files_of_recorded_prompts_on_each_side_are_no_common_work() -> None:
+    """As after an experiment that was resumed with another file: either side may have more runs of the one."""
+    sides = [make_trial(workload={"dataset_sha256": sha}) for sha in ("a1", "b2")]
+    assert workload_difference(sides, sides) == "the file of recorded prompts differs: SHA-256 a1, b2 → a1, b2"

@@ -99,6 +99,16 @@ def test_every_error_is_told_at_once_with_its_line(linted):
             "dataset: {format: sharegpt, file: none.json}",
             ":10: warning: scenario a: cannot be measured from here: there is no file 'none.json'",
         ),
+        (
+            "input_len: 128",
+            "dataset: {format: sharegpt, file: none.json}",
+            ":10: warning: scenario a: conversations of up to 2048 tokens are sent, and max_model_len is 512",
+        ),
+        (
+            "input_len: 128",
+            f"dataset: {{format: sharegpt, file: {'n' * 300}}}",
+            ":10: warning: scenario a: cannot be measured from here: there is no file '" + "n" * 300 + "'",
+        ),
     ],
 )
 def test_what_is_doubtful_is_told_with_its_line(linted, old, new, complaint):

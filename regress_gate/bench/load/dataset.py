@@ -3,13 +3,15 @@
 Reads them and says what is wrong with them. Not for which prompts are sent, nor for how many tokens they are.
 """
 
+import codecs
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -68,15 +70,17 @@ def _texts(format_: DatasetFormat, file: Path) -> Texts:
             raise InputError(f"{status.st_size:,} bytes are more than {MAX_BYTES:,}", where=file, todo="cut it")
         return _read(format_, file, status.st_size, status.st_mtime_ns)
     except OSError as error:
-        todo = "a suite's file is looked for in the folder where the tool is started"
+        missing = isinstance(error, FileNotFoundError)
+        todo = "a suite's file is looked for in the folder where the tool is started" if missing else None
         raise InputError(f"cannot be read ({error.strerror or error})", where=file, todo=todo) from None
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _read(format_: DatasetFormat, file: Path, size: int, changed: int) -> Texts:  # noqa: ARG001 - a changed file is another
     with open_regular(file) as opened:
         content = opened.read(MAX_BYTES + 1)
-    found = list(_conversations(file, content) if format_ is DatasetFormat.SHAREGPT else _lines(file, content))
+    text = content.removeprefix(codecs.BOM_UTF8)
+    found = list(_conversations(file, text) if format_ is DatasetFormat.SHAREGPT else _lines(file, text))
     if not found:
         what = "no conversation of two turns" if format_ is DatasetFormat.SHAREGPT else "no prompt"
         raise InputError(f"holds {what}", where=file, todo=f"give a file in the format {format_}")
@@ -86,19 +90,38 @@ def _read(format_: DatasetFormat, file: Path, size: int, changed: int) -> Texts:
 
 def _conversations(file: Path, content: bytes) -> Iterator[tuple[str, str]]:
     """The first two turns of each conversation that has so many, and no picture or film."""
-    try:
-        data = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"is no JSON: {error}", where=file) from None
-    if not isinstance(data, list):
-        raise InputError("is no list of conversations", where=file, todo="give a file in the format sharegpt")
-    for entry in data:
+    for entry in _list(file, content):
         turns = entry.get("conversations") if isinstance(entry, dict) else None
         if not isinstance(turns, list) or len(turns) < 2 or entry.get("image") or entry.get("video"):
             continue
         prompt, answer = (turn.get("value") if isinstance(turn, dict) else None for turn in turns[:2])
-        if isinstance(prompt, str) and isinstance(answer, str):
+        if _is_text(prompt) and _is_text(answer):
             yield prompt, answer
+
+
+def _list(file: Path, content: bytes) -> list[Any]:
+    todo = "give a file in the format sharegpt"
+    try:
+        try:
+            data = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            data = json.loads(content)  # as vLLM's client does: halves of characters, which orjson refuses, pass
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is no JSON: {error}", where=file, todo=todo) from None
+    if not isinstance(data, list):
+        raise InputError("is no list of conversations", where=file, todo=todo)
+    return data
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether it can be sent."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _lines(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from regress_gate.bench.load.choosing import PATH, TokenCounter, choose
+from regress_gate.bench.load.choosing import TOKENIZE_PATH, Chosen, TokenCounter, choose
 from regress_gate.bench.load.dataset import read_texts
 from regress_gate.bench.load.errors import FailureKind, LoadError
 from regress_gate.bench.load.guards import ClientWatch
-from regress_gate.bench.load.requests import measured_requests, recorded_requests, warmup_requests
+from regress_gate.bench.load.requests import prepare
 from regress_gate.bench.load.result import LoadResult, Pass, make_result
-from regress_gate.bench.load.sending import Record, Request, Sender, closed_loop, open_loop
+from regress_gate.bench.load.sending import Record, Sender, closed_loop, open_loop
 from regress_gate.bench.load.target import Endpoint, Target, resolve
 from regress_gate.bench.load.transport import HttpTransport
 from regress_gate.bench.load.workload import LoadWorkload, arrival_times
@@ -76,10 +76,12 @@ async def measure(
     """`measure_load` on the running loop. What else runs there disturbs the measurement, and the guards will say so."""
     endpoint = resolve(target, allow_remote=allow_remote)
     transport = HttpTransport(endpoint, target.api_key, path=workload.api.path)
-    warmup, requests = await _requests(workload, scenario, ordinal, target, endpoint, limits)
+    chosen = await _chosen(workload, scenario, ordinal, target, endpoint, limits)
+    prepared = prepare(workload, scenario, ordinal, target.model, chosen)
+    requests = prepared.measured
     try:
         warming = Sender(transport, limits.request, time.monotonic() + limits.trial, _ignore)
-        warmed = await closed_loop(warming, warmup, workload.concurrency)
+        warmed = await closed_loop(warming, prepared.warmup, workload.concurrency)
         _check_reached(warmed, target)
         finished = _counter(progress, len(requests)) if progress is not None else _ignore
         sender = Sender(transport, limits.request, time.monotonic() + limits.trial, finished)
@@ -106,26 +108,23 @@ async def measure(
             records=records,
             warmup_failed=sum(record.failure is not None for record in warmed),
             load=load,
+            prompts_sha256=prepared.prompts_sha256,
         )
     )
 
 
-async def _requests(
+async def _chosen(
     workload: LoadWorkload, scenario: str, ordinal: int, target: Target, endpoint: Endpoint, limits: Limits
-) -> tuple[list[Request], list[Request]]:
-    """Those of the warm-up, and the measured ones."""
+) -> list[Chosen] | None:
+    """The recorded prompts of a pass; None where prompts are generated."""
     if workload.dataset is None:
-        asked = (workload, scenario, ordinal, target.model)
-        return warmup_requests(*asked), measured_requests(*asked)
-    texts = read_texts(workload.dataset)
-    transport = HttpTransport(endpoint, target.api_key, path=PATH)
+        return None
+    transport = HttpTransport(endpoint, target.api_key, path=TOKENIZE_PATH)
     try:
         count = TokenCounter(transport, target, limits.request)
-        chosen = await choose(workload.dataset, texts, workload, scenario, ordinal, count)
+        return await choose(workload.dataset, read_texts(workload.dataset), workload, scenario, ordinal, count)
     finally:
         await transport.close()
-    requests = recorded_requests(workload, target.model, chosen)
-    return requests[workload.num_requests :], requests[: workload.num_requests]
 
 
 def _check_reached(records: Sequence[Record], target: Target) -> None:

@@ -1,6 +1,8 @@
 """The requests of a pass, made before anything is measured, so that sending costs the client only the write."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -35,8 +37,32 @@ def warmup_requests(workload: LoadWorkload, scenario: str, ordinal: int, model: 
     return _requests(workload, model, _token_ids(workload, warmup_prompts(workload, scenario, ordinal)))
 
 
-def recorded_requests(workload: LoadWorkload, model: str, chosen: Sequence[Chosen]) -> list[Request]:
-    """Recorded prompts, each with the length of its own answer."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that a pass sends."""
+
+    warmup: Sequence[Request]
+    measured: Sequence[Request]
+    prompts_sha256: str | None = None
+    """Of the recorded prompts that are measured, with their answers' lengths; None for generated ones."""
+
+
+def prepare(
+    workload: LoadWorkload, scenario: str, ordinal: int, model: str, chosen: Sequence[Chosen] | None
+) -> Prepared:
+    """Pass `ordinal` (from 1) to the model of that served name. `chosen`: recorded prompts, as `choose` gives them."""
+    if chosen is None:
+        asked = (workload, scenario, ordinal, model)
+        return Prepared(warmup_requests(*asked), measured_requests(*asked))
+    measured, warmup = chosen[: workload.num_requests], chosen[workload.num_requests :]
+    content = orjson.dumps([[each.prompt, each.output_len] for each in measured])
+    return Prepared(
+        _recorded(workload, model, warmup), _recorded(workload, model, measured), hashlib.sha256(content).hexdigest()
+    )
+
+
+def _recorded(workload: LoadWorkload, model: str, chosen: Sequence[Chosen]) -> list[Request]:
+    """Each with the length of its own answer."""
     return _requests(workload, model, [{"prompt": each.prompt, "max_tokens": each.output_len} for each in chosen])
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import orjson
 
 from regress_gate.bench.load import CLIENT_VERSION
+from regress_gate.bench.load.choosing import sends_again
+from regress_gate.bench.load.dataset import read_texts
 from regress_gate.bench.load.errors import Failure, FailureKind
 from regress_gate.bench.load.guards import ClientLoad, Guards, judge
 from regress_gate.bench.load.sending import Record
@@ -74,6 +76,8 @@ class Pass:
     records: Sequence[Record]
     warmup_failed: int
     load: ClientLoad
+    prompts_sha256: str | None = None
+    """Of recorded prompts and the lengths that were asked of their answers; None where prompts are generated."""
 
 
 def make_result(measured: Pass) -> LoadResult:
@@ -209,6 +213,13 @@ def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
     other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
     if other and asked and measured.workload.api is not Api.RERANK:  # texts only the server can count
         notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
+    dataset = measured.workload.dataset
+    texts = None if dataset is None else read_texts(dataset)
+    if dataset is not None and texts is not None and sends_again(dataset, texts, measured.workload, measured.ordinal):
+        held = plural(len(texts.prompts), "prompt")
+        notes.append(
+            f"{dataset.file.name} holds {held}: earlier trials may have sent the same, which a cache remembers"
+        )
     if measured.warmup_failed:
         notes.append(
             f"{measured.warmup_failed} of {plural(measured.workload.warmup_requests, 'warm-up request')} failed"
@@ -252,6 +263,8 @@ def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[st
         described["lora_adapters"] = list(workload.lora_adapters)
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
+    if measured.prompts_sha256 is not None:
+        described["prompts_sha256"] = measured.prompts_sha256
     if workload.slo is not None:
         described["slo"] = {name: value for name, value in asdict(workload.slo).items() if value is not None}
     if good:

@@ -154,9 +154,9 @@ def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequen
     return times
 
 
-def shuffled(workload: LoadWorkload, scenario: str, ordinal: int, count: int) -> list[int]:
-    """The numbers below `count` in the order in which pass `ordinal` takes recorded prompts."""
-    keys = _integers(f"{workload.seed}/{scenario}/{ordinal}/recorded", count)
+def shuffled(workload: LoadWorkload, scenario: str, count: int) -> list[int]:
+    """The numbers below `count` in the order in which a scenario takes recorded prompts, pass after pass."""
+    keys = _integers(f"{workload.seed}/{scenario}/recorded", count)
     order: list[int] = np.argsort(keys, kind="stable").tolist()
     return order
 

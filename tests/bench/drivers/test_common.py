@@ -4,11 +4,13 @@ import json
 import math
 import shlex
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from regress_gate.bench.drivers.meter import DriverMeter
 from regress_gate.bench.drivers.registry import DRIVERS, find_driver
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.errors import LoadError
 from regress_gate.bench.load.workload import Api, LoadWorkload
 from regress_gate.errors import ExitCode, InputError
@@ -112,6 +114,7 @@ def test_fewer_requests_than_asked_for_are_not_the_workload(name, tool):
         ({"extra_body": {"top_k": 1}}, "extra_body"),
         ({"lora_adapters": ("a",)}, "LoRA"),
         ({"api": Api.EMBEDDINGS, "output_len": 0}, "embeddings"),
+        ({"dataset": Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64)}, "recorded prompts"),
     ],
 )
 def test_a_workload_that_the_driver_does_not_know_is_refused_before_anything_runs(name, workload, named, tool):

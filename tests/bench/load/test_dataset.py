@@ -63,10 +63,25 @@ def test_what_is_no_conversation_of_two_texts_is_passed_over(tmp_path, entry):
     )
 
 
+def test_half_a_character_spoils_its_own_conversation_alone(tmp_path):
+    """As for vLLM's client, which reads the file with Python's own reader."""
+    spoilt, whole = ({"conversations": turns(text, "two")} for text in ("\ud800", "one"))
+    assert texts(SHAREGPT, written(tmp_path, [spoilt, whole])).prompts == ("one",)
+
+
 def test_a_line_gives_a_prompt_and_the_length_of_its_answer(tmp_path):
     file = written(tmp_path, '{"prompt": "a\\nb", "output_tokens": 7, "more": 1}\r\n\n{"prompt": "c"}')
     found = texts(CUSTOM, file)
     assert (found.prompts, found.answers) == (("a\nb", "c"), (7, None))
+
+
+@pytest.mark.parametrize(
+    ("format_", "text"), [(CUSTOM, '{"prompt": "a"}'), (SHAREGPT, json.dumps([{"conversations": turns("a", "b")}]))]
+)
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, format_, text):
+    file = written(tmp_path, text.encode("utf-8-sig"))
+    assert texts(format_, file).prompts == ("a",)
+    assert texts(format_, file).sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.load.choosing import MAX_PROMPT_TOKENS, MAX_TOKENS
+from regress_gate.bench.load.choosing import MAX_CHARACTERS, MAX_PROMPT_TOKENS
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset
 from regress_gate.bench.load.errors import FailureKind, LoadError
 from regress_gate.bench.load.measure import Limits
 from regress_gate.bench.load.workload import LoadWorkload
 from regress_gate.errors import InputError
+from regress_gate.model.suite import LONGEST_CONVERSATION
 
 LENGTHS = {"input_len": 0, "output_len": 0}
 
@@ -70,20 +71,20 @@ def test_what_is_kept_says_which_file_it_was_and_no_length_that_nobody_asked_for
 
 def test_one_length_may_be_asked_of_all_answers(start, tmp_path):
     server = start()
-    dataset = conversations(tmp_path, *[(10, 1)] * 8)  # too short an answer does not matter then
-    trial = server.measure(input_len=0, output_len=6, dataset=dataset, num_requests=8).trial
-    assert {answer for _, answer in sent(server)} == {6}
-    assert trial.workload["output_len"] == 6
+    dataset = conversations(tmp_path, *[(10, 1)] * 8)  # what was recorded does not matter then, nor 4 tokens
+    trial = server.measure(input_len=0, output_len=2, dataset=dataset, num_requests=8).trial
+    assert {answer for _, answer in sent(server)} == {2}
+    assert trial.workload["output_len"] == 2
 
 
 @pytest.mark.parametrize(
     "unfit",
-    [(3, 50), (50, 3), (MAX_PROMPT_TOKENS + 1, 5), (1000, MAX_TOKENS - 999)],
+    [(3, 50), (50, 3), (MAX_PROMPT_TOKENS + 1, 5), (1000, LONGEST_CONVERSATION - 999)],
     ids=["short prompt", "short answer", "long prompt", "long together"],
 )
 def test_conversations_that_vllms_client_leaves_out_are_left_out(start, tmp_path, unfit):
-    server = start()
-    fit = [(4, 4), (MAX_PROMPT_TOKENS, 5), (1000, MAX_TOKENS - 1000)]
+    server = start("--tpot", "0")
+    fit = [(4, 4), (MAX_PROMPT_TOKENS, 5), (1000, LONGEST_CONVERSATION - 1000)]
     server.measure(**LENGTHS, dataset=conversations(tmp_path, *fit, unfit), num_requests=3)
     assert sorted(sent(server)) == sorted(fit)
     with pytest.raises(InputError, match="3 of 4 prompts can be sent, 4 are needed in a trial; send fewer requests"):
@@ -102,6 +103,48 @@ def test_the_same_pass_sends_the_same_prompts_and_every_other_sends_others(start
     assert all(one != other for one, other in pairwise([first, *others]))
 
 
+@pytest.mark.parametrize("count", [60, 59])
+def test_passes_of_a_scenario_share_no_prompt_and_it_is_said_where_they_may(start, tmp_path, count):
+    """Of conversations, a pass may look at two for each that it sends: here 20 of 60."""
+    server = start()
+    dataset = conversations(tmp_path, *[(20, 4)] * count)
+    results = [
+        server.measure(**LENGTHS, dataset=dataset, num_requests=8, warmup_requests=2, ordinal=ordinal)
+        for ordinal in (1, 2, 3)
+    ]
+    assert len(set(hashes(server))) == 30
+    again = "sharegpt.json holds 59 prompts: earlier trials may have sent the same, which a cache remembers"
+    assert [result.notes for result in results] == [(), (), (again,) if count == 59 else ()]
+
+
+def test_each_line_of_ones_own_is_sent_once_before_any_is_sent_again(start, tmp_path):
+    server = start()
+    dataset = lines(tmp_path, *({"prompt": words(number + 1), "output_tokens": 2} for number in range(12)))
+    results = [server.measure(**LENGTHS, dataset=dataset, num_requests=4, ordinal=ordinal) for ordinal in (1, 2, 3, 4)]
+    prompts = [prompt for prompt, _ in sent(server)]
+    assert sorted(prompts[:12]) == list(range(1, 13))
+    assert prompts[12:] == prompts[:4]
+    assert [len(result.notes) for result in results] == [0, 0, 0, 1]
+
+
+def test_which_prompts_were_sent_and_how_long_their_answers_were_to_be_is_kept_as_a_digest(start, tmp_path):
+    def digest(answer: int = 4, **how: int) -> str:
+        dataset = conversations(tmp_path, *[(20, answer)] * 60)
+        return start().measure(**LENGTHS, dataset=dataset, num_requests=6, **how).trial.workload["prompts_sha256"]
+
+    assert digest() == digest(warmup_requests=3)
+    assert len({digest(), digest(ordinal=2), digest(answer=5)}) == 3
+
+
+def test_a_text_too_long_to_be_counted_is_left_out_like_any_that_is_too_long(start, tmp_path):
+    server = start("--tokenize", "words")
+    file = tmp_path / "sharegpt.json"
+    turns = [["x" * (MAX_CHARACTERS + 1), words(5)], [words(5), "x" * (MAX_CHARACTERS + 1)], [words(6), words(5)]]
+    file.write_text(json.dumps([{"conversations": [{"value": text} for text in pair]} for pair in turns]))
+    server.measure(**LENGTHS, dataset=find_dataset(DatasetFormat.SHAREGPT, file), num_requests=1)
+    assert sent(server) == [(6, 5)]
+
+
 def test_the_warm_up_shares_no_prompt_and_moves_none(start, tmp_path):
     dataset = conversations(tmp_path, *[(20, 4)] * 60)
     cold, warm = start(), start()
@@ -112,7 +155,7 @@ def test_the_warm_up_shares_no_prompt_and_moves_none(start, tmp_path):
 
 
 def test_own_prompts_are_sent_whole_and_their_tokens_are_not_counted_before(start, tmp_path):
-    server = start("--tokenize", "missing")
+    server = start("--tokenize", "missing", "--tpot", "0")
     dataset = lines(tmp_path, *({"prompt": words(number), "output_tokens": 2000 + number} for number in (1, 2, 3000)))
     trial = server.measure(**LENGTHS, dataset=dataset, num_requests=3).trial
     assert sorted(sent(server)) == [(1, 2001), (2, 2002), (3000, 5000)]
@@ -122,7 +165,7 @@ def test_own_prompts_are_sent_whole_and_their_tokens_are_not_counted_before(star
 def test_own_prompts_need_a_length_from_somewhere(start, tmp_path):
     server = start()
     dataset = lines(tmp_path, {"prompt": "a b", "output_tokens": 3}, {"prompt": "c d"})
-    with pytest.raises(InputError, match="a line without output_tokens, and the workload has no output_len; give one"):
+    with pytest.raises(InputError, match="prompt 2 has no output_tokens, and the workload has no output_len; give one"):
         server.measure(**LENGTHS, dataset=dataset, num_requests=2)
     assert server.measure(input_len=0, output_len=4, dataset=dataset, num_requests=2).trial.completed == 2
 
@@ -131,7 +174,7 @@ def test_own_prompts_need_a_length_from_somewhere(start, tmp_path):
     ("how", "says"),
     [
         ("missing", r"its /tokenize does not count the tokens of a recorded prompt \(HTTP 404: Not Found\)"),
-        ("garbage", r"\(HTTP 200\)"),
+        ("garbage", r"\(no count in its answer\)"),
         ("hang", r"\(no answer within 0.5 s\)"),
     ],
 )
@@ -165,6 +208,13 @@ def test_tokens_that_the_server_does_not_count_are_not_guessed(start, tmp_path):
         **LENGTHS, dataset=conversations(tmp_path, *[(10, 8)] * 4), num_requests=3
     )
     assert [(found.kind, found.count) for found in result.failures] == [(FailureKind.NO_USAGE, 3)]
+
+
+def test_a_length_that_fits_no_conversation_is_told_without_counting_any(start, tmp_path):
+    server = start("--tokenize", "hang")
+    dataset = conversations(tmp_path, *[(10, 8)] * 4)
+    with pytest.raises(InputError, match="output_len is 2045, and a conversation may have 2048 tokens in all; ask for"):
+        server.measure(input_len=0, output_len=2045, dataset=dataset, num_requests=1)
 
 
 def test_an_open_loop_sends_recorded_prompts_too(start, tmp_path):

@@ -12,6 +12,7 @@ from regress_gate.bench.load.workload import (
     Slo,
     arrival_times,
     prompts,
+    shuffled,
     warmup_prompts,
 )
 from regress_gate.errors import InputError
@@ -19,6 +20,10 @@ from regress_gate.errors import InputError
 
 def workload(**changes) -> LoadWorkload:
     return LoadWorkload(**{"input_len": 32, "output_len": 8, "num_requests": 6, **changes})
+
+
+def test_the_order_of_recorded_prompts_is_this_for_ever():
+    assert shuffled(workload(seed=7), "c4", 10) == [5, 3, 7, 6, 2, 0, 8, 1, 9, 4]
 
 
 def test_the_tokens_of_a_seed_are_these_for_ever():
