@@ -15,7 +15,7 @@ from regress_gate.known.signature import Unit, family_of, is_tail, log_loss
 from regress_gate.model.finding import IssueFinding
 from regress_gate.model.metric import Direction, Scale, metric
 from regress_gate.model.result import CauseOut, ExplanationOut, KnownIssueOut, SeriesResult, Verdict
-from regress_gate.model.suite import Suite, Workload
+from regress_gate.model.suite import RecordedPrompts, Suite, Workload
 
 _STATED = {
     "request_rate": "request_rate",
@@ -122,14 +122,24 @@ def _text(one: SeriesResult) -> str:
 
 def _workloads(definition: Suite | None, side: Side) -> dict[str, Workload]:
     """By scenario; what a trial says of itself where the suite does not say it."""
-    if definition is not None:
-        return {scenario.name: scenario.workload for scenario in definition.scenarios}
     found: dict[str, Workload] = {}
     for run in side.counted:
         for trial in run.trials:
             if trial.scenario not in found:
                 found[trial.scenario] = _stated(trial.workload)
-    return found
+    if definition is None:
+        return found
+    return {
+        scenario.name: _with_lengths(scenario.workload, found.get(scenario.name)) for scenario in definition.scenarios
+    }
+
+
+def _with_lengths(workload: Workload, measured: Workload | None) -> Workload:
+    """Recorded prompts and their answers are as long as they were found to be."""
+    if measured is None or not isinstance(workload.dataset, RecordedPrompts):
+        return workload
+    lengths = {"input_len": measured.input_len, "output_len": workload.output_len or measured.output_len}
+    return workload.model_copy(update=lengths)
 
 
 def _stated(told: Mapping[str, Any]) -> Workload:

@@ -1,5 +1,6 @@
 """Known issues in the result of a comparison: what explains a regression, and what was not seen."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, KnownIssueOut, Measured, Result, Verdict
 from regress_gate.model.run import IMPORTED_SUITE
-from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
+from regress_gate.model.suite import RecordedPrompts, Scenario, ServerConfig, Suite, Workload
 from tests.factories import NOW, SUITE, make_finding, make_run, make_side_of, make_trial
 
 RIPPLE = [1.0, 1.01, 0.99, 1.0, 1.005, 0.995]
 POLICY = Policy(metrics=("ttft_median", "tpot_median", "output_throughput", "failed_requests"))
 CONCURRENCY = {"c1": 1, "c64": 64}
+NOTHING: Mapping[str, Any] = {}
 TTFT_OF_ONE = {"metric": "ttft", "direction": "worse", "change": [0.3, 0.6], "workload": {"concurrency": "1"}}
 
 
@@ -33,8 +35,8 @@ def suite(model: str = "org/Model", **servers: ServerConfig) -> Suite:
     )
 
 
-def side(version: str, **factors: float) -> Any:
-    """Six runs of both scenarios; `c1_ttft_median=1.4` makes that one 1.4 times as large."""
+def side(version: str, said: Mapping[str, Any] = NOTHING, **factors: float) -> Any:
+    """Six runs of both scenarios; `c1_ttft_median=1.4` makes that one 1.4 times as large. `said` of every workload."""
     levels = {"ttft_median": 0.1, "ttft_p99": 0.2, "tpot_median": 0.01, "output_throughput": 1000.0}
     return make_side_of(
         version,
@@ -45,7 +47,7 @@ def side(version: str, **factors: float) -> Any:
                 *(
                     make_trial(
                         name,
-                        workload={"max_concurrency": concurrency},
+                        workload={"max_concurrency": concurrency, **said},
                         **{
                             metric: level * ripple * factors.get(f"{name}_{metric}", 1.0)
                             for metric, level in levels.items()
@@ -59,10 +61,16 @@ def side(version: str, **factors: float) -> Any:
     )
 
 
-def decide(*findings: Any, definition: Suite | None = None, imported: bool = False, **factors: float) -> Result:
+def decide(
+    *findings: Any,
+    definition: Suite | None = None,
+    imported: bool = False,
+    said: Mapping[str, Any] = NOTHING,
+    **factors: float,
+) -> Result:
     return decide_compare(
-        side("0.19.0"),
-        side("0.19.1", **factors),
+        side("0.19.0", said),
+        side("0.19.1", said, **factors),
         suite=IMPORTED_SUITE if imported else SUITE,
         definition=None if imported else definition or suite(),
         policy=POLICY,
@@ -148,6 +156,20 @@ class TestWhatTheSuiteCanShow:
             "c1/ttft_median": "VLLM-1",
             "c64/tpot_median": None,
         }
+
+    def test_recorded_prompts_are_as_long_as_they_were_measured(self) -> None:
+        """A loss in prompts as long as those of a record is more likely its doing than one in shorter ones."""
+        workload = Workload(dataset=RecordedPrompts(format="custom", file="a.jsonl"), concurrency=1, num_requests=10)
+        scenario = Scenario(name="c1", server=ServerConfig(model="org/Model"), workload=workload)
+        definition = suite().model_copy(update={"scenarios": [scenario, suite().scenarios[1]]})
+        long = finding(1, {**TTFT_OF_ONE, "workload": {"input_len": ">=1000"}})
+
+        def probability(tokens: float) -> float:
+            said = {"mean_input_tokens": tokens, "mean_output_tokens": 20.0}
+            (one,) = decide(long, definition=definition, said=said, c1_ttft_median=1.4).explanations
+            return one.causes[0].probability
+
+        assert probability(1500.4) > probability(900.0)
 
     @pytest.mark.parametrize("effect", ["carried", "resolved"])
     def test_only_what_the_move_brings_is_looked_for(self, effect: str) -> None:
