@@ -137,6 +137,8 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:
             todo = 'write {"prompt": "…", "output_tokens": 128}'
             raise InputError("has no text as prompt", where=file, line=number, todo=todo)
         tokens = entry.get("output_tokens")
+        if isinstance(tokens, float) and tokens.is_integer():  # as a table with gaps writes its whole numbers
+            tokens = int(tokens)
         if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= MAX_ANSWER):
             what = f"output_tokens is {shown(tokens)}, not a whole number from 1 to {MAX_ANSWER:,}"
             raise InputError(what, where=file, line=number)

@@ -70,9 +70,10 @@ def test_half_a_character_spoils_its_own_conversation_alone(tmp_path):
 
 
 def test_a_line_gives_a_prompt_and_the_length_of_its_answer(tmp_path):
-    file = written(tmp_path, '{"prompt": "a\\nb", "output_tokens": 7, "more": 1}\r\n\n{"prompt": "c"}')
+    first = '{"prompt": "a\\nb", "output_tokens": 7, "more": 1}\r\n'
+    file = written(tmp_path, first + '\n{"prompt": "c"}\n{"prompt": "d", "output_tokens": 9.0}')
     found = texts(CUSTOM, file)
-    assert (found.prompts, found.answers) == (("a\nb", "c"), (7, None))
+    assert (found.prompts, found.answers) == (("a\nb", "c", "d"), (7, None, 9))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,8 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, format_, text):
         (CUSTOM, '{"prompt": ""}', "FILE:1: has no text as prompt"),
         (CUSTOM, "[1]", "FILE:1: has no text as prompt"),
         (CUSTOM, '{"prompt": "a", "output_tokens": 0}', "FILE:1: output_tokens is 0, not a whole number from 1 to"),
-        (CUSTOM, '{"prompt": "a", "output_tokens": 1e9}', "FILE:1: output_tokens is 1000000000.0, not a whole"),
+        (CUSTOM, '{"prompt": "a", "output_tokens": 1e9}', "FILE:1: output_tokens is 1000000000, not a whole"),
+        (CUSTOM, '{"prompt": "a", "output_tokens": 1.5}', "FILE:1: output_tokens is 1.5, not a whole number"),
         (CUSTOM, '{"prompt": "a", "output_tokens": true}', "FILE:1: output_tokens is True, not a whole number"),
     ],
 )
