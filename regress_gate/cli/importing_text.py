@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.cli.text import plain
-from regress_gate.ingest.grouping import MADE_UP
 from regress_gate.ingest.text import plural
+from regress_gate.model.run import MADE_UP
 
 if TYPE_CHECKING:
     from regress_gate.ingest.reports import FileReport, Intake

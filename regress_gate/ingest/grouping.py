@@ -18,14 +18,12 @@ from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.ingest.text import plural
 from regress_gate.model.definitions import VLLMS_OWN, WORKLOAD_KEY, alike
 from regress_gate.model.metric import METRICS
-from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
+from regress_gate.model.run import MADE_UP, Conditions, Run, Source, SuiteRef, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 
 _WORKLOAD_TOLERANCE = 0.2
 """Relative difference in mean tokens per request beyond which two results are not of the same workload."""
-MADE_UP = "import-"
-"""Begins the label of a run of results that were imported together, where nobody named the run."""
 _PER_RUN = frozenset(name for name, metric in METRICS.items() if metric.per_run)
 _UNKNOWN = Conditions()
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")

@@ -31,6 +31,9 @@ class SuiteRef:
 IMPORTED_SUITE = SuiteRef("imported", "1")
 """The suite of results that were imported without one: scenarios are named by what the files say of the workload."""
 
+MADE_UP = "import-"
+"""Begins the label of a run of results that were imported together, where nobody named the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:

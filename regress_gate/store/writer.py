@@ -3,13 +3,14 @@ bulk inserts. Queries come per batch of runs, never per run, and only for what m
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import orjson
 from sqlalchemy import Column, ColumnElement, Connection, delete, insert, select, update
 
-from regress_gate.model.run import Run, RunKey, SuiteRef
+from regress_gate.model.run import MADE_UP, Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.store import bulk, merge, records, rows, schema
 from regress_gate.store.holdings import Added, Duplicate, Elsewhere
@@ -69,6 +70,7 @@ class _Importer:
     def add(self, batch: list[Run]) -> None:
         places = [self._places.of(run) for run in batch]
         known = self._known_sources(batch)
+        batch = self._with_stored_labels(batch, places, known)
         drafts = self._stored_drafts(batch, places)
         for run, place in zip(batch, places, strict=True):
             fresh = []
@@ -108,6 +110,31 @@ class _Importer:
             return {}
         found = stored_sources(self._connection, hashes)
         return {identity: run for identity, run in found.items() if identity not in self._own}
+
+    def _with_stored_labels(
+        self, batch: list[Run], places: list[Place], known: dict[tuple[str, int], int]
+    ) -> list[Run]:
+        """Results that nobody said the run of, imported again with more of the kind, are still one run."""
+        stored = {
+            number: {
+                known[key] for trial in run.trials if (key := (trial.source.sha256, trial.source.position)) in known
+            }
+            for number, run in enumerate(batch)
+            if run.label.startswith(MADE_UP)
+        }
+        run = schema.run.c
+        query = select(run.id, run.label, run.build_id, run.testbed_id, run.suite_id)
+        found = {
+            id_: (label, tuple(place))
+            for some in _chunks({id_ for ids in stored.values() for id_ in ids})
+            for id_, label, *place in self._connection.execute(query.where(run.id.in_(some)))
+        }
+        joined = list(batch)
+        for number, ids in stored.items():
+            labels = [found[id_][0] for id_ in ids if found[id_][1] == places[number].ids]
+            if len(labels) == 1 and labels[0].startswith(MADE_UP):
+                joined[number] = replace(batch[number], label=labels[0])
+        return joined
 
     def _stored_drafts(self, batch: list[Run], places: list[Place]) -> dict[tuple[Place, str], merge.Draft]:
         """The runs of this batch that the store already has."""

@@ -141,6 +141,15 @@ def test_the_clients_version_is_kept(gate):
     assert run.trials[0].source.client_version == "0.19.0"
 
 
+def test_a_folder_that_grows_is_one_run_as_if_it_were_imported_at_once(gate):
+    """Nobody says which server start its files are of, so they are no independent evidence, today or tomorrow."""
+    for number in range(3):
+        write(gate.directory / "r" / f"{number}.json", plain(made_up(number)))
+        assert gate("import", "r", *FLAGS).code == 0
+    (run,) = stored_runs(gate)
+    assert len(run.trials) == 3
+
+
 def test_what_one_option_refuses_of_many_files_is_said_once(gate):
     for number in range(5):
         write(gate.directory / "r" / f"{number}.json", plain(made_up(number)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
 from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import Conditions, Run, RunKey, Trial
+from regress_gate.model.run import MADE_UP, Conditions, Run, RunKey, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.store import writer
 from regress_gate.store.repository import Repository, open_store
@@ -174,3 +174,39 @@ def test_the_first_answers_of_a_run_are_kept_where_two_come_at_once(store: Repos
         [make_run("run1", make_trial("a"), outputs=first), make_run("run1", make_trial("b"), outputs=second)]
     )
     assert [run.outputs for run in store.runs()] == [first]
+
+
+class TestRunsThatNobodyNamed:
+    """Their labels are made of what was imported together."""
+
+    ONE, BOTH = MADE_UP + "1", MADE_UP + "2"
+
+    def labels(self, *imports: Sequence[Run]) -> dict[str, list[str]]:
+        """The results of each run that is stored in the end."""
+        with new_store() as store:
+            for runs in imports:
+                store.add_runs(runs)
+            return {run.label: [made.source.path or "" for made in run.trials] for run in store.runs()}
+
+    def test_a_result_that_comes_with_one_that_is_stored_is_of_its_run(self) -> None:
+        both = make_run(self.BOTH, trial(0), trial(2, 2))
+        assert self.labels([make_run(self.ONE, trial(0))], [both]) == {self.ONE: ["file0.json", "file2.json"]}
+
+    def test_one_that_comes_alone_is_not(self) -> None:
+        found = self.labels([make_run(self.ONE, trial(0))], [make_run(self.BOTH, trial(2))])
+        assert found == {self.ONE: ["file0.json"], self.BOTH: ["file2.json"]}
+
+    def test_nor_one_that_comes_with_those_of_two_runs(self) -> None:
+        first = [make_run(self.ONE, trial(0)), make_run(MADE_UP + "3", trial(1))]
+        found = self.labels(first, [make_run(self.BOTH, trial(0), trial(1), trial(2, 2))])
+        assert found[self.BOTH] == ["file2.json"]
+
+    @pytest.mark.parametrize(("stored", "asked"), [("run1", BOTH), (ONE, "run1")])
+    def test_a_run_that_somebody_named_is_what_they_said(self, stored: str, asked: str) -> None:
+        found = self.labels([make_run(stored, trial(0))], [make_run(asked, trial(0), trial(2, 2))])
+        assert found == {stored: ["file0.json"], asked: ["file2.json"]}
+
+    def test_another_version_is_another_run(self) -> None:
+        other = make_run(self.BOTH, trial(0), trial(2, 2), version="0.20.0")
+        found = self.labels([make_run(self.ONE, trial(0))], [other])
+        assert found == {self.ONE: ["file0.json"], self.BOTH: ["file2.json"]}
