@@ -147,16 +147,17 @@ def _engine_hints() -> dict[str, Any]:
     try:
         module = importlib.import_module("vllm.engine.arg_utils")
         engine = getattr(module, "AsyncEngineArgs", None) or module.EngineArgs
-        return {field.name: _resolved(field.type, vars(module)) for field in dataclasses.fields(engine)}
+        return {field.name: _resolved(field.name, field.type, vars(module)) for field in dataclasses.fields(engine)}
     except Exception:
         traceback.print_exc()
         return {}
 
 
-def _resolved(hint: Any, names: dict[str, Any]) -> Any:
+def _resolved(name: str, hint: Any, names: dict[str, Any]) -> Any:
     try:
         return eval(hint, names) if isinstance(hint, str) else hint  # noqa: S307 - an annotation of vLLM's own
-    except Exception:  # an annotation may run any code; one that cannot be read costs its own hint and nothing else
+    except Exception as error:  # an annotation may run any code; it costs its own hint and nothing else
+        sys.stderr.write(f"the type of {name}, {hint}, cannot be read: {error!r}\n")
         return None
 
 
@@ -178,7 +179,7 @@ def _group_defaults(group: type | None, depth: int = 0) -> dict[str, Any]:
         if not field.init or getattr(info, "init", True) is False:
             continue
         defaults[field.name] = _default_of(info)
-        inner = _dataclass_in(_resolved(field.type, vars(sys.modules[group.__module__]))) if group else None
+        inner = _dataclass_in(_resolved(field.name, field.type, vars(sys.modules[group.__module__]))) if group else None
         for key, default in _group_defaults(inner, depth + 1).items():
             defaults[f"{field.name}.{key}"] = default
     return defaults

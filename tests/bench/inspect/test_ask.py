@@ -10,7 +10,9 @@ import psutil
 import pytest
 
 from regress_gate.bench.inspect import __main__ as program
+from regress_gate.bench.inspect import probe
 from regress_gate.bench.inspect.ask import inspect_environment, inspect_python
+from regress_gate.bench.inspect.process import run_program
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.model.build_config import COMPUTED, Argument, BuildConfig
 from regress_gate.model.version import Version
@@ -31,6 +33,14 @@ def test_the_arguments_of_the_serve_command(make_python: MakePython) -> None:
     assert arguments["grpc"].values == "none", "what the command itself adds is there too"
     assert "model_tag" not in arguments
     assert "help" not in arguments
+
+
+def test_a_type_that_cannot_be_read_is_told_in_the_log(make_python: MakePython) -> None:
+    python = make_python()
+    command = [str(python), "-I", probe.__file__]
+    said = run_program(command, python.parent.parent, environ=os.environ, time_limit=60, max_output=2**20)
+    assert said.code == 0
+    assert "the type of other, OnlyForTypeCheckers, cannot be read: NameError" in said.log
 
 
 def test_what_the_documentation_says_of_a_deprecation_is_kept(make_python: MakePython) -> None:
