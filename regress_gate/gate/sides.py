@@ -239,10 +239,12 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
     ]
     if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload either
         return f"the file of recorded prompts differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
-    for ordinal in {trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}:
+    for ordinal in sorted({trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}):
         sent = {trial.workload.get("prompts_sha256") for trial in (*baseline, *candidate) if trial.ordinal == ordinal}
         if len(sent - {None}) > 1:
-            return f"trial {ordinal} did not send the same recorded prompts: their tokens were counted differently"
+            return (
+                f"trial {ordinal} did not send the same recorded prompts: the servers count their tokens differently?"
+            )
     models = [
         {_basename(str(t.workload["model"])) for t in side if t.workload.get("model")} for side in (baseline, candidate)
     ]

@@ -3,8 +3,8 @@
 Conversations are chosen as vLLM's own client chooses them: in a shuffled order, those whose first two turns have
 neither few tokens nor many (vllm/benchmarks/datasets, `is_valid_sequence`). Tokens are counted by the server that is
 measured, through its /tokenize, so that nobody else needs the model's tokenizer. The order follows from the
-workload's seed and the scenario's name, and each pass begins where the one before has ended: with prefix caching a
-prompt that was sent before is another workload.
+workload's seed and the scenario's name, and each pass has a part of it for itself: with prefix caching a prompt that
+was sent before is another workload.
 """
 
 import asyncio
