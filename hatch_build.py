@@ -13,7 +13,7 @@ class IndexOfRecords(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from regress_gate.known.records import index_of
+        from regress_gate.known.records.loading import index_of
 
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8") as file:
             file.write(index_of(Path(self.root) / "known_issues"))

@@ -25,9 +25,9 @@ import numpy as np
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Verdict
-from regress_gate.stats.comparison import compare
+from regress_gate.stats.comparison import compare_series
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.membership import Circumstances
+from regress_gate.stats.membership import MeasurementDesign
 
 SCENARIOS = 8
 NAMES = ("ttft_median", "ttft_p99", "tpot_median", "e2el_median", "output_throughput")
@@ -86,12 +86,12 @@ def decide(rng: np.random.Generator, point: Point) -> str:
     earlier = tuple(tuple(np.exp(signs[:, None] * one.reshape(len(one), -1).T)) for one in sessions)
     verdicts = {
         each.verdict
-        for each in compare(
+        for each in compare_series(
             series,
             false_alarm_budget=policy.false_alarm_budget,
             confidence=policy.confidence,
             expected_cv=policy.expected_cv,
-            circumstances=Circumstances(earlier=earlier),
+            circumstances=MeasurementDesign(earlier=earlier),
         )
     }
     if Verdict.REGRESSION in verdicts:

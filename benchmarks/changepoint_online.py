@@ -21,11 +21,11 @@ from changepoint_quality import CV, GROWN_FROM, GROWN_TO, NEW_LENGTHS, NOISES, P
 
 from regress_gate.model.samples import Floats
 from regress_gate.stats.changepoints import detect
-from regress_gate.stats.changepoints.probability import DEFAULT
+from regress_gate.stats.changepoints.elimination import DEFAULT_PROBABILITY
 
 SIZES = (2.0, 3.0, 5.0)
 STEADY = ("independent", "heavy-tailed", "spiky")
-PROBABILITIES = (0.5, 0.6, DEFAULT, 0.75, 0.8, 0.85, 0.9)
+PROBABILITIES = (0.5, 0.6, DEFAULT_PROBABILITY, 0.75, 0.8, 0.85, 0.9)
 BOUNDS, THRESHOLDS = np.arange(1.0, 8.0, 0.5), np.arange(1.0, 60.0, 0.25)
 ORACLE_SERIES = 200
 MOST = 1.0

@@ -19,14 +19,19 @@ import numpy as np
 from client_servers import FakeServer
 from client_truth import delays
 
-from regress_gate.bench.load.errors import FailureKind, RequestError
-from regress_gate.bench.load.guards import ClientWatch
-from regress_gate.bench.load.http_response import ResponseParser
-from regress_gate.bench.load.requests import measured_requests
-from regress_gate.bench.load.sending import Sender, closed_loop
-from regress_gate.bench.load.target import Target, resolve
-from regress_gate.bench.load.transport import HttpTransport, Receive, Transport
-from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.load.client_guards import ClientWatch
+from regress_gate.bench.load.http_transport import (
+    BodyReceiver,
+    HttpTransport,
+    ResponseParser,
+    Target,
+    Transport,
+    resolve_target,
+)
+from regress_gate.bench.load.load_errors import RequestError, RequestFailureKind
+from regress_gate.bench.load.load_workload import LoadWorkload
+from regress_gate.bench.load.pass_requests import measured_requests
+from regress_gate.bench.load.sending import RequestSender, closed_loop
 
 MAX_LAG = 0.001
 
@@ -39,7 +44,7 @@ class Httpx:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
         self._client = httpx.AsyncClient(trust_env=False, timeout=None, limits=limits)
 
-    async def post(self, body: bytes, receive: Receive) -> int:
+    async def post(self, body: bytes, receive: BodyReceiver) -> int:
         headers = {"content-type": "application/json"}
         async with self._client.stream("POST", self._url, content=body, headers=headers) as response:
             async for piece in response.aiter_raw():
@@ -59,7 +64,7 @@ class Aiohttp:
             connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
         )
 
-    async def post(self, body: bytes, receive: Receive) -> int:
+    async def post(self, body: bytes, receive: BodyReceiver) -> int:
         headers = {"content-type": "application/json"}
         async with self._session.post(self._url, data=body, headers=headers) as response:
             async for piece in response.content.iter_any():
@@ -76,14 +81,14 @@ class Streams:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    async def post(self, body: bytes, receive: Receive) -> int:
+    async def post(self, body: bytes, receive: BodyReceiver) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         head = f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         parser = ResponseParser()
         while not parser.complete:
             if not (piece := await reader.read(2**16)):
-                raise RequestError(FailureKind.CUT, "closed")
+                raise RequestError(RequestFailureKind.CUT, "closed")
             arrived = time.monotonic()
             if data := parser.feed(piece):
                 receive(parser.status, data, arrived)
@@ -98,7 +103,7 @@ TRANSPORTS: dict[str, Callable[[int], Transport]] = {
     "httpx": Httpx,
     "aiohttp": Aiohttp,
     "streams": Streams,
-    "own": lambda port: HttpTransport(resolve(Target(f"http://127.0.0.1:{port}", "tiny"), allow_remote=False)),
+    "own": lambda port: HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "tiny"), allow_remote=False)),
 }
 
 
@@ -134,7 +139,7 @@ def measure(name: str, concurrency: int, tokens: int, tpot: float, rounds: int) 
 async def _measure(name: str, server: FakeServer, workload: LoadWorkload) -> Line:
     requests = measured_requests(workload, "capacity", 1, "tiny")
     transport = TRANSPORTS[name](int(server.url.rpartition(":")[2]))
-    sender = Sender(transport, 120.0, time.monotonic() + 120, lambda: None)
+    sender = RequestSender(transport, 120.0, time.monotonic() + 120, lambda: None)
     with ClientWatch() as watch:
         records = await closed_loop(sender, requests, workload.concurrency)
         load = watch.load()

@@ -2,7 +2,7 @@
 
     python benchmarks/client_pass.py --url URL --model NAME --concurrency 8 --requests 200 --result FILE
 
-Not a benchmark by itself: the same parts as regress_gate.bench.load.measure, but with the moments kept as the machine's
+Not a benchmark by itself: the same parts as the load client, but with the moments kept as the machine's
 monotonic clock, which the fake server's record has too.
 """
 
@@ -16,20 +16,19 @@ from typing import Any
 import numpy as np
 import orjson
 
-from regress_gate.bench.load.guards import ClientWatch
-from regress_gate.bench.load.requests import measured_requests, warmup_requests
-from regress_gate.bench.load.result import Pass, make_result
-from regress_gate.bench.load.sending import Sender, closed_loop
-from regress_gate.bench.load.target import Target, resolve
-from regress_gate.bench.load.transport import HttpTransport
-from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.load.client_guards import ClientWatch
+from regress_gate.bench.load.http_transport import HttpTransport, Target, resolve_target
+from regress_gate.bench.load.load_workload import LoadWorkload
+from regress_gate.bench.load.pass_requests import measured_requests, warmup_requests
+from regress_gate.bench.load.result import WorkloadPass, make_result
+from regress_gate.bench.load.sending import RequestSender, closed_loop
 
 
 async def measured(url: str, model: str, workload: LoadWorkload, ordinal: int) -> dict[str, Any]:
-    transport = HttpTransport(resolve(Target(url, model), allow_remote=False))
+    transport = HttpTransport(resolve_target(Target(url, model), allow_remote=False))
     warmup = warmup_requests(workload, "client", ordinal, model)
     requests = measured_requests(workload, "client", ordinal, model)
-    sender = Sender(transport, 300.0, time.monotonic() + 600.0, lambda: None)
+    sender = RequestSender(transport, 300.0, time.monotonic() + 600.0, lambda: None)
     await closed_loop(sender, warmup, workload.concurrency)
     started = datetime.now(UTC)
     with ClientWatch() as watch:
@@ -37,7 +36,7 @@ async def measured(url: str, model: str, workload: LoadWorkload, ordinal: int) -
         load = watch.load()
     await transport.close()
     begun = min(record.scheduled for record in records)
-    result = make_result(Pass(workload, "client", ordinal, model, url, started, begun, records, 0, load))
+    result = make_result(WorkloadPass(workload, "client", ordinal, model, url, started, begun, records, 0, load))
     return {
         "metrics": dict(result.trial.metrics),
         "failed": result.trial.failed,

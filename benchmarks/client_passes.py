@@ -22,9 +22,9 @@ import psutil
 from client_servers import MODEL, ROOT, AnyServer, FakeServer
 from client_truth import delays, statistics, steady_p99
 
-from regress_gate.bench.drivers.interface import Ask
-from regress_gate.bench.drivers.vllm_bench import RESULT, VllmBench
-from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.drivers.driver_interface import ToolRequest
+from regress_gate.bench.drivers.vllm_bench_driver import RESULT, VllmBench
+from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.ingest.formats.vllm_serve import normalise
 
 SAMPLING = 0.05
@@ -103,7 +103,7 @@ def vllm_pass(
     vllm: Path, tokenizer: str, server: AnyServer, shape: Shape, concurrency: int, folder: Path, ordinal: int
 ) -> Pass:
     """One pass of `vllm bench serve`, asked for it as the driver asks."""
-    ask = Ask(server.url, MODEL, tokenizer, shape.workload(concurrency), "client", ordinal)
+    ask = ToolRequest(server.url, MODEL, tokenizer, shape.workload(concurrency), "client", ordinal)
     driver = VllmBench(vllm)
     arguments = [*driver.arguments(ask, folder), f"--num-warmups={concurrency}"]
     used = _Watched([str(driver.executable), *arguments]).wait()

@@ -16,8 +16,7 @@ from typing import Self
 
 from client_truth import Served, served
 
-from regress_gate.bench.provision.interface import Environment, Launch, ServeRequest
-from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.provision.interface import Environment, Launch, ServeRequest, serve_arguments
 from regress_gate.bench.server.server import start_server
 
 ROOT = Path(__file__).parent.parent

@@ -46,7 +46,7 @@ def make_runs(scenarios: int, runs: int) -> "list[Run]":
     import numpy as np
 
     from regress_gate.model.metric import METRICS, Direction, Scale
-    from regress_gate.model.run import Run, Source, SuiteRef, Trial
+    from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
     from regress_gate.model.testbed import Testbed
     from regress_gate.model.version import Version
 
@@ -70,7 +70,7 @@ def make_runs(scenarios: int, runs: int) -> "list[Run]":
                         for metric, value in zip(metrics, values[scenario], strict=True)
                     },
                     workload={"model": "org/model", "request_rate": None, "max_concurrency": 8, "num_prompts": 200},
-                    source=Source(f"{side * runs + number:064x}", scenario, "made-up.json", "vllm-serve", NOW),
+                    source=TrialSource(f"{side * runs + number:064x}", scenario, "made-up.json", "vllm-serve", NOW),
                 )
                 for scenario in range(scenarios)
             )

@@ -17,11 +17,11 @@ from measure import Row, milliseconds, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from regress_gate.known.github import Api, Counts
-from regress_gate.known.github_wire import connect
-from regress_gate.known.sync import sync
-from regress_gate.known.tracker_cache import TrackerCache
-from regress_gate.known.tracker_snapshot import read_snapshot, write_snapshot
+from regress_gate.known.tracker.github import Api, Counts
+from regress_gate.known.tracker.github_cache import TrackerCache
+from regress_gate.known.tracker.github_wire import connect
+from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
+from regress_gate.known.tracker.sync import sync
 from regress_gate.model.issue import KnownIssue
 from tests.known.builders import REPO, affected, record
 from tests.known.github_server import GitHub, named_by, serving

@@ -51,8 +51,7 @@ def main() -> int:
 
 def command(place: Path, records: int, *, indexed: bool) -> list[str]:
     """A call of the program that stands in `place` with so many records."""
-    from regress_gate.known.record_index import NAME
-    from regress_gate.known.records import index_of
+    from regress_gate.known.records.loading import INDEX_NAME, index_of
 
     shutil.copytree(ROOT / "regress_gate", place / "regress_gate", ignore=shutil.ignore_patterns("_data"))
     (place / "baselines").symlink_to(ROOT / "baselines")
@@ -64,7 +63,7 @@ def command(place: Path, records: int, *, indexed: bool) -> list[str]:
         text = re.sub(r"^id: .*$", f"id: {name}", path.read_text(encoding="utf-8"), count=1, flags=re.MULTILINE)
         (directory / f"{name}.yaml").write_text(text, encoding="utf-8")
     if indexed:
-        (directory / NAME).write_text(index_of(directory), encoding="utf-8")
+        (directory / INDEX_NAME).write_text(index_of(directory), encoding="utf-8")
     start = f"import sys; sys.path.insert(0, {str(place)!r}); from regress_gate.cli.main import run; run()"
     return [sys.executable, "-c", start, *CHECK.split()]
 

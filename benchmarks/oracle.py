@@ -26,8 +26,8 @@ from oracle_less_known import LESS_KNOWN, less_known
 from scipy.special import ndtr, ndtri
 
 from regress_gate.model.policy import Policy
-from regress_gate.stats.sequential import FIRST_LOOK, Looks, level
-from regress_gate.stats.tail import steadied_percentiles
+from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
 
 CELL = 6
 """Values of a scenario: mean, plain p99 and steadied p99 of two variables."""
@@ -101,7 +101,7 @@ def _covariance(harness: ModuleType, cv: float, families: int, seed: int, runs: 
         plain = np.log(family.values[1]).mean(axis=1) - np.log(family.values[0]).mean(axis=1)
         steadied = []
         for each in range(len(plain) // 2):
-            left, right = steadied_percentiles(np.log(family.x[0][each]), np.log(family.x[1][each]), 0.01)
+            left, right = variance_reduced_percentiles(np.log(family.x[0][each]), np.log(family.x[1][each]), 0.01)
             steadied.append(right.mean() - left.mean())
         found = np.column_stack([plain[0::2], plain[1::2], steadied]).reshape(harness.CELLS, CELL)
         inside += found.T @ found / harness.CELLS
@@ -131,11 +131,11 @@ def looking(world: World, rng: np.random.Generator, kind: str, size: float, gate
     steps = rng.multivariate_normal(np.zeros(len(world.errors)), 2 * world.errors, (gates, MOST_BLOCKS))
     sums = steps.cumsum(axis=1)
     blocks, passed, failed = np.full(gates, MOST_BLOCKS), np.zeros(gates, dtype=bool), np.zeros(gates, dtype=bool)
-    for made in range(FIRST_LOOK, MOST_BLOCKS + 1):
-        looks = Looks(made, MOST_BLOCKS)
-        critical = world.critical(rng, level(POLICY.false_alarm_budget, looks))
+    for made in range(FIRST_ANALYSIS, MOST_BLOCKS + 1):
+        looks = InterimStage(made, MOST_BLOCKS)
+        critical = world.critical(rng, nominal_level(POLICY.false_alarm_budget, looks))
         estimates = world.losses(kind, size) + sums[:, made - 1] / made
-        within, worse = world.verdicts(estimates, made, critical, level((1 - POLICY.confidence) / 2, looks))
+        within, worse = world.verdicts(estimates, made, critical, nominal_level((1 - POLICY.confidence) / 2, looks))
         going = ~passed & ~failed
         failed |= going & worse.any(axis=1)
         passed |= going & ~failed & within.all(axis=1)
@@ -188,7 +188,7 @@ def main() -> None:
         lines.append(f"| {what}, CV {cv:.0%}, a look after every block | {found['blocks']:.1f} blocks; {shares} |")
         if size:
             continue
-        for runs in range(FIRST_LOOK, 2 * MOST_BLOCKS):
+        for runs in range(FIRST_ANALYSIS, 2 * MOST_BLOCKS):
             if fixed(worlds[cv], rng, kind, size, runs, arguments.gates)["pass"] >= found["pass"] - 0.005:
                 rows[-1]["runs_of_a_fixed_plan"] = runs
                 lines.append(f"| as many passes with a fixed plan | {runs} runs a side |")

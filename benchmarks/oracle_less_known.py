@@ -11,10 +11,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from regress_gate.model.policy import Policy
-from regress_gate.stats.comparison import SUSPECT
-from regress_gate.stats.evidence import Evidence
-from regress_gate.stats.moderation import moderate
-from regress_gate.stats.sessions import NO_SESSIONS, SessionSpread, session_spread
+from regress_gate.stats.comparison import SUSPECT_P_VALUE
+from regress_gate.stats.contrasts import ContrastEvidence
+from regress_gate.stats.variances import NO_SESSIONS, SessionSpread, moderate_variances, session_spread
 
 SESSIONS, SESSION_RUNS = 10, 2
 """Earlier ones, of which the harness tells."""
@@ -47,12 +46,12 @@ def less_known(
             if is_mean and days:
                 spread, known = _days(world, of, earlier, variance), variance.mean()
             ratios = SessionSpread(spread.ratios * known / variance.mean(), spread.probabilities)
-            found = Evidence(estimates[of], variance, freedom, 2 / runs, ratios)
+            found = ContrastEvidence(estimates[of], variance, freedom, 2 / runs, ratios)
             within = estimates[of] + found.limit(tail) < margin
             if doubts and not is_mean:
                 rows = np.arange(kind, len(root), len(root) // world.cells)
                 common_error = np.sqrt(world.covariance[np.ix_(rows, rows)].mean() * 2 / runs)
-                believed = ndtr(-plain[rows] / plain_errors[rows]) >= SUSPECT
+                believed = ndtr(-plain[rows] / plain_errors[rows]) >= SUSPECT_P_VALUE
                 believed &= plain[rows].mean() - ndtri(tail) * common_error < margin
                 within = np.where(believed, within, plain[rows] - ndtri(tail) * plain_errors[rows] < margin)
             shown = shown and bool(within.all())
@@ -73,7 +72,7 @@ def _scale(world, of: np.ndarray, groups: list[np.ndarray], *, each: bool) -> tu
     freedom = sum(len(runs) - 1 for runs in groups)
     found = sum(((runs[:, of] - runs[:, of].mean(axis=0)) ** 2).sum(axis=0) for runs in groups) / freedom
     if each:
-        return moderate(found, freedom, alike=_alike(world, of))
+        return moderate_variances(found, freedom, alike=_alike(world, of))
     return known * (found / known).mean(), np.full(len(known), freedom / _alike(world, of))
 
 

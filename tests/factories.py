@@ -3,11 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from regress_gate.gate.sides import Side, make_side
+from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.documents import Document, validate
 from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
 from regress_gate.model.issue import KnownIssue
-from regress_gate.model.run import Conditions, Run, Source, SuiteRef, Trial
+from regress_gate.model.run import Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -29,7 +29,7 @@ def make_trial(scenario="c8", ordinal=1, *, completed=200, failed=0, workload=No
         duration=10.0,
         metrics={name: value for name, value in values.items() if value is not None},
         workload={"model": "m/tiny", "request_rate": None, "max_concurrency": 8, **(workload or {})},
-        source=Source("0" * 64, 0, "made-up.json", "vllm-serve", NOW, client_version=client),
+        source=TrialSource("0" * 64, 0, "made-up.json", "vllm-serve", NOW, client_version=client),
     )
 
 
@@ -46,11 +46,11 @@ def make_run(label="1", version="0.19.0", *trials, load=None, metrics=None, **ch
     return replace(run, **changes)
 
 
-def make_side_of(version, *runs, limits=None, origin="store") -> Side:
+def make_side_of(version, *runs, limits=None, origin="store") -> ComparisonSide:
     return make_side(Version.parse(version), runs, limits or ConditionLimits(), origin=origin)
 
 
-def side_with(version, ttft, *, scenario="c8", limits=None, **metrics) -> Side:
+def side_with(version, ttft, *, scenario="c8", limits=None, **metrics) -> ComparisonSide:
     """A side of one run per value of ttft_median; other metrics stay the same in all runs but for a ripple."""
     runs = [
         make_run(str(n), version, make_trial(scenario, ttft_median=value, output_throughput=1000 + n % 3, **metrics))

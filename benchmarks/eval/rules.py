@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from regress_gate.gate.futility import why_futile
+from regress_gate.gate.early_stopping import why_futile
 from regress_gate.model.metric import METRICS, Direction, Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
-from regress_gate.stats.comparison import Comparison, compare
+from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.membership import Circumstances
-from regress_gate.stats.sequential import Looks
-from regress_gate.stats.tail import steadied_percentiles
+from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.sequential import InterimStage
 
 MOST_BLOCKS = 10
 WORDS = {
@@ -27,17 +27,17 @@ WORDS = {
 }
 
 
-def judge(family, looks: Looks | None = None) -> list[Comparison]:
+def judge(family, looks: InterimStage | None = None) -> list[Comparison]:
     """What the gate says of a harness family; larger is worse for all of its metrics."""
     policy = Policy()
     history = family.history()
     earlier = tuple(tuple(history[j, s] for j in range(len(history))) for s in range(history.shape[1]))
-    return compare(
+    return compare_series(
         [_series(family, j) for j in range(len(family.metrics))],
         false_alarm_budget=policy.false_alarm_budget,
         confidence=policy.confidence,
         expected_cv=policy.expected_cv,
-        circumstances=Circumstances(apart=True, earlier=earlier, looks=looks),
+        circumstances=MeasurementDesign(apart=True, earlier=earlier, looks=looks),
     )
 
 
@@ -45,7 +45,7 @@ def _series(family, j: int) -> SeriesData:
     data = _plain(family, j)
     if family.metrics[j][1] != "p99":
         return data
-    found = steadied_percentiles(np.log(family.requests(0, j)), np.log(family.requests(1, j)), 0.01)
+    found = variance_reduced_percentiles(np.log(family.requests(0, j)), np.log(family.requests(1, j)), 0.01)
     return replace(data, steadied=found)
 
 
@@ -69,7 +69,7 @@ def fixed(family) -> list[str]:
 def sequential(family, stream) -> list[str]:
     """As `compare --measure` goes: a look after every block, until the answer stands or is out of reach."""
     while True:
-        found = judge(family, Looks(family.R, MOST_BLOCKS))
+        found = judge(family, InterimStage(family.R, MOST_BLOCKS))
         open_ = [_as_reported(family, j, each) for j, each in enumerate(found) if each.verdict is Verdict.INCONCLUSIVE]
         if not open_ or any(each.verdict is Verdict.REGRESSION for each in found) or family.R >= MOST_BLOCKS:
             break

@@ -41,7 +41,7 @@ class TinyModel:
     """Of the weights file."""
 
 
-def default_directory() -> Path:
+def default_model_directory() -> Path:
     return platformdirs.user_cache_path("regress-gate", appauthor=False) / "models"
 
 
@@ -52,12 +52,12 @@ def model_path(name: str) -> str:
 
 def make_tiny_model(seed: int = 0, directory: Path | None = None) -> TinyModel:
     """Make the model of a seed, or find it made. Two processes may ask at once. Raises OSError for a full disk."""
-    base = directory or default_directory()
+    base = directory or default_model_directory()
     base.mkdir(parents=True, exist_ok=True)
     path = base / f"tiny-llama-{_FORMAT}-{seed}"
     with (base / f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (found := _whole(path)) is None:
+        if (found := _complete_checksum(path)) is None:
             if path.exists():
                 shutil.rmtree(path)
             draft = base / f".{path.name}.new"
@@ -66,13 +66,13 @@ def make_tiny_model(seed: int = 0, directory: Path | None = None) -> TinyModel:
             draft.mkdir()
             _write(draft, seed)
             draft.rename(path)
-            found = _whole(path)
+            found = _complete_checksum(path)
     if found is None:
         raise OSError(f"{path} does not stay as it was written")
     return TinyModel(path, found)
 
 
-def _whole(path: Path) -> str | None:
+def _complete_checksum(path: Path) -> str | None:
     """The hash of the weights when every file is as it was written."""
     try:
         expected = json.loads((path / "sha256.json").read_text(encoding="utf-8"))

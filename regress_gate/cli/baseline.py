@@ -27,19 +27,19 @@ def baseline() -> None:
 def list_(format_: str, **options: Any) -> None:
     """Every stored version, with its testbed, suite and number of runs."""
     settings = settings_from(options)
-    from regress_gate.store.library import open_library
+    from regress_gate.store.combined import open_combined_store
 
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         held = [h for h in library.inventory() if _wanted(h, settings.suite.value, settings.testbed.value)]
     if format_ == "json":
-        from regress_gate.cli.text import json_text
+        from regress_gate.report.render.plain_text import json_text
 
         click.echo(json_text({"schema_version": "1", "baselines": [_holding_json(holding) for holding in held]}))
         return
     if not held:
         click.echo("nothing is stored; import results with `regress-gate import`")
         return
-    from regress_gate.cli.text import columns
+    from regress_gate.report.render.plain_text import columns
 
     head = ("version", "testbed", "suite", "runs", "trials", "scenarios", "last measured", "origin", "pinned")
     click.echo(columns(head, [_holding_row(holding) for holding in held]))
@@ -52,11 +52,11 @@ def list_(format_: str, **options: Any) -> None:
 def show(version: str, **options: Any) -> None:
     """The runs of a version: when, under which conditions, and where their numbers came from."""
     settings = settings_from(options)
-    from regress_gate.cli.text import columns, plain
     from regress_gate.model.version import Version
-    from regress_gate.store.library import open_library
+    from regress_gate.report.render.plain_text import columns, plain
+    from regress_gate.store.combined import open_combined_store
 
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         runs = [
             run
             for run in library.runs(version=Version.parse(version), testbed=settings.testbed.value)
@@ -117,11 +117,11 @@ def pin(version: str, **options: Any) -> None:
     """Keep a version from pruning, and make it what the ref `pinned` means."""
     settings = settings_from(options)
     from regress_gate.model.version import Version
-    from regress_gate.store.library import open_library
+    from regress_gate.store.combined import open_combined_store
     from regress_gate.store.repository import open_store
 
     wanted = Version.parse(version)
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         if not any(holding.version.matches(wanted) for holding in library.inventory()):
             raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
     with open_store(str(settings.store_url.value), create=True) as store:
@@ -157,14 +157,14 @@ def unpin(version: str, **options: Any) -> None:
 def export(version: str | None, directory: Path, undisturbed: bool, **options: Any) -> None:
     """Write what the store holds as readable JSON; without VERSION, all of it."""
     settings = settings_from(options)
-    from regress_gate.cli.output import write_file
+    from regress_gate.files import write_output_file
     from regress_gate.gate.sides import make_side
-    from regress_gate.ingest.text import plural
     from regress_gate.model.suite import ConditionLimits
     from regress_gate.model.version import Version
-    from regress_gate.store.document import dump, file_name
+    from regress_gate.store.baseline_file import baseline_file_name, dump_baseline
     from regress_gate.store.repository import open_store
-    from regress_gate.suites import find_suite
+    from regress_gate.suites import find_shipped_suite
+    from regress_gate.text import plural
 
     wanted = None if version is None else Version.parse(version)
     with open_store(str(settings.store_url.value), create=False) as store:
@@ -189,7 +189,7 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
                 if run.version == holding.version
             ]
             if undisturbed:
-                suite = find_suite(holding.suite)
+                suite = find_shipped_suite(holding.suite)
                 limits = suite.conditions if suite else ConditionLimits()
                 kept = make_side(holding.version, runs, limits).counted
                 if len(kept) < len(runs):
@@ -199,8 +199,8 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
                 if not kept:
                     continue
                 runs = list(kept)
-            path = directory / file_name(holding.version, holding.testbed, holding.suite)
-            write_file(path, dump(runs))
+            path = directory / baseline_file_name(holding.version, holding.testbed, holding.suite)
+            write_output_file(path, dump_baseline(runs))
             click.echo(f"{path}: {plural(len(runs), 'run')}")
 
 
@@ -210,12 +210,12 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
 def import_(files: tuple[Path, ...], **options: Any) -> None:
     """Store files that `baseline export` wrote: all of them, or on any error none."""
     settings = settings_from(options)
-    from regress_gate.cli.text import plain
-    from regress_gate.ingest.text import plural
-    from regress_gate.store.document import load
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.store.baseline_file import load_baseline
     from regress_gate.store.repository import open_store
+    from regress_gate.text import plural
 
-    runs = [run for path in files for run in load(path.read_bytes(), path)]
+    runs = [run for path in files for run in load_baseline(path.read_bytes(), path)]
     with open_store(str(settings.store_url.value), create=True) as store:
         added = store.add_runs(runs)
         click.echo(
@@ -236,10 +236,10 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
 def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
     """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
     settings = settings_from(options)
-    from regress_gate.cli.text import plain
-    from regress_gate.ingest.text import plural
     from regress_gate.model.version import Version
+    from regress_gate.report.render.plain_text import plain
     from regress_gate.store.repository import open_store
+    from regress_gate.text import plural
 
     if version is None and not keep:
         raise InputError("nothing says what to prune", todo="name a VERSION, or how many to --keep")

@@ -4,17 +4,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.measuring import Amount, assignment, measure_options
-from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.app.measurement_task import MeasurementAmount, make_task
+from regress_gate.app.provisioning import make_provisioner, provisioning_from
+from regress_gate.cli.options import (
+    CONTEXT,
+    measure_options,
+    place_options,
+    provision_options,
+    settings_from,
+    store_options,
+)
 from regress_gate.cli.plan_text import SENSELESS, percent
-from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
 from regress_gate.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regress_gate.cli.measuring import Assignment
-    from regress_gate.cli.settings import Settings
+    from regress_gate.app.measurement_task import MeasurementTask
+    from regress_gate.app.settings import Settings
     from regress_gate.model.result import Result
     from regress_gate.model.run import Run
 
@@ -48,29 +55,27 @@ def calibrate(
     failed the version against itself, which by chance alone happens in at most 5 % of calibrations: calibrate again,
     and if it fails again, do not believe this machine's numbers; 4 when a server failed or too little was measured.
     """
-    from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
-    from regress_gate.bench.experiment.runner import held_runs
-    from regress_gate.cli.carrying_out import carry_out
-    from regress_gate.cli.experiments import find_plan, interruptible
-    from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.telling import explain
+    from regress_gate.app.experiment import explain_outcome, find_plan, interruptible, run_experiment
+    from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
+    from regress_gate.bench.experiment.experiment_runner import find_plan_runs
+    from regress_gate.cli.progress import live_on_stderr
     from regress_gate.store.repository import open_store
 
-    amount = Amount.taken_from(options)
+    amount = MeasurementAmount.taken_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
-    what = assignment(settings, {BASELINE: version, CANDIDATE: version}, provisioning)
+    what = make_task(settings, {BASELINE: version, CANDIDATE: version}, provisioning)
     provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
     with open_store(str(settings.store_url.value), create=True) as store:
         plan, is_resumed = find_plan(store, what, amount)
         with interruptible(store, plan), live_on_stderr(quiet=quiet) as live:
-            outcome = carry_out(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
-        explain(outcome)
-        runs = held_runs(plan, store)
+            outcome = run_experiment(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
+        explain_outcome(outcome)
+        runs = find_plan_runs(plan, store)
     result = _judge(settings, what, runs)
     shown = _document(settings, what, runs, result)
     if format_ == "json":
-        from regress_gate.cli.text import json_text
+        from regress_gate.report.render.plain_text import json_text
 
         click.echo(json_text(shown))
     else:
@@ -80,7 +85,7 @@ def calibrate(
     return ExitCode.FAIL if result.decision == "fail" else ExitCode.PASS
 
 
-def _judge(settings: "Settings", what: "Assignment", runs: "list[Run]") -> "Result":
+def _judge(settings: "Settings", what: "MeasurementTask", runs: "list[Run]") -> "Result":
     """The gate on the two sides, as if they were two versions."""
     from datetime import UTC, datetime
 
@@ -105,7 +110,7 @@ def _judge(settings: "Settings", what: "Assignment", runs: "list[Run]") -> "Resu
     )
 
 
-def _document(settings: "Settings", what: "Assignment", runs: "list[Run]", result: "Result") -> dict[str, Any]:
+def _document(settings: "Settings", what: "MeasurementTask", runs: "list[Run]", result: "Result") -> dict[str, Any]:
     """What `--format json` prints.
 
     `version`, `suite`, `testbed`; `decision` and `reasons` of the gate on the version against itself; `runs` that
@@ -167,7 +172,7 @@ def _key(entry: dict[str, Any]) -> tuple[str, str]:
 def _effects(runs: "Sequence[Run]", keys: list[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
     """Of these series, as they are printed. All are asked at once, so their p-values are adjusted together: of 40
     series without any effect, four stars would be usual otherwise."""
-    from regress_gate.gate.spread import series_effects
+    from regress_gate.gate.noise_floor import series_effects
     from regress_gate.stats.multiplicity import holm
 
     found = {key: effects for key, effects in series_effects(runs).items() if key in keys}
@@ -184,7 +189,7 @@ def _effects(runs: "Sequence[Run]", keys: list[tuple[str, str]]) -> dict[tuple[s
 
 
 def _print(shown: dict[str, Any]) -> None:
-    from regress_gate.cli.text import columns, plain
+    from regress_gate.report.render.plain_text import columns, plain
 
     said = {"pass": "passes", "fail": "FAILS", "inconclusive": "stays undecided"}[shown["decision"]]
     click.echo(f"{plain(shown['version'])} against itself {said}: {plain('; '.join(shown['reasons']))}")

@@ -67,11 +67,11 @@ def check(
     """
     from datetime import UTC, datetime
 
-    from regress_gate.cli.known import deployment_findings
+    from regress_gate.app.known_issues import deployment_findings
     from regress_gate.cli.output import deliver, parse_outputs
     from regress_gate.gate.check import decide_check
-    from regress_gate.known.missing import most_wanted
-    from regress_gate.known.releases import beyond
+    from regress_gate.known.matching.findings import missing_facts_text
+    from regress_gate.known.records.releases import beyond_records_text
     from regress_gate.model.policy import PolicyOverrides
     from regress_gate.model.result import ReasonCode
 
@@ -100,7 +100,7 @@ def check(
         notes += [note] if note else []
     candidate = best if version is None else _build(version, settings)
     if suggest_scenarios:
-        from regress_gate.cli.suggesting import suggested_suite
+        from regress_gate.app.known_issues import suggested_suite
 
         found = findings(baseline, candidate)
         click.echo(suggested_suite(settings, told.deployment, found, baseline, candidate), nl=False)
@@ -108,7 +108,7 @@ def check(
     result = checked(candidate)
     deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     spoken = [] if version is None else [result.advice]
-    spoken += [advice, beyond(candidate), most_wanted(findings(baseline, candidate), deciding)]
+    spoken += [advice, beyond_records_text(candidate), missing_facts_text(findings(baseline, candidate), deciding)]
     if baseline is None:
         spoken.append("With --from, defaults and flags that changed since the version that you run now are told too.")
     result = result.model_copy(update={"advice": " ".join(filter(None, spoken))})
@@ -129,20 +129,20 @@ def _recommended(
     """The best release, or else the newest one that is known; the advice; what is not known about releases."""
     import platformdirs
 
-    from regress_gate.gate.recommend import advise, recommend
-    from regress_gate.known.release_index import find_releases
+    from regress_gate.gate.check import recommend_release, recommendation_text
+    from regress_gate.known.records.release_index import find_releases
     from regress_gate.model.version import Version
 
     rules = settings.config.check
     cache = platformdirs.user_cache_path("regress-gate", appauthor=False) / "releases.json"
     releases = find_releases(rules.release_index, cache, now=now, offline=offline)
     age = rules.min_release_age_days if min_age_days is None else min_age_days
-    found = recommend(releases.days, checked, baseline=baseline, today=now.date(), min_age_days=age)
-    return found.version or Version.parse(str(max(releases.days))), advise(found, baseline), releases.note
+    found = recommend_release(releases.days, checked, baseline=baseline, today=now.date(), min_age_days=age)
+    return found.version or Version.parse(str(max(releases.days))), recommendation_text(found, baseline), releases.note
 
 
 def _say(notes: "Sequence[str]", *, quiet: bool) -> None:
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     for note in () if quiet else notes:
         click.echo(f"regress-gate: note: {plain(note)}", err=True)
@@ -155,11 +155,11 @@ def _build(text: str, settings: Any) -> Any:
     ref = Ref.parse(text)
     if ref.version is not None:
         return ref.version
-    from regress_gate.gate.select import resolve
-    from regress_gate.store.library import open_library
+    from regress_gate.gate.comparison_choice import resolve_ref
+    from regress_gate.store.combined import open_combined_store
 
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         if ref.run is not None and (run := library.run(ref.run)) is not None:
             return run.version
         held = library.inventory()
-        return resolve(ref, held, library.pinned(), everything=held)[0].version
+        return resolve_ref(ref, held, library.pinned(), everything=held)[0].version

@@ -4,32 +4,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.measuring import Amount, measure_options
+from regress_gate.app.measurement_task import MeasurementAmount
+from regress_gate.app.provisioning import provisioning_from
 from regress_gate.cli.options import (
     CONTEXT,
     deployment_fact_options,
     deployment_options,
+    measure_options,
     place_options,
+    provision_options,
     report_options,
     settings_from,
     store_options,
 )
-from regress_gate.cli.provisioning import provision_options, provisioning_from
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.cli.compare_measure import Measured
-    from regress_gate.cli.looking import Decide
-    from regress_gate.cli.settings import Settings
+    from regress_gate.app.interim_analysis import DecideComparison
+    from regress_gate.app.settings import Settings
+    from regress_gate.cli.compare_measure import MeasuredComparison
     from regress_gate.gate.config_changes import ConfigChange
-    from regress_gate.gate.sides import Side
+    from regress_gate.gate.sides import ComparisonSide
     from regress_gate.model.policy import PolicyOverrides
     from regress_gate.model.result import Result
     from regress_gate.model.run import Run
     from regress_gate.model.suite import ConditionLimits, Suite
     from regress_gate.model.version import Ref
+    from regress_gate.store.combined import CombinedStore
     from regress_gate.store.holdings import Holding
-    from regress_gate.store.library import Library
 
 
 @click.command(
@@ -78,27 +80,29 @@ def compare(
     from regress_gate.model.policy import PolicyOverrides
     from regress_gate.model.version import Ref
 
-    amount = Amount.taken_from(options)
+    amount = MeasurementAmount.taken_from(options)
     given = {key: options.pop(key) for key in ("provision", "serve_command", "variant", "image", "gpus")}
     settings = settings_from(options)
     files = parse_outputs(outputs)
     refs = Ref.parse(baseline), Ref.parse(candidate)
     place = settings.suite.value, settings.testbed.value
     flags = PolicyOverrides(on_inconclusive=on_inconclusive)
-    decide: Decide = partial(_decide, settings, flags, allow_incomparable=allow_incomparable, report_only=report_only)
+    decide: DecideComparison = partial(
+        _decide, settings, flags, allow_incomparable=allow_incomparable, report_only=report_only
+    )
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure gets versions from the network", todo="leave --offline or --measure out")
-        from regress_gate.cli.compare_measure import measure_both, measure_both_running
+        from regress_gate.cli.compare_measure import measure_comparison, measure_running_comparison
 
-        measured: Measured | None
+        measured: MeasuredComparison | None
         if urls and not plan_only:
             if all_blocks:
                 raise InputError("a server that runs already is one run", todo="leave --all-blocks out")
-            measured = measure_both_running(settings, baseline, candidate, urls, amount, quiet=quiet)
+            measured = measure_running_comparison(settings, baseline, candidate, urls, amount, quiet=quiet)
         else:
             provisioning = provisioning_from(given, settings)
-            measured = measure_both(
+            measured = measure_comparison(
                 settings,
                 baseline,
                 candidate,
@@ -134,22 +138,22 @@ def _decide(
     """
     from datetime import UTC, datetime
 
-    from regress_gate.cli.known import find_known_issues
+    from regress_gate.app.known_issues import find_known_issues
+    from regress_gate.gate.comparison_choice import select_comparison
     from regress_gate.gate.decide import decide_compare
-    from regress_gate.gate.history import sides_of
-    from regress_gate.gate.history_place import with_origins
-    from regress_gate.gate.select import select
-    from regress_gate.gate.sides import counted_of
-    from regress_gate.gate.steadied import wants_samples
+    from regress_gate.gate.history import sides_by_version
+    from regress_gate.gate.regression_origin import add_regression_origins
+    from regress_gate.gate.sides import runs_that_count
+    from regress_gate.gate.variance_reduction import needs_samples
     from regress_gate.model.metric import METRICS
     from regress_gate.model.suite import ConditionLimits
-    from regress_gate.store.library import open_library
-    from regress_gate.suites import find_suite, is_path, load_suite
+    from regress_gate.store.combined import open_combined_store
+    from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 
     asked, testbed = place
-    own = load_suite(asked) if asked is not None and is_path(asked) else None
-    with open_library(str(settings.store_url.value)) as library:
-        choice = select(
+    own = load_suite(asked) if asked is not None and is_suite_path(asked) else None
+    with open_combined_store(str(settings.store_url.value)) as library:
+        choice = select_comparison(
             *refs,
             library.inventory(),
             library.pinned(),
@@ -157,10 +161,10 @@ def _decide(
             suite=asked if own is None else f"{own.name}@{own.version}",
             testbed=testbed,
         )
-        suite = own or find_suite(choice.candidate.suite)
+        suite = own or find_shipped_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
         policy = settings.policy(suite.gate if suite else None, flags)
-        with_samples = wants_samples([name for name in METRICS if policy.gates(name)])
+        with_samples = needs_samples([name for name in METRICS if policy.gates(name)])
         sides = [
             _side(library, ref, holding, limits, with_samples=with_samples)
             for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
@@ -175,17 +179,17 @@ def _decide(
         findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
         config_changes=_config_changes(settings, sides, suite),
         now=datetime.now(UTC),
-        earlier=counted_of(runs, limits),
+        earlier=runs_that_count(runs, limits),
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
     before, after = sides
-    return with_origins(result, before, after, sides_of(runs, limits), policy, limits)
+    return add_regression_origins(result, before, after, sides_by_version(runs, limits), policy, limits)
 
 
-def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | None") -> "list[ConfigChange]":
+def _config_changes(settings: "Settings", sides: "list[ComparisonSide]", suite: "Suite | None") -> "list[ConfigChange]":
     """What changed besides speed, as far as it is known of both builds without installing them."""
-    from regress_gate.cli.build_configs import held_build_config
+    from regress_gate.app.build_configs import held_build_config
     from regress_gate.gate.config_changes import compare_configs
 
     held = [held_build_config(side.version, settings) for side in sides]
@@ -199,20 +203,20 @@ def _config_changes(settings: "Settings", sides: "list[Side]", suite: "Suite | N
     return compare_configs(configs[0], configs[1], servers[0], servers[1], deployment)
 
 
-def _single_runs(library: "Library", refs: "tuple[Ref, Ref]") -> "dict[int | None, Holding]":
+def _single_runs(library: "CombinedStore", refs: "tuple[Ref, Ref]") -> "dict[int | None, Holding]":
     """What the refs `run:N` stand for, each as a holding of one run."""
     from dataclasses import replace
 
-    from regress_gate.store.holdings import Origin, holdings_of
+    from regress_gate.store.holdings import HoldingOrigin, holdings_of
 
     numbers = [ref.run for ref in refs if ref.run is not None]
     runs = [run for number in numbers if (run := library.run(number)) is not None]
-    return {run.id: replace(next(iter(holdings_of([run]))), origin=Origin.STORE) for run in runs}
+    return {run.id: replace(next(iter(holdings_of([run]))), origin=HoldingOrigin.STORE) for run in runs}
 
 
 def _side(
-    library: "Library", ref: "Ref", holding: "Holding", limits: "ConditionLimits", *, with_samples: bool
-) -> "Side":
+    library: "CombinedStore", ref: "Ref", holding: "Holding", limits: "ConditionLimits", *, with_samples: bool
+) -> "ComparisonSide":
     from regress_gate.gate.sides import make_side
 
     runs: list[Run]

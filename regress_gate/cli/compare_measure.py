@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.measured_blocks import built_version, counted_runs, whole_blocks
-from regress_gate.cli.measuring import DEFAULT_BLOCKS, Amount, assignment
-from regress_gate.cli.provisioning import make_provisioner
+from regress_gate.app.interim_analysis import built_version, counted_runs, whole_blocks
+from regress_gate.app.measurement_task import DEFAULT_BLOCKS, MeasurementAmount, make_task
+from regress_gate.app.provisioning import make_provisioner
 from regress_gate.errors import ExitCode, InputError, RegressGateError
 
 if TYPE_CHECKING:
-    from regress_gate.bench.experiment.runner import Outcome
+    from regress_gate.app.interim_analysis import DecideComparison, InterimAnalysis
+    from regress_gate.app.measurement_task import MeasurementTask
+    from regress_gate.app.settings import Settings
+    from regress_gate.bench.experiment.experiment_runner import ExperimentOutcome
     from regress_gate.bench.provision.interface import Provisioner
-    from regress_gate.cli.looking import Decide, Looks
-    from regress_gate.cli.measuring import Assignment
-    from regress_gate.cli.settings import Settings
     from regress_gate.gate.planning import RunPlan
-    from regress_gate.model.provisioning import ProvisionConfig
+    from regress_gate.model.config import ProvisionConfig
     from regress_gate.model.version import Ref, Version
 
 
@@ -30,7 +30,7 @@ class NotMeasuredError(RegressGateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredComparison:
     """What was measured, and so what is to be compared."""
 
     refs: "tuple[Ref, Ref]"
@@ -39,35 +39,35 @@ class Measured:
     testbed: str
 
 
-def measure_both(
+def measure_comparison(
     settings: "Settings",
     baseline: str,
     candidate: str,
-    amount: Amount,
+    amount: MeasurementAmount,
     provisioning: "ProvisionConfig",
     *,
-    decide: "Decide | None" = None,
+    decide: "DecideComparison | None" = None,
     plan_only: bool,
     format_: str,
     quiet: bool,
-) -> Measured | None:
+) -> MeasuredComparison | None:
     """Make the blocks that are missing, or as many of them as `decide`, asked after each, needs for its answer; None
     when only the plan was asked for, which is then printed. Without `decide` all blocks are made.
 
     A side that fails to serve is no error here: its failed runs are stored, and the gate weighs them. Raises
     NotMeasuredError when a side has neither those nor a run that counts.
     """
-    from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE
-    from regress_gate.cli.looking import Looks
+    from regress_gate.app.interim_analysis import InterimAnalysis
+    from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
     from regress_gate.cli.plan_text import print_plan
-    from regress_gate.cli.text import plain
     from regress_gate.model.version import Ref
+    from regress_gate.report.render.plain_text import plain
 
     sides = {BASELINE: baseline, CANDIDATE: candidate}
-    what = assignment(settings, sides, provisioning, plan_only=plan_only)
+    what = make_task(settings, sides, provisioning, plan_only=plan_only)
     if what.versions[BASELINE] == what.versions[CANDIDATE]:
         raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
-    looks = None if decide is None else Looks(settings, what, decide)
+    looks = None if decide is None else InterimAnalysis(settings, what, decide)
     plan = plan_blocks(settings, what, amount, stops_early=looks is not None)
     standing = None
     if looks is not None and plan.blocks and not amount.resume:
@@ -90,23 +90,21 @@ def measure_both(
         hint = "" if standing is None else " (--all-blocks measures all the same)"
         click.echo(f"{plain(known)}; nothing was measured{hint}", err=True)
     refs = Ref.parse(str(built[BASELINE])), Ref.parse(str(built[CANDIDATE]))
-    return Measured(refs, str(settings.suite.value or what.suite.name), what.testbed.name)
+    return MeasuredComparison(refs, str(settings.suite.value or what.suite.name), what.testbed.name)
 
 
 def _measure(
     settings: "Settings",
-    what: "Assignment",
-    amount: Amount,
+    what: "MeasurementTask",
+    amount: MeasurementAmount,
     plan: "RunPlan",
     provisioner: "Provisioner",
-    looks: "Looks | None",
+    looks: "InterimAnalysis | None",
     *,
     quiet: bool,
-) -> "Outcome":
-    from regress_gate.cli.carrying_out import carry_out
-    from regress_gate.cli.experiments import find_plan, interruptible
-    from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.telling import explain
+) -> "ExperimentOutcome":
+    from regress_gate.app.experiment import explain_outcome, find_plan, interruptible, run_experiment
+    from regress_gate.cli.progress import live_on_stderr
     from regress_gate.store.repository import open_store
 
     with open_store(str(settings.store_url.value), create=True) as store:
@@ -120,34 +118,42 @@ def _measure(
             looks = None
         with interruptible(store, todo), live_on_stderr(quiet=quiet) as live:
             after_block = None if looks is None else looks.after_block(store, todo, live)
-            outcome = carry_out(
+            outcome = run_experiment(
                 store, todo, what, amount, provisioner, live, is_resumed=is_resumed, after_block=after_block
             )
-    explain(outcome)
+    explain_outcome(outcome)
     return outcome
 
 
-def measure_both_running(
-    settings: "Settings", baseline: str, candidate: str, urls: tuple[str, ...], amount: Amount, *, quiet: bool
-) -> Measured:
+def measure_running_comparison(
+    settings: "Settings",
+    baseline: str,
+    candidate: str,
+    urls: tuple[str, ...],
+    amount: MeasurementAmount,
+    *,
+    quiet: bool,
+) -> MeasuredComparison:
     """Measure two servers that run already, taking turns: one run of each. Raises NotMeasuredError for one without."""
-    from regress_gate.cli.running_servers import Wanted, measure_servers
+    from regress_gate.cli.running_servers import ServerTarget, measure_servers
     from regress_gate.model.version import Ref, Version
 
     if len(urls) != 2:
         raise InputError(f"--url was given {len(urls)} times", todo="give BASE's server, then CAND's")
     versions = (baseline, candidate)
-    wanted = [Wanted(Version.parse(text), url) for text, url in zip(versions, urls, strict=True)]
+    wanted = [ServerTarget(Version.parse(text), url) for text, url in zip(versions, urls, strict=True)]
     done = measure_servers(settings, wanted, amount, quiet=quiet)
     for line in () if quiet else done.stored:
         click.echo(line, err=True)
     if done.unmeasured:  # what is stored of it from earlier says nothing of what was asked for now
         raise NotMeasuredError(f"{done.unmeasured[0]} could not be measured: no trial could be used")
     left, right = (Ref.parse(str(version)) for version in done.versions)
-    return Measured((left, right), done.suite, done.testbed)
+    return MeasuredComparison((left, right), done.suite, done.testbed)
 
 
-def plan_blocks(settings: "Settings", what: "Assignment", amount: Amount, *, stops_early: bool) -> "RunPlan":
+def plan_blocks(
+    settings: "Settings", what: "MeasurementTask", amount: MeasurementAmount, *, stops_early: bool
+) -> "RunPlan":
     """The blocks that are missing of the runs asked for, within the budget, and what they can show.
 
     Where not one block fits the budget, one is planned all the same: the budget itself will end it.
@@ -166,13 +172,13 @@ def plan_blocks(settings: "Settings", what: "Assignment", amount: Amount, *, sto
     return plan
 
 
-def _check_measured(settings: "Settings", what: "Assignment", version: "Version") -> None:
+def _check_measured(settings: "Settings", what: "MeasurementTask", version: "Version") -> None:
     """Raises NotMeasuredError for a version of which every run is void, and none failed."""
     from regress_gate.gate.sides import make_side
     from regress_gate.model.run import SuiteRef
-    from regress_gate.store.library import open_library
+    from regress_gate.store.combined import open_combined_store
 
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         ref = SuiteRef(what.suite.name, what.suite.version)
         runs = library.runs(version=version, testbed=what.testbed.name, suite=ref)
     side = make_side(version, runs, what.suite.conditions)

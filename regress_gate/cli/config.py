@@ -19,15 +19,15 @@ def config() -> None:
 def show(**options: Any) -> None:
     """Print every setting in force with its origin: a flag, a variable, a file or the default."""
     settings = settings_from(options)
-    from regress_gate.cli.text import plain
     from regress_gate.model.policy import DEFAULT_MARGINS
-    from regress_gate.store.location import Location
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.store.location import StoreLocation
 
     path, given = settings.file
     source = "default" if path is None else str(path)
     click.echo(f"# configuration file: {'none found' if path is None else plain(path)}")
     rows: list[tuple[str, object, str]] = [
-        ("store.url", Location.parse(str(settings.store_url.value)).shown, settings.store_url.source),
+        ("store.url", StoreLocation.parse(str(settings.store_url.value)).shown, settings.store_url.source),
         ("defaults.suite", settings.suite.value, settings.suite.source),
         ("defaults.testbed", settings.testbed.value, settings.testbed.source),
     ]

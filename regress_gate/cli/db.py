@@ -23,9 +23,9 @@ def info(**options: Any) -> None:
     url = settings.store_url
     store = find_store(str(url.value))
     if store is None:
-        from regress_gate.store.location import Location
+        from regress_gate.store.location import StoreLocation
 
-        click.echo(f"{Location.parse(str(url.value)).shown}: there is no store yet ({url.source})")
+        click.echo(f"{StoreLocation.parse(str(url.value)).shown}: there is no store yet ({url.source})")
         return
     with store:
         found = store.info()
@@ -42,7 +42,7 @@ def info(**options: Any) -> None:
 def migrate(**options: Any) -> None:
     """Bring an older store to the schema of this program. A store that is current is left alone."""
     settings = settings_from(options)
-    from regress_gate.store.migrate import migrate as migrate_store
+    from regress_gate.store.database import migrate_store
 
     before, after = migrate_store(str(settings.store_url.value))
     click.echo(

@@ -10,7 +10,7 @@ from regress_gate.cli.options import CONTEXT
 from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
-    from regress_gate.gate.detection import Detection, LeastChange
+    from regress_gate.gate.table_changes import DetectionReport, SmallestChange
 
 
 @click.command(
@@ -48,7 +48,7 @@ def detect(
     are taken as they stand. Rows of the same time are replicates. Exits 0 whatever was found.
     """
     from regress_gate.cli.progress import progress_on_stderr
-    from regress_gate.gate.detection import Asked, Detection, find_changes
+    from regress_gate.gate.table_changes import DetectionReport, DetectionRequest, find_changes
     from regress_gate.ingest.table import read_table
     from regress_gate.ingest.table_series import choose_columns, series_of
     from regress_gate.model.metric import Direction
@@ -57,7 +57,7 @@ def detect(
     better = None if direction is None else Direction[direction.upper()]
     if improvements and better is None:
         raise InputError("nobody said what is better", where="--improvements", todo="give --direction too")
-    asked = Asked(better, improvements, least)
+    asked = DetectionRequest(better, improvements, least)
     with progress_on_stderr("detecting", quiet=quiet) as advance:
         name = "standard input" if file == "-" else file
         table = read_table(_bytes_of(file), name)
@@ -68,13 +68,13 @@ def detect(
             if advance is not None:
                 advance(done, len(series))
             found.append(find_changes(one, asked))
-    _print(Detection(name, layout, asked, found), format_)
+    _print(DetectionReport(name, layout, asked, found), format_)
 
 
-def _print(found: "Detection", format_: str) -> None:
-    from regress_gate.cli.text import json_text
-    from regress_gate.report.history_detect import detection_document, detection_markdown, detection_table
-    from regress_gate.report.terminal import options_for
+def _print(found: "DetectionReport", format_: str) -> None:
+    from regress_gate.report.render.plain_text import json_text
+    from regress_gate.report.render.render_options import options_for
+    from regress_gate.report.views.detection_view import detection_document, detection_markdown, detection_table
 
     if format_ == "json":
         click.echo(json_text(detection_document(found)))
@@ -95,14 +95,14 @@ def _bytes_of(file: str) -> bytes:
         raise InputError(f"cannot be read ({error.strerror})", where=file) from None
 
 
-def _least_change(text: str | None) -> "LeastChange":
+def _least_change(text: str | None) -> "SmallestChange":
     """`2%` is a share of the level; a plain number is in the unit of the values."""
     from math import isfinite
 
-    from regress_gate.gate.detection import LeastChange
+    from regress_gate.gate.table_changes import SmallestChange
 
     if text is None:
-        return LeastChange()
+        return SmallestChange()
     number, percent, rest = text.strip().partition("%")
     try:
         size = float(number)
@@ -110,4 +110,4 @@ def _least_change(text: str | None) -> "LeastChange":
         size = -1.0
     if rest.strip() or not isfinite(size) or size < 0:
         raise InputError(f"{text!r} is no size", where="--min-change", todo="write 2%, or a number in the values' unit")
-    return LeastChange(size / 100, True) if percent else LeastChange(size, False)
+    return SmallestChange(size / 100, True) if percent else SmallestChange(size, False)

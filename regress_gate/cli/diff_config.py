@@ -45,12 +45,12 @@ def diff_config(
     [deployment] together are the launch line. A version that is not known here is installed and asked; no model is
     loaded.
     """
-    from regress_gate.cli.build_configs import get_build_config
-    from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.text import plain
+    from regress_gate.app.build_configs import get_build_config
+    from regress_gate.cli.progress import live_on_stderr
     from regress_gate.gate.config_changes import compare_configs
-    from regress_gate.gate.launch_line import launch_problems
-    from regress_gate.model.serve_command import parse_serve_command
+    from regress_gate.gate.launch_line import launch_problem_texts
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.vllm.serve_command import parse_serve_command
 
     settings = settings_from(options)
     if serve_command is not None:
@@ -67,9 +67,9 @@ def diff_config(
         line = parse_serve_command(serve_command, [before, after])
         deployment = settings.deployment_flags.over(line).over(settings.config.deployment)
     changes = compare_configs(before, after, deployment=deployment)
-    problems = launch_problems(after, deployment.engine_args, deployment.env)
+    problems = launch_problem_texts(after, deployment.engine_args, deployment.env)
     if format_ == "json":
-        from regress_gate.cli.text import json_text
+        from regress_gate.report.render.plain_text import json_text
 
         document = {
             "schema_version": "1",
@@ -82,8 +82,8 @@ def diff_config(
         }
         click.echo(json_text(document))
     else:
-        from regress_gate.report.config_changes import config_markdown, config_table
-        from regress_gate.report.terminal import options_for
+        from regress_gate.report.render.render_options import options_for
+        from regress_gate.report.views.config_view import config_markdown, config_table
 
         render = config_table if format_ == "table" else config_markdown
         text = render(

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.cli.provisioning import (
-    build_meant,
-    environments_directory,
-    make_provisioner,
-    provision_options,
-    provisioning_from,
-)
+from regress_gate.app.provisioning import environments_directory, find_build, make_provisioner, provisioning_from
+from regress_gate.cli.options import CONTEXT, provision_options, settings_from, store_options
 from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
-    from regress_gate.bench.provision.cache import Cache, Cached
-    from regress_gate.cli.settings import Settings
+    from regress_gate.app.settings import Settings
+    from regress_gate.bench.provision.environment_cache import CacheEntry, EnvironmentCache
 
 MAX_SHOWN = 37
 """Characters of a version in the table, so that it fits 80 columns."""
@@ -42,7 +36,7 @@ def env() -> None:
 def list_(format_: str, **options: Any) -> None:
     """List environments, the longest unused first."""
     cache = _cache(settings_from(options))
-    from regress_gate.cli.text import columns, json_text, plain
+    from regress_gate.report.render.plain_text import columns, json_text, plain
 
     entries = cache.entries()
     if format_ == "json":
@@ -65,7 +59,7 @@ def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **optio
     One that is in use or being made stays. What is deleted is installed again when it is wanted.
     """
     cache = _cache(settings_from(options))
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     if not which and unused_for is None:
         raise InputError("nothing says what to prune", todo="name environments, or how long they were --unused-for")
@@ -98,16 +92,16 @@ def add(
     **options: Any,
 ) -> None:
     """Provision VERSION now and verify it: installs an environment, or pulls an image. Exits 4 when that fails."""
-    from regress_gate.model.provisioning import Way
+    from regress_gate.model.config import ProvisionMethod
 
     settings = settings_from(options)
     config = provisioning_from(options, settings)
-    if config.way is Way.COMMAND:
+    if config.way is ProvisionMethod.COMMAND:
         raise InputError("a launch line of your own needs no provisioning", todo="choose --provision venv or docker")
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     accelerator = accelerator or settings.deployment.accelerator
-    wanted = build_meant(version, settings, config, accelerator=accelerator)
+    wanted = find_build(version, settings, config, accelerator=accelerator)
     provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
     progress = None if quiet else lambda line: click.echo(plain(line), err=True)
     begun = time.monotonic()
@@ -126,16 +120,16 @@ def _seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _cache(settings: "Settings") -> "Cache":
-    from regress_gate.bench.provision.cache import Cache
+def _cache(settings: "Settings") -> "EnvironmentCache":
+    from regress_gate.bench.provision.environment_cache import EnvironmentCache
 
-    return Cache(environments_directory(settings.environment))
+    return EnvironmentCache(environments_directory(settings.environment))
 
 
-def _named(name: str, entries: "Sequence[Cached]") -> "list[Cached]":
+def _named(name: str, entries: "Sequence[CacheEntry]") -> "list[CacheEntry]":
     """Those that an id, a key or a version means. Raises InputError when there is none."""
-    from regress_gate.model.nearest import did_you_mean
     from regress_gate.model.version import Version
+    from regress_gate.text import did_you_mean
 
     found = [entry for entry in entries if name in (entry.id, entry.key)]
     if found:
@@ -152,7 +146,7 @@ def _named(name: str, entries: "Sequence[Cached]") -> "list[Cached]":
     return found
 
 
-def _entry_row(cache: "Cache", entry: "Cached") -> tuple[str, ...]:
+def _entry_row(cache: "EnvironmentCache", entry: "CacheEntry") -> tuple[str, ...]:
     version = entry.marker.version if entry.marker else entry.key
     shown = re.sub(r"[0-9a-f]{40}", lambda commit: commit[0][:12], version)
     shown = shown if len(shown) <= MAX_SHOWN else f"{shown[: MAX_SHOWN - 1]}…"
@@ -160,11 +154,11 @@ def _entry_row(cache: "Cache", entry: "Cached") -> tuple[str, ...]:
     return entry.id, shown, _size(entry), used, cache.state(entry).value
 
 
-def _size(entry: "Cached") -> str:
+def _size(entry: "CacheEntry") -> str:
     return f"{entry.marker.size_bytes / 1e9:.1f} GB" if entry.marker else "?"
 
 
-def _entry_json(cache: "Cache", entry: "Cached") -> dict[str, Any]:
+def _entry_json(cache: "EnvironmentCache", entry: "CacheEntry") -> dict[str, Any]:
     marker = entry.marker
     return {
         "id": entry.id,

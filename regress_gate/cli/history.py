@@ -10,7 +10,7 @@ from regress_gate.errors import InputError, NoDataError
 
 if TYPE_CHECKING:
     from regress_gate.model.run import SuiteRef
-    from regress_gate.report.history_view import HistoryView
+    from regress_gate.report.views.history_view import HistoryView
     from regress_gate.store.holdings import Holding
 
 
@@ -44,27 +44,27 @@ def history(
     of fewer, neighbours are compared. Exits 0 whatever was found.
     """
     from regress_gate.cli.progress import progress_on_stderr
-    from regress_gate.gate.history import Selection, lines_of, sides_of
+    from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
     from regress_gate.gate.history_changes import find_line_changes, without_improvements
     from regress_gate.model.suite import ConditionLimits
-    from regress_gate.report.history_view import HistoryView, LineView
-    from regress_gate.store.library import open_library
-    from regress_gate.suites import find_suite, is_path, load_suite
+    from regress_gate.report.views.history_view import HistoryView, LineView
+    from regress_gate.store.combined import open_combined_store
+    from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 
     if improvements and not asked:
         raise InputError("there are none without --detect", where="--improvements", todo="give --detect too")
     settings = settings_from(options)
     name = settings.suite.value
-    own = load_suite(name) if name is not None and is_path(name) else None
+    own = load_suite(name) if name is not None and is_suite_path(name) else None
     if own is not None:
         name = f"{own.name}@{own.version}"
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         ref, testbed = _place(library.inventory(), name, settings.testbed.value)
         runs = library.runs(testbed=testbed, suite=ref)
-    suite = own or find_suite(ref)
+    suite = own or find_shipped_suite(ref)
     limits = suite.conditions if suite else ConditionLimits()
     policy = settings.policy(suite.gate if suite else None)
-    lines = lines_of(sides_of(runs, limits), policy, Selection(metrics, scenarios))
+    lines = history_lines(sides_by_version(runs, limits), policy, HistoryFilter(metrics, scenarios))
     views = []
     with progress_on_stderr("looking for changes", quiet=quiet) as advance:
         for done, line in enumerate(lines):
@@ -80,12 +80,12 @@ def history(
 
 def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tuple[SuiteRef, str]":
     """The suite and testbed that are meant; the user's own before the shipped ones, as in a comparison."""
-    from regress_gate.store.holdings import Origin
+    from regress_gate.store.holdings import HoldingOrigin
 
     kept = [h for h in held if suite in (None, h.suite.name, str(h.suite)) and testbed in (None, h.testbed)]
     if not kept:
         raise NoDataError("no stored runs of that suite and testbed; see `regress-gate baseline list`")
-    own = [holding for holding in kept if holding.origin is Origin.STORE]
+    own = [holding for holding in kept if holding.origin is HoldingOrigin.STORE]
     places: dict[tuple[SuiteRef, str], set[str]] = {}
     for holding in own or kept:
         places.setdefault((holding.suite, holding.testbed), set()).add(str(holding.version))
@@ -96,10 +96,9 @@ def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tu
 
 
 def _print(found: "HistoryView", format_: str) -> None:
-    from regress_gate.cli.text import json_text
-    from regress_gate.report.history_document import history_document
-    from regress_gate.report.history_table import history_markdown, history_table
-    from regress_gate.report.terminal import options_for
+    from regress_gate.report.render.plain_text import json_text
+    from regress_gate.report.render.render_options import options_for
+    from regress_gate.report.views.history_view import history_document, history_markdown, history_table
 
     if format_ == "json":
         click.echo(json_text(history_document(found)))

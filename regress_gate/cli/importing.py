@@ -11,10 +11,10 @@ from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from regress_gate.ingest.import_result import ImportResult
     from regress_gate.ingest.interface import Reader
-    from regress_gate.ingest.reports import Intake
     from regress_gate.model.run import Run
-    from regress_gate.store.holdings import Added
+    from regress_gate.store.holdings import AddedRuns
 
 SHOWN_FILES = 20
 """Files that are listed of each outcome, unless all are asked for."""
@@ -22,9 +22,9 @@ SHOWN_FILES = 20
 
 def _list_formats(context: click.Context, _option: click.Parameter, asked: bool) -> None:
     if asked:
-        from regress_gate.cli.importing_text import formats
+        from regress_gate.report.views.import_view import input_formats_text
 
-        click.echo(formats())
+        click.echo(input_formats_text())
         context.exit()
 
 
@@ -108,8 +108,8 @@ def import_(
     settings = settings_from({**options, "suite": suite, "testbed": testbed})
     from regress_gate.cli.progress import progress_on_stderr
     from regress_gate.ingest.identity import IdentityFlags
-    from regress_gate.ingest.intake import read_paths
-    from regress_gate.ingest.text import plural
+    from regress_gate.ingest.importer import read_paths
+    from regress_gate.text import plural
 
     flags = IdentityFlags.parse(
         version=version,
@@ -143,10 +143,10 @@ def import_(
             if not quiet and listed:
                 _report_added(added, store.location.shown)
     if not listed:
-        from regress_gate.cli.importing_text import document
-        from regress_gate.cli.text import json_text
+        from regress_gate.report.render.plain_text import json_text
+        from regress_gate.report.views.import_view import import_document
 
-        click.echo(json_text(document(intake, added)))
+        click.echo(json_text(import_document(intake, added)))
     refused = sum(report.outcome == "refused" for report in intake.files)
     if refused:
         results = sum(report.outcome != "skipped" for report in intake.files)
@@ -166,7 +166,7 @@ def _told(runs: "tuple[Run, ...]", advance: "Callable[[int, int], None] | None")
 
 def _reader(name: str) -> "Reader":
     from regress_gate.ingest.registry import READERS
-    from regress_gate.model.nearest import did_you_mean
+    from regress_gate.text import did_you_mean
 
     readers = {reader.name: reader for reader in READERS}
     if name not in readers:
@@ -179,8 +179,8 @@ def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
     """Read KEY=VALUE pairs as fields of a testbed. Raises InputError for a key that is none."""
     from dataclasses import fields
 
-    from regress_gate.model.nearest import did_you_mean
     from regress_gate.model.testbed import Testbed
+    from regress_gate.text import did_you_mean
 
     known = {field.name for field in fields(Testbed)} - {"name"}
     found: dict[str, Any] = {}
@@ -199,20 +199,20 @@ def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
     return found or None
 
 
-def _report(intake: "Intake", *, dry_run: bool, quiet: bool, verbose: bool) -> None:
-    from regress_gate.cli.importing_text import at_once, line, plan
+def _report(intake: "ImportResult", *, dry_run: bool, quiet: bool, verbose: bool) -> None:
+    from regress_gate.report.views.import_view import dry_run_text, grouped_reports, report_line
 
     refused = [report for report in intake.files if report.outcome == "refused"]
     others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
     counted = len(others) + len(refused)
     if not verbose:
-        others, refused = at_once(others), at_once(refused)
+        others, refused = grouped_reports(others), grouped_reports(refused)
     limit = None if verbose else SHOWN_FILES
     width = _width() if dry_run else 0
     for report in others[:limit]:
-        click.echo(plan(report, width) if dry_run else line(report))
+        click.echo(dry_run_text(report, width) if dry_run else report_line(report))
     for report in refused[:limit]:
-        click.echo(plan(report, width) if dry_run else line(report), err=True)
+        click.echo(dry_run_text(report, width) if dry_run else report_line(report), err=True)
     hidden = len(others) + len(refused) - len(others[:limit]) - len(refused[:limit])
     if hidden:
         click.echo(f"… and {hidden} more (-v lists them)", err=True)
@@ -226,26 +226,26 @@ def _report(intake: "Intake", *, dry_run: bool, quiet: bool, verbose: bool) -> N
 def _width() -> int:
     import sys
 
-    from regress_gate.report.terminal import options_for
+    from regress_gate.report.render.render_options import options_for
 
     return options_for(sys.stdout).width
 
 
-def _report_added(added: "Added", where: str) -> None:
-    from regress_gate.cli.importing_text import elsewhere, stored
+def _report_added(added: "AddedRuns", where: str) -> None:
+    from regress_gate.report.views.import_view import elsewhere_notes, stored_text
 
-    click.echo(stored(added, where))
-    for note in elsewhere(added.elsewhere):
+    click.echo(stored_text(added, where))
+    for note in elsewhere_notes(added.elsewhere):
         click.echo(f"note: {note}", err=True)
 
 
-def _report_dry_run(intake: "Intake", url: str) -> None:
+def _report_dry_run(intake: "ImportResult", url: str) -> None:
     """What would be stored, by what the store has. Makes none, and migrates none."""
-    from regress_gate.cli.importing_text import would_store
-    from regress_gate.store.location import Location
+    from regress_gate.report.views.import_view import would_store_text
+    from regress_gate.store.location import StoreLocation
 
     held: dict[tuple[str, int], int] = {}
-    location = Location.parse(url)
+    location = StoreLocation.parse(url)
     if location.may_exist:
         from regress_gate.store.repository import find_store
 
@@ -255,10 +255,10 @@ def _report_dry_run(intake: "Intake", url: str) -> None:
                     held = store.holds(intake.runs)
         except (StoreError, StoreVersionError) as error:
             click.echo(f"note: what is stored already is not known: {_plain(error)}", err=True)
-    click.echo(would_store(intake, held, location.shown))
+    click.echo(would_store_text(intake, held, location.shown))
 
 
 def _plain(value: object) -> str:
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     return plain(value)

@@ -34,11 +34,11 @@ issues.add_command(verify)
 @_directory
 def list_(kind: str | None, format_: str, directory: Path | None) -> None:
     """All records, or those of one kind."""
-    from regress_gate.cli.text import columns, json_text
-    from regress_gate.known.ranges import range_text
-    from regress_gate.known.records import load_records
+    from regress_gate.known.matching.versions import range_text
+    from regress_gate.known.records.loading import load_records
     from regress_gate.model.issue import IssueKind
-    from regress_gate.model.nearest import did_you_mean
+    from regress_gate.report.render.plain_text import columns, json_text
+    from regress_gate.text import did_you_mean
 
     if kind is not None and kind not in list(IssueKind):
         raise InputError(f"unknown kind {kind!r}" + did_you_mean(kind, list(IssueKind)), where="--kind")
@@ -48,7 +48,7 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
         click.echo(json_text({"schema_version": "1", "issues": data}))
         return
     if format_ == "osv":
-        from regress_gate.known.osv import osv_document
+        from regress_gate.known.records.osv import osv_document
 
         click.echo(json_text([osv_document(record) for record in records]))
         return
@@ -62,9 +62,9 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
 @_directory
 def show(id_: str, format_: str, directory: Path | None) -> None:
     """One record, whole. ID may be given as 28882."""
-    from regress_gate.cli.text import json_text
-    from regress_gate.known.records import load_records
-    from regress_gate.model.nearest import did_you_mean
+    from regress_gate.known.records.loading import load_records
+    from regress_gate.report.render.plain_text import json_text
+    from regress_gate.text import did_you_mean
 
     records = {name: record for record in load_records(directory) for name in (record.id, *record.aliases)}
     wanted = id_.upper() if id_.upper() in records else f"VLLM-{id_.lstrip('#')}"
@@ -83,10 +83,10 @@ def lint(directory: Path | None) -> None:
     """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
     from datetime import UTC, datetime
 
-    from regress_gate.cli.text import plain
-    from regress_gate.known.lint import lint as lint_records
-    from regress_gate.known.records import record_files
-    from regress_gate.shipped import shipped_directory
+    from regress_gate.known.records.lint import lint_records
+    from regress_gate.known.records.loading import record_files
+    from regress_gate.paths import shipped_directory
+    from regress_gate.report.render.plain_text import plain
 
     where = directory or shipped_directory("known_issues")
     complaints = lint_records(where, today=datetime.now(UTC).date())
@@ -109,10 +109,10 @@ def new(url: str, output: Path | None) -> None:
     """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
     from datetime import UTC, datetime
 
-    from regress_gate.known.draft import draft, draft_id
-    from regress_gate.known.records import SUFFIX
+    from regress_gate.known.records.draft import draft_id, draft_record
+    from regress_gate.known.records.loading import SUFFIX
 
-    text = draft(url, today=datetime.now(UTC).date())
+    text = draft_record(url, today=datetime.now(UTC).date())
     if output is None:
         click.echo(text, nl=False)
         return
@@ -154,8 +154,8 @@ def _size(low: float, high: float) -> str:
 
 
 def _described(record: "KnownIssue") -> list[str]:
-    from regress_gate.cli.text import plain
-    from regress_gate.known.ranges import range_text
+    from regress_gate.known.matching.versions import range_text
+    from regress_gate.report.render.plain_text import plain
 
     lines = [
         f"{record.id}: {plain(record.summary)}",

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import (
-    CONTEXT,
-    deployment_fact_options,
-    deployment_options,
-    settings_from,
-    store_options,
-)
+from regress_gate.cli.options import CONTEXT, deployment_fact_options, deployment_options, settings_from, store_options
 from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regress_gate.known.github import Api
+    from regress_gate.known.tracker.github import Api
     from regress_gate.model.version import Version
 
 _format = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -43,13 +37,13 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     GITHUB_TOKEN raises the quota from 60 requests an hour. Where it is used up, the next sync goes on. Exits 4 when not
     every thread could be seen.
     """
-    from regress_gate.cli.issues_tracking_text import cached_text, sync_json, sync_lines
     from regress_gate.cli.progress import progress_on_stderr
-    from regress_gate.cli.text import json_text
-    from regress_gate.known.github import TrackerError
-    from regress_gate.known.records import load_records
-    from regress_gate.known.sync import sync as sync_threads
-    from regress_gate.known.tracker_snapshot import read_snapshot, write_snapshot
+    from regress_gate.known.records.loading import load_records
+    from regress_gate.known.tracker.github import TrackerError
+    from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
+    from regress_gate.known.tracker.sync import sync as sync_threads
+    from regress_gate.report.render.plain_text import json_text
+    from regress_gate.report.views.tracking_view import cached_text, sync_json, sync_lines
 
     records = load_records(directory)
     api = open_api(os.environ, offline=offline)
@@ -108,21 +102,20 @@ def verify(
     later commit takes back. Exits 4 when GitHub could not be asked for everything; what is known is printed all the
     same.
     """
-    from regress_gate.cli.issues_tracking_text import verify_json, verify_lines
     from regress_gate.cli.progress import progress_on_stderr
-    from regress_gate.cli.text import json_text
-    from regress_gate.known.github import TrackerError
-    from regress_gate.known.measured import measured_fixed, read_result
-    from regress_gate.known.records import load_records
-    from regress_gate.known.tracker_snapshot import read_snapshot
-    from regress_gate.known.verified import verify_all
+    from regress_gate.known.records.loading import load_records
+    from regress_gate.known.tracker.github import TrackerError
+    from regress_gate.known.tracker.snapshot import read_snapshot
+    from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
+    from regress_gate.report.render.plain_text import json_text
+    from regress_gate.report.views.tracking_view import verify_json, verify_lines
 
     candidate = _version(version)
     measured = measured_fixed([read_result(path) for path in results], candidate)
     deployment = settings_from(options).deployment
     api = open_api(os.environ, offline=offline)
     with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
-        found = verify_all(
+        found = verify_issues(
             api,
             load_records(directory),
             deployment,
@@ -145,15 +138,15 @@ def open_api(environment: "Mapping[str, str]", *, offline: bool) -> "Api":
     """A session with the interface that the environment names. Raises InputError for an unusable address or token."""
     import platformdirs
 
-    from regress_gate.known.github import Api
-    from regress_gate.known.tracker_cache import TrackerCache
-    from regress_gate.known.tracker_place import api_base, api_directory
+    from regress_gate.known.tracker.github import Api
+    from regress_gate.known.tracker.github_cache import TrackerCache
+    from regress_gate.known.tracker.snapshot import api_base, api_directory
 
     base = api_base(environment)
     cache = TrackerCache(api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), base))
     if offline:
         return Api(base, cache, None)
-    from regress_gate.known.github_wire import connect
+    from regress_gate.known.tracker.github_wire import connect
 
     token = environment.get("GITHUB_TOKEN", "").strip() or None
     return Api(base, cache, connect(base, token), anonymous=token is None)

@@ -52,7 +52,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from regress_gate.model.nearest import did_you_mean
+            from regress_gate.text import did_you_mean
 
             ctx.fail(f"no command {args[0]!r}" + did_you_mean(args[0], COMMANDS))
         return super().resolve_command(ctx, args)

@@ -1,12 +1,18 @@
 """Options that several commands share, and the settings made from them."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from regress_gate.cli.settings import Settings
+from regress_gate.app.measurement_task import DEFAULT_BLOCKS, DEFAULT_RUNS
+from regress_gate.app.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend")
@@ -134,3 +140,77 @@ def settings_from(options: dict[str, Any]) -> Settings:
         server_log=options.pop("server_log", None),
         collect_env=options.pop("collect_env", None),
     )
+
+
+# MERGED regress_gate.cli.duration: Durations as people type them: `45m`, `1h30m`, `90s`, `30d`.
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNIT_SECONDS = (86400.0, 3600.0, 60.0, 1.0)
+
+
+class Duration(click.ParamType[float]):
+    """Seconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = _DURATION.fullmatch(str(value).strip().lower())
+        if not found or not any(found.groups()):
+            self.fail(f"{str(value)[:40]!r} is no duration; write 45m, 1h30m or 90s", param, context)
+        seconds = sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
+        if not 0 < seconds < 1e8:
+            self.fail(f"{str(value)[:40]!r} must be longer than nothing and shorter than three years", param, context)
+        return seconds
+
+
+def measure_options(command: F) -> F:
+    """How much is measured, and how."""
+    for option in (
+        click.option(
+            "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
+        ),
+        click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m)."),
+        click.option(
+            "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
+        ),
+        click.option(
+            "--resident/--one-at-a-time",
+            default=None,
+            help="Keep both servers up and take turns, or start one after the other (default).",
+        ),
+        click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
+        click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m)."),
+        click.option(
+            "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
+        ),
+        click.option(
+            "-n",
+            "--runs",
+            type=click.IntRange(1, 1000),
+            help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def provision_options(command: F) -> F:
+    """--provision, --serve-command, --variant, --image and --gpus."""
+    for option in (
+        click.option("--gpus", metavar="LIST", help="GPUs of a container: all, none, or 0,1."),
+        click.option("--image", metavar="NAME", help="Own container image; {version} is put in."),
+        click.option(
+            "--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator."
+        ),
+        click.option(
+            "--serve-command", metavar="LINE", help="Own launch line; {version}, {port}, {model}… are put in."
+        ),
+        click.option(
+            "--provision", type=click.Choice(["venv", "docker", "command"]), help="How versions are got; default: venv."
+        ),
+    ):
+        command = option(command)
+    return command

@@ -2,12 +2,12 @@
 
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regress_gate.errors import InputError
+from regress_gate.files import write_output_file
 
 if TYPE_CHECKING:
     from regress_gate.model.result import Result
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
     """Read `FORMAT:PATH` pairs before any work is done. Raises InputError for an unknown format or a missing path."""
-    from regress_gate.model.nearest import did_you_mean
     from regress_gate.report import FORMATS
+    from regress_gate.text import did_you_mean
 
     parsed = []
     for output in outputs:
@@ -35,10 +35,10 @@ def deliver(
     result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
 ) -> None:
     """Write the files first, so that a closed terminal loses nothing, then print."""
-    from regress_gate.report import Options, print_result, render
+    from regress_gate.report import RenderOptions, print_result, render
 
     for name, path in outputs:
-        write_file(path, render(result, name, Options(verbose=verbose)))
+        write_output_file(path, render(result, name, RenderOptions(verbose=verbose)))
     if quiet or sys.stdout is None:
         return
     try:
@@ -52,30 +52,3 @@ def silence_stdout() -> None:
     """Nobody reads any more (`| head`): let what is still buffered go nowhere, without a complaint at exit."""
     with suppress(OSError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def write_file(path: Path, text: str) -> None:
-    """Replace the file as a whole or not at all; a link stays a link, and a device or pipe is written to.
-
-    Raises InputError with the reason.
-    """
-    try:
-        if str(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
-            with suppress(BrokenPipeError):  # the reader has what it wanted; the decision stands
-                path.write_text(text, encoding="utf-8", newline="\n")
-            return
-        target = Path(os.path.realpath(path))
-        mode = target.stat().st_mode & 0o777 if target.exists() else None
-        handle, temporary = tempfile.mkstemp(prefix=".regress-gate-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask if mode is None else mode)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", where=path) from None

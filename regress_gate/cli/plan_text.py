@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.duration import in_words
+from regress_gate.text import duration_text
 
 if TYPE_CHECKING:
-    from regress_gate.cli.measuring import Amount, Assignment
-    from regress_gate.gate.likely_end import LikelyEnd
+    from regress_gate.app.measurement_task import MeasurementAmount, MeasurementTask
+    from regress_gate.gate.early_stopping import ExpectedStop
     from regress_gate.gate.planning import RunPlan
 
 SENSELESS = 10.0
@@ -23,10 +23,10 @@ Both are of a series by itself: what the gate learns from the other series, from
 earlier runs and from pairs comes on top."""
 
 
-def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: str) -> None:
+def print_plan(what: "MeasurementTask", plan: "RunPlan", amount: "MeasurementAmount", format_: str) -> None:
     """As a table, or as the object that `RunPlan.as_document` tells of, under the key `plan`."""
-    from regress_gate.cli.text import columns, json_text, plain
-    from regress_gate.stats.sequential import FIRST_LOOK
+    from regress_gate.report.render.plain_text import columns, json_text, plain
+    from regress_gate.stats.sequential import FIRST_ANALYSIS
 
     if format_ == "json":
         click.echo(json_text({"plan": plan.as_document()}))
@@ -40,7 +40,7 @@ def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: s
     click.echo(f"runs  {plan.runs_a_side - plan.blocks} a side are stored{after}")
     if plan.blocks:
         click.echo(f"time  {_time(plan, amount)}")
-        if plan.likely_end is not None and plan.runs_a_side > FIRST_LOOK:
+        if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
             click.echo(f"ends  {_ends(plan.likely_end)}")
     rows = [
         (
@@ -62,23 +62,23 @@ def print_plan(what: "Assignment", plan: "RunPlan", amount: "Amount", format_: s
         )
 
 
-def _ends(likely: "LikelyEnd") -> str:
+def _ends(likely: "ExpectedStop") -> str:
     unchanged = f"about block {likely.unchanged}" if likely.unchanged else "the last block"
     lost = f"block {likely.lost}" if likely.lost else "the last"
     return f"after {unchanged} if unchanged, {lost} if twice a margin is lost"
 
 
-def _time(plan: "RunPlan", amount: "Amount") -> str:
+def _time(plan: "RunPlan", amount: "MeasurementAmount") -> str:
     if plan.seconds is None or plan.seconds_a_block is None:
         return "not known: no run of this suite was made on this testbed yet"
-    text = f"about {in_words(plan.seconds)}"
+    text = f"about {duration_text(plan.seconds)}"
     if plan.blocks > 1:
-        text += f"{' at most' if plan.stops_early else ''}, {in_words(plan.seconds_a_block)} a block"
+        text += f"{' at most' if plan.stops_early else ''}, {duration_text(plan.seconds_a_block)} a block"
     if amount.budget is None:
         return text
     if plan.seconds > amount.budget:
-        return f"{text}: not one block fits the budget of {in_words(amount.budget)}"
-    return f"{text}, within the budget of {in_words(amount.budget)}"
+        return f"{text}: not one block fits the budget of {duration_text(amount.budget)}"
+    return f"{text}, within the budget of {duration_text(amount.budget)}"
 
 
 def percent(value: float | None) -> str:

@@ -4,8 +4,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-PATIENCE = 1.0
+import click
+
+from regress_gate.app.progress import ProgressReporter
+from regress_gate.report.render.plain_text import plain
+from regress_gate.text import duration_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+BAR_AFTER = 1.0
 """Seconds of silence before a bar appears: what is quick needs none."""
 
 
@@ -30,7 +41,7 @@ def progress_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int
     begun = time.monotonic()
 
     def advance(done: int, total: int) -> None:
-        if not bar.live.is_started and time.monotonic() - begun > PATIENCE:
+        if not bar.live.is_started and time.monotonic() - begun > BAR_AFTER:
             bar.start()
         bar.update(task, completed=done, total=total)
 
@@ -38,3 +49,97 @@ def progress_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int
         yield advance
     finally:
         bar.stop()
+
+
+# MERGED regress_gate.cli.live: Live progress of a long measurement on standard error: a bar and the time left at a
+# terminal, lines in a log.
+
+
+class _SilentProgress:
+    def say(self, text: str) -> None:
+        """Nobody listens."""
+
+    def requests(self, what: str, sent: int, total: int) -> None:
+        """Nobody listens."""
+
+    def note(self, text: str) -> None:
+        """Nobody listens."""
+
+    def expect(self, seconds: float | None) -> None:
+        """Nobody listens."""
+
+
+class _LineProgress:
+    """For logs: what begins is said once, requests are not counted."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._until: float | None = None
+
+    def say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            left = "" if self._until is None else f" ({_time_left(self._until)})"
+            click.echo(plain(text) + left, err=True)
+
+    def requests(self, what: str, sent: int, total: int) -> None:  # noqa: ARG002 - the protocol's
+        self.say(f"measuring {what}")
+
+    def note(self, text: str) -> None:
+        click.echo(plain(text), err=True)
+
+    def expect(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+
+
+class _BarProgress:
+    def __init__(self, bar: "Progress") -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=None)
+        self._until: float | None = None
+
+    def say(self, text: str) -> None:
+        self._bar.update(self._task, description=self._described(text), total=None, completed=0)
+
+    def requests(self, what: str, sent: int, total: int) -> None:
+        self._bar.update(self._task, description=self._described(what), total=total, completed=sent)
+
+    def note(self, text: str) -> None:
+        self._bar.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
+
+    def expect(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+
+    def _described(self, text: str) -> str:
+        from rich.markup import escape
+
+        left = "" if self._until is None else f" · {_time_left(self._until)}"
+        return escape(plain(text)) + left
+
+
+@contextmanager
+def live_on_stderr(*, quiet: bool) -> Iterator[ProgressReporter]:
+    if quiet:
+        yield _SilentProgress()
+        return
+    if not sys.stderr.isatty():
+        yield _LineProgress()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        yield _BarProgress(bar)
+
+
+def _time_left(until: float) -> str:
+    seconds = until - time.monotonic()
+    return f"about {duration_text(seconds)} left" if seconds > 0 else "nearly done"

@@ -31,22 +31,22 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
     Statistics are written, not single requests. Runs that failed or are void are left out.
     """
     settings = settings_from(options)
-    from regress_gate.report.runs.registry import files, render
-    from regress_gate.store.library import open_library
+    from regress_gate.report.render.run_formats import render_runs, run_files
+    from regress_gate.store.combined import open_combined_store
 
-    with open_library(str(settings.store_url.value)) as library:
+    with open_combined_store(str(settings.store_url.value)) as library:
         runs = [run for version in versions for run in _runs(library, version, settings)]
     if directory is None:
-        click.echo(render(runs, format_), nl=False)
+        click.echo(render_runs(runs, format_), nl=False)
         return
-    from regress_gate.cli.output import write_file
+    from regress_gate.files import write_output_file
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
-    for name, text in files(runs, format_):
-        write_file(directory / name, text)
+    for name, text in run_files(runs, format_):
+        write_output_file(directory / name, text)
         click.echo(str(directory / name))
 
 

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.measuring import DEFAULT_SUITE, Amount, assignment, measure_options
-from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.cli.provisioning import make_provisioner, provision_options, provisioning_from
+from regress_gate.app.measurement_task import DEFAULT_SUITE, MeasurementAmount, make_task
+from regress_gate.app.provisioning import make_provisioner, provisioning_from
+from regress_gate.cli.options import CONTEXT, measure_options, provision_options, settings_from, store_options
 from regress_gate.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from regress_gate.cli.settings import Settings
-    from regress_gate.model.provisioning import ProvisionConfig
+    from regress_gate.app.settings import Settings
+    from regress_gate.model.config import ProvisionConfig
 
 
 @click.command(
@@ -48,14 +48,14 @@ def run(
     that one again adds trials to its run, and only a restarted server gives a new one. Exits 4 when it could not be
     measured; what was measured before that stays stored.
     """
-    amount = Amount.taken_from(options)
+    amount = MeasurementAmount.taken_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
     if url is not None:
-        from regress_gate.cli.running_servers import Wanted, measure_servers
+        from regress_gate.cli.running_servers import ServerTarget, measure_servers
         from regress_gate.model.version import Version
 
-        wanted = Wanted(Version.parse(version), url, label)
+        wanted = ServerTarget(Version.parse(version), url, label)
         done = measure_servers(settings, [wanted], amount, facts=facts, allow_remote=allow_remote, quiet=quiet)
         for line in done.stored:
             click.echo(line)
@@ -67,26 +67,24 @@ def run(
 
 
 def _measure(
-    settings: "Settings", version: str, amount: Amount, provisioning: "ProvisionConfig", *, quiet: bool
+    settings: "Settings", version: str, amount: MeasurementAmount, provisioning: "ProvisionConfig", *, quiet: bool
 ) -> int:
-    from regress_gate.bench.experiment.plan import SINGLE
-    from regress_gate.bench.experiment.runner import Ending
-    from regress_gate.cli.carrying_out import carry_out
-    from regress_gate.cli.experiments import find_plan, interruptible
-    from regress_gate.cli.live import live_on_stderr
-    from regress_gate.cli.telling import explain
-    from regress_gate.ingest.text import plural
+    from regress_gate.app.experiment import explain_outcome, find_plan, interruptible, run_experiment
+    from regress_gate.bench.experiment.experiment_plan import SINGLE
+    from regress_gate.bench.experiment.experiment_runner import ExperimentEnd
+    from regress_gate.cli.progress import live_on_stderr
     from regress_gate.store.repository import open_store
+    from regress_gate.text import plural
 
-    what = assignment(settings, {SINGLE: version}, provisioning)
+    what = make_task(settings, {SINGLE: version}, provisioning)
     provisioner = make_provisioner(provisioning, accelerator=what.testbed.accelerator, environ=settings.environment)
     with open_store(str(settings.store_url.value), create=True) as store:
         plan, is_resumed = find_plan(store, what, amount)
         with interruptible(store, plan), live_on_stderr(quiet=quiet) as live:
-            outcome = carry_out(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
+            outcome = run_experiment(store, plan, what, amount, provisioner, live, is_resumed=is_resumed)
     counted = sum(entry.void is None and entry.made.run.failure is None for entry in outcome.stored)
     stored = f"{plural(counted, 'run')} of {what.versions[SINGLE]}"
     click.echo(f"stored {stored} on {plan.testbed}, {plan.suite} ({plan.experiment})")
-    explain(outcome)
+    explain_outcome(outcome)
     failed = any(entry.made.run.failure is not None for entry in outcome.stored)
-    return ExitCode.PASS if outcome.ending is Ending.COMPLETE and not failed else ExitCode.COULD_NOT_MEASURE
+    return ExitCode.PASS if outcome.ending is ExperimentEnd.COMPLETE and not failed else ExitCode.COULD_NOT_MEASURE

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.carrying_out import meter_of
-from regress_gate.cli.measuring import Amount
+from regress_gate.app.experiment import choose_meter
+from regress_gate.app.measurement_task import MeasurementAmount
 from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
-    from regress_gate.bench.running import RunningServer
-    from regress_gate.bench.suite_run import MeasuredRun
-    from regress_gate.cli.settings import Settings
+    from regress_gate.app.settings import Settings
+    from regress_gate.bench.external_servers import ExternalRun, ExternalServer
     from regress_gate.model.run import Run
     from regress_gate.model.version import Version
-    from regress_gate.store.holdings import Added
+    from regress_gate.store.holdings import AddedRuns
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ServerTarget:
     """One server to be measured."""
 
     version: "Version"
@@ -46,8 +45,8 @@ class ServersMeasured:
 
 def measure_servers(
     settings: "Settings",
-    wanted: Sequence[Wanted],
-    amount: Amount,
+    wanted: Sequence[ServerTarget],
+    amount: MeasurementAmount,
     *,
     facts: tuple[str, ...] = (),
     allow_remote: bool = False,
@@ -59,11 +58,16 @@ def measure_servers(
     Raises InputError for options that do not belong to servers which run already, LoadError for servers that cannot be
     measured.
     """
-    from regress_gate.bench.machine.lock import machine_lock
-    from regress_gate.bench.running import ask, is_local, processes_of
-    from regress_gate.bench.suite_run import load_workloads, measure_running
+    from regress_gate.bench.external_servers import (
+        find_listener_processes,
+        inspect_server,
+        is_local,
+        measure_external_servers,
+    )
+    from regress_gate.bench.load.suite_workloads import load_workloads
+    from regress_gate.bench.machine.reservation import machine_lock
     from regress_gate.cli.importing import testbed_facts
-    from regress_gate.cli.live import live_on_stderr
+    from regress_gate.cli.progress import live_on_stderr
     from regress_gate.model.run import SuiteRef
     from regress_gate.model.testbed import Testbed
     from regress_gate.store.repository import open_store
@@ -77,7 +81,7 @@ def measure_servers(
         raise InputError("the suite and the testbed are not known", todo="give --suite FILE and --testbed NAME")
     chosen = load_suite(str(settings.suite.value))
     load_workloads(chosen)
-    servers = [ask(each.url, allow_remote=allow_remote) for each in wanted]
+    servers = [inspect_server(each.url, allow_remote=allow_remote) for each in wanted]
     for server, each in zip(servers, wanted, strict=True):
         _check_version(server, each.version)
     labels = [each.label or _label(server) for server, each in zip(servers, wanted, strict=True)]
@@ -93,33 +97,33 @@ def measure_servers(
             for server, label in zip(servers, labels, strict=True)
         ]
         live = stack.enter_context(live_on_stderr(quiet=quiet))
-        measured = measure_running(
+        measured = measure_external_servers(
             servers,
             chosen,
             machine,
             labels,
             trials=amount.trials or chosen.trials,
             done=[_trials_done(run) for run in held],
-            meter=meter_of(amount.driver, chosen, allow_remote=allow_remote),
-            processes=lambda: [process for each in wanted for process in processes_of(each.url)],
+            meter=choose_meter(amount.driver, chosen, allow_remote=allow_remote),
+            processes=lambda: [process for each in wanted for process in find_listener_processes(each.url)],
             progress=live.requests,
         )
         runs = [result.run for result in measured if result.run is not None]
         added = [store.add_runs([run]) for run in runs]
     for result in measured:
-        _tell(result, quiet=quiet)
+        _report_server(result, quiet=quiet)
     return ServersMeasured(
         tuple(server.version for server in servers),
         str(settings.suite.value),
         machine.name,
-        tuple(_stored(run, change) for run, change in zip(runs, added, strict=True)),
+        tuple(_stored_line(run, change) for run, change in zip(runs, added, strict=True)),
         tuple(server.version for server, result in zip(servers, measured, strict=True) if result.run is None),
         all(result.run is not None and result.run.failure is None and not result.void for result in measured),
     )
 
 
-def _tell(measured: "MeasuredRun", *, quiet: bool) -> None:
-    from regress_gate.cli.text import plain
+def _report_server(measured: "ExternalRun", *, quiet: bool) -> None:
+    from regress_gate.report.render.plain_text import plain
 
     for text in measured.void:
         click.echo(f"void: {plain(text)}", err=True)
@@ -131,9 +135,9 @@ def _tell(measured: "MeasuredRun", *, quiet: bool) -> None:
         click.echo(f"FAILED, {plain(measured.run.failure.text)}: stored as evidence", err=True)
 
 
-def _stored(run: "Run", added: "Added") -> str:
-    from regress_gate.cli.text import plain
-    from regress_gate.ingest.text import plural
+def _stored_line(run: "Run", added: "AddedRuns") -> str:
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.text import plural
 
     what = plural(len(run.trials), "trial") if run.failure is None else "a failure"
     return (
@@ -142,14 +146,14 @@ def _stored(run: "Run", added: "Added") -> str:
     )
 
 
-def _check_version(server: "RunningServer", wanted: "Version") -> None:
-    from regress_gate.bench.load.errors import LoadError
+def _check_version(server: "ExternalServer", wanted: "Version") -> None:
+    from regress_gate.bench.load.load_errors import LoadError
 
     if not server.version.matches(wanted):
         raise LoadError(f"the server at {server.url} is vLLM {server.version}, not {wanted}; nothing was measured")
 
 
-def _label(server: "RunningServer") -> str:
+def _label(server: "ExternalServer") -> str:
     """The moment of the server's start, which is the same however often that server is measured."""
     if server.started is None:
         raise InputError(
@@ -161,7 +165,7 @@ def _label(server: "RunningServer") -> str:
 
 def _run_held(runs: "list[Run]", label: str) -> "Run | None":
     """What is stored of this server start. Raises LoadError when it failed: it says no more."""
-    from regress_gate.bench.load.errors import LoadError
+    from regress_gate.bench.load.load_errors import LoadError
 
     for run in runs:
         if run.label == label:

@@ -31,7 +31,7 @@ suite.add_command(import_)
 @_format
 def list_(format_: str) -> None:
     """The suites that come with the program, and what each is for."""
-    from regress_gate.cli.text import columns, json_text
+    from regress_gate.report.render.plain_text import columns, json_text
     from regress_gate.suites import shipped_suites
 
     suites = shipped_suites().values()
@@ -62,7 +62,7 @@ def list_(format_: str) -> None:
 @_format
 def show(name: str, format_: str) -> None:
     """One suite, whole: what is sent to which server, why, and what decides."""
-    from regress_gate.cli.text import json_text
+    from regress_gate.report.render.plain_text import json_text
     from regress_gate.suites import load_suite
 
     found = load_suite(name)
@@ -77,9 +77,9 @@ def show(name: str, format_: str) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def lint(files: tuple[Path, ...]) -> None:
     """Check suite files. Shows every error and doubt; exits 2 when there is an error, 0 with warnings only."""
-    from regress_gate.cli.text import plain
-    from regress_gate.known.records import load_records
-    from regress_gate.suites.lint import lint as lint_suite
+    from regress_gate.known.records.loading import load_records
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.suites.lint import lint_suite
 
     known = {name for record in load_records() for name in (record.id, *record.aliases)}
     complaints = [complaint for file in files for complaint in lint_suite(file, known)]
@@ -95,15 +95,15 @@ def lint(files: tuple[Path, ...]) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def new(file: Path) -> None:
     """Write a commented suite to begin with. Never overwrites a file."""
-    from regress_gate.cli.text import plain
-    from regress_gate.suites import is_path, template
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.suites import is_suite_path, suite_template
 
-    if not is_path(file.name):
+    if not is_suite_path(file.name):
         raise InputError("a suite is a YAML file", where=file, todo=f"call it {file.name}.yaml")
     name = re.sub(r"[^A-Za-z0-9._-]", "-", file.stem).lstrip("._-")[:80] or "my-suite"
     try:
         with file.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(template(name))
+            stream.write(suite_template(name))
     except FileExistsError:
         raise InputError("is there already and is left as it is", where=file, todo="name another file") from None
     except OSError as error:
@@ -112,7 +112,7 @@ def new(file: Path) -> None:
 
 
 def _described(found: "Suite") -> list[str]:
-    from regress_gate.cli.text import columns, plain
+    from regress_gate.report.render.plain_text import columns, plain
 
     lines = [f"{found.name}@{found.version}", *_wrapped(found.description)]
     if found.notice:
@@ -143,7 +143,7 @@ def _described(found: "Suite") -> list[str]:
 
 
 def _server(server: "ServerConfig") -> list[str]:
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     lines = _wrapped(plain(server.model), "model        ")
     for title, values in (("engine args", server.engine_args), ("environment", server.env)):
@@ -179,7 +179,7 @@ def _row(workload: "Workload") -> tuple[str, str, object]:
 
 def _details(workload: "Workload") -> Iterator[str]:
     """What the table has no column for."""
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     if not isinstance(workload.dataset, str):
         yield f"{workload.dataset.format} prompts of {plain(workload.dataset.file)}"
@@ -205,7 +205,7 @@ def _wrapped(text: str, first: str = "", width: int = WIDTH) -> list[str]:
     """The text in lines that fit a terminal, those after the first indented as far."""
     import textwrap
 
-    from regress_gate.cli.text import plain
+    from regress_gate.report.render.plain_text import plain
 
     indent = " " * min(len(first), 13)
     return textwrap.wrap(plain(text), width, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)

@@ -26,14 +26,13 @@ def import_(files: tuple[Path, ...], directory: Path | None) -> None:
 
     Exits 2 when a definition has no test that a suite can say.
     """
-    from regress_gate.cli.text import plain
-    from regress_gate.suites.vllm_ci import suite_of
-    from regress_gate.suites.writing import suite_text
+    from regress_gate.report.render.plain_text import plain
+    from regress_gate.suites.vllm_ci import convert_definition, suite_text
 
     texts: dict[str, str] = {}
     fruitless = False
     for file, name in zip(files, _names(files), strict=True):
-        imported = suite_of(_definition(file), name, file.name)
+        imported = convert_definition(_definition(file), name, file.name)
         for reason in imported.left_out:
             click.echo(f"left out  {plain(file)}: {plain(reason)}", err=True)
         if imported.suite is None:

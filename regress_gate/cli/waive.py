@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, read_config
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.cli.settings import CONFIG_NAME, PYPROJECT, read_config
 
 
 @click.group(
@@ -35,9 +35,9 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
     settings = settings_from(options)
     from pydantic import ValidationError
 
-    from regress_gate.cli.output import write_file
     from regress_gate.errors import InputError
-    from regress_gate.model.waiver import Waiver
+    from regress_gate.files import write_output_file
+    from regress_gate.model.policy import Waiver
 
     try:
         waiver = Waiver(finding=finding, until=until.date(), max_change=max_change, owner=owner, reason=reason)
@@ -67,7 +67,7 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
     except InputError:
         todo = f"write them as [[{table}]] tables"
         raise InputError("no waiver can be added below the ones that are there", where=path, todo=todo) from None
-    write_file(path, after)
+    write_output_file(path, after)
     click.echo(f"added to {path}")
 
 
@@ -76,7 +76,7 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
 def list_(**options: Any) -> None:
     """All waivers, with the days that are left."""
     settings = settings_from(options)
-    from regress_gate.cli.text import columns
+    from regress_gate.report.render.plain_text import columns
 
     if not settings.waivers:
         click.echo("there are no waivers")
@@ -105,8 +105,8 @@ def check(within: int, **options: Any) -> None:
     settings = settings_from(options)
     from datetime import timedelta
 
-    from regress_gate.cli.text import plain
     from regress_gate.errors import ExitCode
+    from regress_gate.report.render.plain_text import plain
 
     horizon = _today() + timedelta(days=within)
     ending = [w for w in settings.waivers if w.is_expired(_today()) or (within and w.until <= horizon)]

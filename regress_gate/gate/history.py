@@ -16,22 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.errors import InputError
-from regress_gate.gate.sides import Side, make_side
-from regress_gate.gate.values import SideValues, run_level_values
+from regress_gate.gate.replicates import RunLevelValues, run_level_values
+from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.metric import METRICS, Metric, Scale, metric
-from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
-from regress_gate.stats.replicates import points_of
-from regress_gate.store.holdings import natural_key
+from regress_gate.stats.points import pool_points
+from regress_gate.text import did_you_mean, natural_key
 
 Floats = npt.NDArray[np.float64]
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
-class Order(StrEnum):
+class HistoryOrder(StrEnum):
     VERSION = "version"
     DATE = "date"
 
@@ -67,12 +66,12 @@ class HistorySeries:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class HistoryLine:
     """Versions that have an order, and the series that were measured on them."""
 
-    order: Order
+    order: HistoryOrder
     variant: str | None
-    sides: tuple[Side, ...]
+    sides: tuple[ComparisonSide, ...]
     series: tuple[HistorySeries, ...]
 
     @property
@@ -81,14 +80,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class HistoryFilter:
     """Which series are wanted. Names or globs; none: those that gate, in all scenarios."""
 
     metrics: Sequence[str] = ()
     scenarios: Sequence[str] = ()
 
 
-def sides_of(runs: Iterable[Run], limits: ConditionLimits) -> list[Side]:
+def sides_by_version(runs: Iterable[Run], limits: ConditionLimits) -> list[ComparisonSide]:
     """The runs of one suite on one testbed by version; which of them count is decided as for a comparison."""
     by_version: dict[Version, list[Run]] = defaultdict(list)
     for run in runs:
@@ -96,52 +95,52 @@ def sides_of(runs: Iterable[Run], limits: ConditionLimits) -> list[Side]:
     return [make_side(version, same, limits) for version, same in by_version.items()]
 
 
-def in_order(sides: Iterable[Side]) -> dict[tuple[Order, str | None], list[Side]]:
+def order_sides(sides: Iterable[ComparisonSide]) -> dict[tuple[HistoryOrder, str | None], list[ComparisonSide]]:
     """The sides of each line, in its order: by version where versions have one, by date where not."""
-    found: dict[tuple[Order, str | None], list[Side]] = defaultdict(list)
+    found: dict[tuple[HistoryOrder, str | None], list[ComparisonSide]] = defaultdict(list)
     for side in sides:
-        order = Order.DATE if side.version.order_key is None else Order.VERSION
+        order = HistoryOrder.DATE if side.version.order_key is None else HistoryOrder.VERSION
         found[order, side.version.variant].append(side)
     return {
-        (order, variant): sorted(found[order, variant], key=_by_version if order is Order.VERSION else _by_date)
-        for order, variant in sorted(found, key=lambda key: (key[0] is Order.DATE, key[1] or ""))
+        (order, variant): sorted(found[order, variant], key=_by_version if order is HistoryOrder.VERSION else _by_date)
+        for order, variant in sorted(found, key=lambda key: (key[0] is HistoryOrder.DATE, key[1] or ""))
     }
 
 
-def begun(side: Side) -> datetime | None:
+def first_run_time(side: ComparisonSide) -> datetime | None:
     """When the first of its runs was made, as far as that was recorded."""
     times = [run.started or next((trial.started for trial in run.trials), None) for run in side.runs]
     return min((time for time in times if time is not None), default=None)
 
 
-def _by_version(side: Side) -> tuple[object, str]:
+def _by_version(side: ComparisonSide) -> tuple[object, str]:
     return side.version.order_key, str(side.version)
 
 
-def _by_date(side: Side) -> tuple[datetime, str]:
-    time = begun(side) or _BEFORE_ALL
+def _by_date(side: ComparisonSide) -> tuple[datetime, str]:
+    time = first_run_time(side) or _EARLIEST
     return time if time.tzinfo else time.replace(tzinfo=UTC), str(side.version)
 
 
-def lines_of(sides: Iterable[Side], policy: Policy, wanted: Selection) -> list[Line]:
+def history_lines(sides: Iterable[ComparisonSide], policy: Policy, wanted: HistoryFilter) -> list[HistoryLine]:
     """The history as lines. Raises InputError for a metric or scenario that no run has."""
-    groups = in_order(sides)
+    groups = order_sides(sides)
     found = {key: _values(members) for key, members in groups.items()}
     names = {name for values in found.values() for name in values}
-    _check(wanted.metrics, {name for _, name in names}, "metric", "--metric")
-    _check(wanted.scenarios, {scenario for scenario, _ in names}, "scenario", "--scenario")
+    _check_patterns(wanted.metrics, {name for _, name in names}, "metric", "--metric")
+    _check_patterns(wanted.scenarios, {scenario for scenario, _ in names}, "scenario", "--scenario")
     lines = []
     for (order, variant), members in groups.items():
         kept = {key: each for key, each in found[order, variant].items() if _is_wanted(*key, wanted, policy)}
         series = [_series(key, each) for key, each in sorted(kept.items(), key=_catalogue_order)]
-        lines.append(Line(order, variant, tuple(members), tuple(series)))
+        lines.append(HistoryLine(order, variant, tuple(members), tuple(series)))
     return lines
 
 
-def _values(sides: Sequence[Side]) -> dict[tuple[str, str], list[Sequence[float]]]:
+def _values(sides: Sequence[ComparisonSide]) -> dict[tuple[str, str], list[Sequence[float]]]:
     """Run-level values by series, one entry a side."""
     ordinals = shared_trials(run for side in sides for run in side.counted)
-    found: list[SideValues] = [run_level_values(side.counted, ordinals) for side in sides]
+    found: list[RunLevelValues] = [run_level_values(side.counted, ordinals) for side in sides]
     keys = dict.fromkeys(key for values in found for key in values)
     return {key: [values[key].per_run if key in values else () for values in found] for key in keys}
 
@@ -163,11 +162,11 @@ def _series(key: tuple[str, str], per_version: Sequence[Sequence[float]]) -> His
     lengths = [len(values) for values in padded]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
     known = metric(key[1])
-    points = points_of(np.concatenate(padded), starts, relative=known.scale is Scale.RATIO)
+    points = pool_points(np.concatenate(padded), starts, relative=known.scale is Scale.RATIO)
     return HistorySeries(key[0], known, tuple(tuple(values) for values in per_version), points.values, points.variances)
 
 
-def _is_wanted(scenario: str, name: str, wanted: Selection, policy: Policy) -> bool:
+def _is_wanted(scenario: str, name: str, wanted: HistoryFilter, policy: Policy) -> bool:
     if wanted.scenarios and not any(fnmatchcase(scenario, pattern) for pattern in wanted.scenarios):
         return False
     if wanted.metrics:
@@ -175,7 +174,7 @@ def _is_wanted(scenario: str, name: str, wanted: Selection, policy: Policy) -> b
     return policy.gates(name)
 
 
-def _check(patterns: Sequence[str], names: set[str], what: str, flag: str) -> None:
+def _check_patterns(patterns: Sequence[str], names: set[str], what: str, flag: str) -> None:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise InputError(
@@ -185,8 +184,8 @@ def _check(patterns: Sequence[str], names: set[str], what: str, flag: str) -> No
 
 def _catalogue_order(item: tuple[tuple[str, str], object]) -> tuple[object, ...]:
     scenario, name = item[0]
-    place = _PLACES.get(name, len(_PLACES))
+    place = _CATALOGUE_POSITIONS.get(name, len(_CATALOGUE_POSITIONS))
     return metric(name).per_run, natural_key(scenario), place, name
 
 
-_PLACES: Mapping[str, int] = {name: place for place, name in enumerate(METRICS)}
+_CATALOGUE_POSITIONS: Mapping[str, int] = {name: place for place, name in enumerate(METRICS)}

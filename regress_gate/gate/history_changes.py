@@ -18,11 +18,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from regress_gate.gate.detection import SHORTEST
-from regress_gate.gate.history import HistorySeries, Line
-from regress_gate.gate.pairing import side_by_side
-from regress_gate.gate.series import judge
-from regress_gate.gate.sides import Side, compare_sides
+from regress_gate.gate.history import HistoryLine, HistorySeries
+from regress_gate.gate.replicates import pair_runs
+from regress_gate.gate.series_comparison import compare_all_series
+from regress_gate.gate.sides import ComparisonSide, compare_sides
+from regress_gate.gate.table_changes import MIN_POINTS
 from regress_gate.model.metric import Direction, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, Verdict
@@ -33,7 +33,7 @@ from regress_gate.stats.changepoints import ChangePoint, detect
 _CONFIDENCE = 0.95
 
 
-class Way(StrEnum):
+class ChangeMethod(StrEnum):
     """How changes were looked for."""
 
     CHANGE_POINTS = "change_points"
@@ -41,7 +41,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryChange:
     scenario: str
     metric: str
     scale: Scale
@@ -68,39 +68,39 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class HistoryChanges:
     """What was looked at, and what was found there."""
 
-    way: Way
+    way: ChangeMethod
     series: int
     """Series that were looked at."""
     steps: int
     """Between neighbouring versions that were compared; where change points were looked for, the newest."""
-    found: tuple[Change, ...]
+    found: tuple[HistoryChange, ...]
     """By place, then by series."""
     notes: tuple[str, ...]
     """What could not be looked at, and what to keep in mind."""
 
 
-def find_line_changes(line: Line, policy: Policy, limits: ConditionLimits) -> Changes:
+def find_line_changes(line: HistoryLine, policy: Policy, limits: ConditionLimits) -> HistoryChanges:
     """All changes of the line's series, those for the better too."""
     pairs = list(pairwise(place for place, side in enumerate(line.sides) if side.counted))
-    if len(pairs) + 1 < SHORTEST:
-        return _between_neighbours(line, pairs, policy, limits)
+    if len(pairs) + 1 < MIN_POINTS:
+        return _compare_neighbours(line, pairs, policy, limits)
     searched = _change_points(line, policy)
     # The newest version is the one that people ask about, and a point alone is a spike as often as a step.
-    newest = _between_neighbours(line, pairs[-1:], policy, limits)
+    newest = _compare_neighbours(line, pairs[-1:], policy, limits)
     known = {change.name for change in searched.found if max(change.since[1], change.at + 1) >= pairs[-1][1]}
     found = [*searched.found, *(change for change in newest.found if change.name not in known)]
-    notes = (*searched.notes, *_breaks(line, pairs[:-1], limits), *newest.notes)
-    return replace(searched, steps=newest.steps, found=_sorted(found), notes=notes)
+    notes = (*searched.notes, *_incomparable_notes(line, pairs[:-1], limits), *newest.notes)
+    return replace(searched, steps=newest.steps, found=_sort_changes(found), notes=notes)
 
 
-def _change_points(line: Line, policy: Policy) -> Changes:
-    found, short, unfit = list[Change](), 0, 0
+def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
+    found, short, unfit = list[HistoryChange](), 0, 0
     for series in line.series:
         values = series.values
-        if int((~np.isnan(values)).sum()) < SHORTEST:
+        if int((~np.isnan(values)).sum()) < MIN_POINTS:
             short += 1
             continue
         if series.metric.scale is Scale.DIFFERENCE:
@@ -111,18 +111,20 @@ def _change_points(line: Line, policy: Policy) -> Changes:
         least = policy.margin(series.metric.name) / 2
         points = detect(values, variances=series.variances, min_change=least)
         found += [_from_point(series, point) for point in points]
-    notes = [f"{short} series have fewer than {SHORTEST} versions: not asked for change points"] if short else []
+    notes = [f"{short} series have fewer than {MIN_POINTS} versions: not asked for change points"] if short else []
     notes += [f"{unfit} series have a value that is zero or negative: no ratio can be formed"] if unfit else []
-    return Changes(Way.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sorted(found), tuple(notes))
+    return HistoryChanges(
+        ChangeMethod.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sort_changes(found), tuple(notes)
+    )
 
 
-def _from_point(series: HistorySeries, point: ChangePoint) -> Change:
+def _from_point(series: HistorySeries, point: ChangePoint) -> HistoryChange:
     sign = 1.0 if series.metric.direction is Direction.LOWER else -1.0
     interval: tuple[float | None, float | None] | None = None
     if point.change_interval is not None:
         low, high = sorted(sign * bound for bound in point.change_interval)
         interval = (low, high)
-    return Change(
+    return HistoryChange(
         scenario=series.scenario,
         metric=series.metric.name,
         scale=series.metric.scale,
@@ -135,23 +137,23 @@ def _from_point(series: HistorySeries, point: ChangePoint) -> Change:
     )
 
 
-def _breaks(line: Line, pairs: Sequence[tuple[int, int]], limits: ConditionLimits) -> list[str]:
+def _incomparable_notes(line: HistoryLine, pairs: Sequence[tuple[int, int]], limits: ConditionLimits) -> list[str]:
     """Where a change may be one of the machine or the suite: neighbours that nobody would compare."""
     found = []
     for before, after in pairs:
-        if why := _incomparable(line.sides[before], line.sides[after], limits):
+        if why := _blocking_differences(line.sides[before], line.sides[after], limits):
             found.append(f"{line.versions[before]} and {line.versions[after]} are not comparable: {why}")
     return found
 
 
-def _incomparable(old: Side, new: Side, limits: ConditionLimits) -> str:
+def _blocking_differences(old: ComparisonSide, new: ComparisonSide, limits: ConditionLimits) -> str:
     """Why the two may not be compared; empty if they may."""
     return "; ".join(str(difference) for difference in compare_sides(old, new, limits).differences if difference.blocks)
 
 
-def _between_neighbours(
-    line: Line, pairs: Sequence[tuple[int, int]], policy: Policy, limits: ConditionLimits
-) -> Changes:
+def _compare_neighbours(
+    line: HistoryLine, pairs: Sequence[tuple[int, int]], policy: Policy, limits: ConditionLimits
+) -> HistoryChanges:
     """`pairs`: places of versions with runs that count. One without is passed over: its neighbours are compared."""
     wanted = {series.name for series in line.series}
     names = tuple(dict.fromkeys(series.metric.name for series in line.series))
@@ -159,29 +161,32 @@ def _between_neighbours(
     budget = policy.false_alarm_budget / max(1, len(pairs))
     shared = policy.model_copy(update={"metrics": names, "false_alarm_budget": budget, "confidence": _CONFIDENCE})
     # How far runs usually lie apart is known from all versions, also from those on neither side of a step.
-    everything = [run for side in line.sides for run in _only(side, side.counted, scenarios).counted]
+    everything = [run for side in line.sides for run in _restrict_to_scenarios(side, side.counted, scenarios).counted]
     found, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
     for before, after in pairs:
         old, new = line.sides[before], line.sides[after]
-        pairing = side_by_side(old.counted, new.counted)
-        old, new = _only(old, pairing.baseline, scenarios), _only(new, pairing.candidate, scenarios)
-        if why := _incomparable(old, new, limits):
+        pairing = pair_runs(old.counted, new.counted)
+        old, new = (
+            _restrict_to_scenarios(old, pairing.baseline, scenarios),
+            _restrict_to_scenarios(new, pairing.candidate, scenarios),
+        )
+        if why := _blocking_differences(old, new, limits):
             notes.append(f"{old.version} and {new.version} are not comparable, so not looked at: {why}")
             continue
         steps += 1
         apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
         few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
-        judged = judge(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
+        judged = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
         told = [series for series in judged.series if series.name in wanted and _is_shown(series)]
         found += [_from_series(series, before, after) for series in told]
     if few:
         notes.append(f"one run shows nothing, and these versions have no more: {', '.join(few)}")
     if apart:
         notes.append(f"not measured side by side, so that days differ too: {', '.join(apart)}")
-    return Changes(Way.NEIGHBOURS, len(line.series), steps, _sorted(found), tuple(notes))
+    return HistoryChanges(ChangeMethod.NEIGHBOURS, len(line.series), steps, _sort_changes(found), tuple(notes))
 
 
-def _only(side: Side, counted: Sequence[Run], scenarios: set[str]) -> Side:
+def _restrict_to_scenarios(side: ComparisonSide, counted: Sequence[Run], scenarios: set[str]) -> ComparisonSide:
     """A series that nobody asked for is no member of the family either."""
     kept = [replace(run, trials=tuple(trial for trial in run.trials if trial.scenario in scenarios)) for run in counted]
     return replace(side, counted=tuple(kept))
@@ -193,8 +198,8 @@ def _is_shown(series: SeriesResult) -> bool:
     return shown and series.change is not None and abs(series.change) >= series.margin / 2
 
 
-def _from_series(series: SeriesResult, before: int, after: int) -> Change:
-    return Change(
+def _from_series(series: SeriesResult, before: int, after: int) -> HistoryChange:
+    return HistoryChange(
         scenario=series.scenario,
         metric=series.metric,
         scale=metric(series.metric).scale,
@@ -207,11 +212,11 @@ def _from_series(series: SeriesResult, before: int, after: int) -> Change:
     )
 
 
-def _sorted(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _sort_changes(changes: Sequence[HistoryChange]) -> tuple[HistoryChange, ...]:
     return tuple(sorted(changes, key=lambda change: (change.at, change.scenario, change.metric)))
 
 
-def without_improvements(changes: Changes) -> tuple[Changes, int]:
+def without_improvements(changes: HistoryChanges) -> tuple[HistoryChanges, int]:
     """Those that are not for the better, and how many are left out."""
     kept = tuple(change for change in changes.found if change.is_worse is not False)
     return replace(changes, found=kept), len(changes.found) - len(kept)

@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from regress_gate.model.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.text import did_you_mean
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 
 _ENV_CHECK = "fail_on_environ_validation"
 """The argument with which vLLM refuses to start for a VLLM_ variable that it does not know; else it only warns."""
 
 
-class Refusal(StrEnum):
+class RefusalKind(StrEnum):
     FLAG = "flag"
     """There is no such argument."""
     CHOICE = "choice"
@@ -29,7 +29,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchProblem:
-    code: Refusal
+    code: RefusalKind
     key: str
     """As the user has it, underscores for dashes."""
     text: str
@@ -41,7 +41,7 @@ class LaunchProblem:
         return self.text + self.hint
 
 
-def launch_problems(config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
+def launch_problem_texts(config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
     """Why the build would not start, one line each; empty when its parser takes everything or is not known."""
     return [str(problem) for problem in find_launch_problems(config, engine_args, env)]
 
@@ -63,14 +63,14 @@ def find_launch_problems(
             found += _group_problems(config, index, name, value)
     if config.env and engine_args.get(_ENV_CHECK) is True:
         found += [
-            LaunchProblem(Refusal.VARIABLE, name, f"{config.version} refuses the unknown variable {name}")
+            LaunchProblem(RefusalKind.VARIABLE, name, f"{config.version} refuses the unknown variable {name}")
             for name in env
             if name.startswith("VLLM_") and name not in config.env
         ]
     return found
 
 
-def flag_of(key: str) -> str:
+def flag_text(key: str) -> str:
     """`max_model_len` as it is typed."""
     group, dot, inner = key.partition(".")
     return f"--{group.replace('_', '-')}{dot}{inner}"
@@ -95,8 +95,8 @@ def group_keys(value: Any) -> list[str]:
 
 def _unknown(config: BuildConfig, index: ArgumentIndex, key: str) -> LaunchProblem:
     near = get_close_matches(key, [known for known in index.keys if ("." in known) == ("." in key)], n=1, cutoff=0.8)
-    hint = f" (did you mean {flag_of(near[0])}?)" if near else ""
-    return LaunchProblem(Refusal.FLAG, key, f"{config.version} has no {flag_of(key)}", hint)
+    hint = f" (did you mean {flag_text(near[0])}?)" if near else ""
+    return LaunchProblem(RefusalKind.FLAG, key, f"{config.version} has no {flag_text(key)}", hint)
 
 
 def _group_problems(config: BuildConfig, index: ArgumentIndex, name: str, value: Any) -> list[LaunchProblem]:
@@ -106,21 +106,21 @@ def _group_problems(config: BuildConfig, index: ArgumentIndex, name: str, value:
 
 
 def _value_problems(config: BuildConfig, argument: Argument, key: str, value: Any) -> list[LaunchProblem]:
-    def problem(code: Refusal, what: str) -> list[LaunchProblem]:
-        return [LaunchProblem(code, key, f"in {config.version} {flag_of(key)} {what}")]
+    def problem(code: RefusalKind, what: str) -> list[LaunchProblem]:
+        return [LaunchProblem(code, key, f"in {config.version} {flag_text(key)} {what}")]
 
     if value is False and not any(flag.startswith("--no-") for flag in argument.flags):
-        return problem(Refusal.VALUE, f"cannot be switched off with {flag_of('no_' + key)}")
+        return problem(RefusalKind.VALUE, f"cannot be switched off with {flag_text('no_' + key)}")
     if value is True and argument.values in ("one", "many"):
-        return problem(Refusal.VALUE, "needs a value")
+        return problem(RefusalKind.VALUE, "needs a value")
     if not isinstance(value, bool) and argument.values == "none":
-        return problem(Refusal.VALUE, "takes no value")
+        return problem(RefusalKind.VALUE, "takes no value")
     if argument.choices is None or isinstance(value, bool):
         return []
     refused = [one for one in _words(value, argument) if one not in argument.choices]
     if not refused:
         return []
-    return problem(Refusal.CHOICE, f"cannot be {refused[0]!r}{did_you_mean(refused[0], argument.choices)}")
+    return problem(RefusalKind.CHOICE, f"cannot be {refused[0]!r}{did_you_mean(refused[0], argument.choices)}")
 
 
 def _words(value: Any, argument: Argument) -> list[str]:

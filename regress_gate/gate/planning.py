@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regress_gate.gate.likely_end import LikelyEnd, likely_end
-from regress_gate.gate.spread import Key, Spread, series_spread
+from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
+from regress_gate.gate.noise_floor import SeriesSpread, SpreadKey, series_spread
 from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Scenario, Suite
 from regress_gate.stats.estimate import least_spread
-from regress_gate.stats.noise import Expected, detectable_change, shown_within
-from regress_gate.stats.power import POWER
-from regress_gate.stats.sequential import Looks, level
+from regress_gate.stats.power import POWER, ExpectedSeries, detectable_change, shown_within
+from regress_gate.stats.sequential import InterimStage, nominal_level
 
 _SIDES = 2
 
@@ -59,7 +58,7 @@ class RunPlan:
     """None: no run of this suite was made by the tool on this testbed yet."""
     series: tuple[SeriesPlan, ...]
     """Those that gate."""
-    likely_end: LikelyEnd | None = None
+    likely_end: ExpectedStop | None = None
     """Where the decision is asked for after every block, so that the blocks are the most that are made; None: all
     are."""
 
@@ -122,16 +121,16 @@ def plan_runs(
     seen = {trial.scenario for run in earlier for trial in run.trials}
     for scenario in suite.scenarios:
         if scenario.name not in seen:
-            gated.update(_unseen(scenario, policy, suite.trials))
+            gated.update(_series_not_yet_run(scenario, policy, suite.trials))
     runs = have + blocks
     # One-sided, and the first step of Holm's correction: what one regression among unchanged series has to pass.
     error, confidence = policy.false_alarm_budget / max(1, len(gated)), policy.confidence
     expected = {(name, known): _expected(metric(known), spread, policy) for (name, known), spread in gated.items()}
     end = None
     if stops_early:
-        end = likely_end(set(expected.values()), have=have, most=runs, error=error, confidence=confidence)
-        last = Looks(runs, runs)
-        error, confidence = level(error, last), 1 - 2 * level((1 - confidence) / 2, last)
+        end = expect_stop(set(expected.values()), have=have, most=runs, error=error, confidence=confidence)
+        last = InterimStage(runs, runs)
+        error, confidence = nominal_level(error, last), 1 - 2 * nominal_level((1 - confidence) / 2, last)
     series = [
         SeriesPlan(
             scenario=name,
@@ -147,10 +146,10 @@ def plan_runs(
     return RunPlan(blocks, runs, _seconds_a_block(earlier, suite), tuple(series), end)
 
 
-def _expected(known: Metric, spread: Spread, policy: Policy) -> Expected:
+def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSeries:
     # Failures and answers are expected to be alike; how requests are drawn scatters the former all the same.
     assumed = policy.expected_cv if known.scale is Scale.RATIO else 0.0
-    return Expected(
+    return ExpectedSeries(
         direction=known.direction,
         scale=known.scale,
         margin=policy.margin(known.name),
@@ -161,17 +160,17 @@ def _expected(known: Metric, spread: Spread, policy: Policy) -> Expected:
     )
 
 
-def _unseen(scenario: Scenario, policy: Policy, trials: int) -> dict[Key, Spread]:
+def _series_not_yet_run(scenario: Scenario, policy: Policy, trials: int) -> dict[SpreadKey, SeriesSpread]:
     """The gated series that a scenario will have."""
     requests = scenario.workload.num_requests or 0
-    spread = Spread(noise=None, level=0.0, requests=requests * trials, smallest_trial=requests or None)
+    spread = SeriesSpread(noise=None, level=0.0, requests=requests * trials, smallest_trial=requests or None)
     return {
         (scenario.name, known.name): spread
         for known in METRICS.values()
         if not known.per_run
         and policy.gates(known.name)
         and _supported(known, spread.smallest_trial)
-        and _told_by(scenario, known)
+        and _is_measured_by(scenario, known)
     }
 
 
@@ -180,7 +179,7 @@ def _supported(known: Metric, smallest_trial: int | None) -> bool:
     return known.tail is None or smallest_trial is None or smallest_trial >= known.min_requests
 
 
-def _told_by(scenario: Scenario, known: Metric) -> bool:
+def _is_measured_by(scenario: Scenario, known: Metric) -> bool:
     workload = scenario.workload
     if known.name == "goodput":
         return workload.slo is not None

@@ -5,28 +5,140 @@ anything that was to be shown could not be. pass: everything was shown. Absence 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
 
 from regress_gate.errors import ExitCode
-from regress_gate.gate.issues import issue_out, would_block
-from regress_gate.gate.waivers import WaiverBook
-from regress_gate.model.finding import Applies, IssueFinding
-from regress_gate.model.policy import Policy
-from regress_gate.model.result import Decision, KnownIssueOut, Reason, ReasonCode, VersionSide
+from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
+from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.policy import Policy, Waiver
+from regress_gate.model.result import (
+    Decision,
+    KnownIssueOut,
+    Reason,
+    ReasonCode,
+    SeriesResult,
+    Verdict,
+    VersionSide,
+    WaiverOut,
+    WorkaroundOut,
+)
 from regress_gate.model.version import Version
 
-FAILING = (ReasonCode.SERVER_FAILED, ReasonCode.FLAG_REMOVED, ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
-PASSING = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
+# MERGED regress_gate.gate.issues: Which known issues block the move, and how findings enter the result.
+
+
+FIXED_STATUSES = (Status.FIX_IN_CANDIDATE, Status.MEASURED_FIXED)
+
+
+def would_block(finding: IssueFinding, policy: Policy, *, has_baseline: bool) -> bool:
+    """Whether the issue is one that blocks where it applies.
+
+    With a baseline, only what the move brings can block: what is there already is no reason to stay. Without one the
+    question is whether the version is fit at all, and everything the candidate has counts.
+    """
+    if (
+        policy.block_severity == "never"
+        or finding.status in FIXED_STATUSES
+        or finding.issue.kind is IssueKind.NOT_A_BUG
+    ):
+        return False
+    if finding.effect is Effect.RESOLVED or (has_baseline and finding.effect is not Effect.NEW):
+        return False
+    return finding.issue.severity.rank >= Severity(policy.block_severity).rank
+
+
+def issue_out(finding: IssueFinding, *, blocks: bool) -> KnownIssueOut:
+    issue = finding.issue
+    return KnownIssueOut(
+        id=issue.id,
+        summary=issue.summary,
+        kind=issue.kind,
+        severity=issue.severity,
+        version_regression=issue.version_regression,
+        url=issue.tracker.url,
+        applies=finding.applies,
+        why=finding.why,
+        missing=list(finding.missing),
+        status=finding.status,
+        status_why=finding.status_why,
+        effect=finding.effect,
+        effect_why=finding.effect_why,
+        blocks=blocks and finding.applies is Applies.YES,
+        workarounds=[
+            WorkaroundOut(text=fix.text, engine_args=fix.engine_args or {}, env=fix.env or {}, cost=fix.cost)
+            for fix in issue.workarounds
+        ],
+    )
+
+
+# MERGED regress_gate.gate.waivers: Applying waivers: each finding is held against each waiver, and each waiver says
+# what became of it.
+
+
+WaiverState = Literal["used", "expired", "exceeded", "unused"]
+
+
+@dataclass(slots=True)
+class WaiverBook:
+    """The waivers of one decision. A waiver that is expired or exceeded does not hold: the finding counts again."""
+
+    waivers: Sequence[Waiver]
+    today: date
+    _states: dict[int, tuple[WaiverState, str]] = field(default_factory=dict)
+
+    def covers(self, finding: str, change: float | None) -> bool:
+        """Whether a waiver holds for this finding; `change` is the largest loss that it may be,
+        None for a known issue."""
+        held = False
+        for index, waiver in enumerate(self.waivers):
+            if not waiver.covers(finding):
+                continue
+            if waiver.is_expired(self.today):
+                self._note(index, "expired", f"ended on {waiver.until}; {finding} counts again")
+            elif change is not None and change > waiver.max_change:
+                self._note(
+                    index,
+                    "exceeded",
+                    f"{finding} may have lost {change:.1%}, more than the {waiver.max_change:.1%} waived",
+                )
+            else:
+                self._note(index, "used", f"covers {finding}")
+                held = True
+        return held
+
+    def _note(self, index: int, state: WaiverState, detail: str) -> None:
+        # What a reader must act on outranks what worked: one exceeded finding makes the whole waiver exceeded.
+        rank = {"unused": 0, "used": 1, "exceeded": 2, "expired": 2}
+        known = self._states.get(index)
+        if known is None or rank[state] > rank[known[0]]:
+            self._states[index] = state, detail
+        elif known[0] == state:
+            self._states[index] = state, f"{known[1]}; {detail}"
+
+    def outcome(self) -> list[WaiverOut]:
+        results = []
+        for index, waiver in enumerate(self.waivers):
+            unused = "expired on {0}, and nothing needs it" if waiver.is_expired(self.today) else "nothing needs it"
+            state, detail = self._states.get(index, ("unused", unused.format(waiver.until)))
+            results.append(WaiverOut(**waiver.model_dump(), state=state, detail=detail))
+        return results
+
+
+FAILING_CODES = (ReasonCode.SERVER_FAILED, ReasonCode.FLAG_REMOVED, ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
+PASSING_CODES = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 
 
 def decision_of(reasons: Sequence[Reason]) -> Decision:
     codes = {reason.code for reason in reasons}
-    if codes & set(FAILING):
+    if codes & set(FAILING_CODES):
         return Decision.FAIL
     # No reason at all would be absence of evidence, which never passes.
-    return Decision.PASS if codes and codes <= set(PASSING) else Decision.INCONCLUSIVE
+    return Decision.PASS if codes and codes <= set(PASSING_CODES) else Decision.INCONCLUSIVE
 
 
-def ordered(reasons: Sequence[Reason]) -> list[Reason]:
+def order_reasons(reasons: Sequence[Reason]) -> list[Reason]:
     weight = list(ReasonCode)
     return sorted(reasons, key=lambda reason: weight.index(reason.code))
 
@@ -62,3 +174,87 @@ def weigh_issues(
 
 def version_out(version: Version) -> VersionSide:
     return VersionSide(version=version.number or str(version), commit=version.commit, variant=version.variant)
+
+
+# MERGED regress_gate.gate.advice: One sentence that says what to do now.
+
+
+def advise_compare(
+    decision: Decision,
+    reasons: Sequence[Reason],
+    series: Sequence[SeriesResult],
+    issues: Sequence[KnownIssueOut],
+    baseline: str,
+    candidate: str,
+    *,
+    comparable: bool,
+) -> str:
+    heaviest = reasons[0]
+    if decision is Decision.FAIL:
+        if heaviest.code is ReasonCode.SERVER_FAILED:
+            return f"Stay on {baseline}: {candidate} does not serve this reliably; read its log lines above."
+        if heaviest.code is ReasonCode.FLAG_REMOVED:
+            return f"Stay on {baseline} until the launch line is changed: {heaviest.text}."
+        named = [reason for reason in reasons if reason.code in (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)]
+        return f"Stay on {baseline}: {_blockers_text(named)}{_workaround_text(issues)}."
+    if decision is Decision.PASS:
+        caveat = "" if comparable else _INCOMPARABLE_CAVEAT
+        return f"You may move to {candidate}{_remaining_findings(reasons, issues)}{caveat}."
+    match heaviest.code:
+        case ReasonCode.INCOMPARABLE:
+            return f"Nothing can be said before both sides are comparable: {heaviest.text}."
+        case ReasonCode.MISSING_SERIES:
+            return f"Measure what is missing, then compare again: {heaviest.text}."
+        case ReasonCode.NO_GATED_SERIES:
+            return (
+                "Measure a gated metric on both sides, with enough requests, or name others in [gate], and try again."
+            )
+    undecided = [s for s in series if s.gated and s.verdict is Verdict.INCONCLUSIVE and s.baseline.runs]
+    needed = [s.runs_needed for s in undecided if s.runs_needed is not None]
+    if not needed:
+        return f"Do not move to {candidate} on this evidence: measure on a quieter machine, or with wider margins."
+    more = max(needed) - min(min(s.baseline.runs, s.candidate.runs) for s in undecided)
+    rest = len(undecided) - len(needed)
+    beyond = f"; {rest} series need a quieter machine or wider margins all the same" if rest else ""
+    return f"Do not move to {candidate} on this evidence: add about {more} runs a side, then compare again{beyond}."
+
+
+_INCOMPARABLE_CAVEAT = ", if you believe a comparison of two sides that are not comparable"
+
+
+def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOut]) -> str:
+    """What a pass leaves to be read."""
+    waived = sum(reason.code is ReasonCode.WAIVED for reason in reasons)
+    carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
+    unsettled = sum(issue.applies is Applies.UNKNOWN and issue.effect is not Effect.RESOLVED for issue in issues)
+    parts = [
+        f"{count} {what}"
+        for count, what in (
+            (waived, "waived finding" + "s" * (waived != 1)),
+            (carried, "known issue" + ("s that apply" if carried != 1 else " that applies")),
+            (unsettled, "known issue" + "s" * (unsettled != 1) + " that may apply"),
+        )
+        if count
+    ]
+    shown = ": every gated series was shown to be within its margin" if not waived else ""
+    return shown + (f"; read the {' and the '.join(parts)}" if parts else "")
+
+
+def advise_check(decision: Decision, reasons: Sequence[Reason], candidate: str) -> str:
+    if decision is Decision.FAIL:
+        named = [reason for reason in reasons if reason.code is ReasonCode.KNOWN_ISSUE]
+        return f"Do not move to {candidate} as it is: {_blockers_text(named)}."
+    if decision is Decision.INCONCLUSIVE:
+        return "Say more about the deployment, and check again."
+    return f"No known issue stops a move to {candidate}; nothing was measured, so compare it before you move."
+
+
+def _blockers_text(reasons: Sequence[Reason]) -> str:
+    names = [reason.issue or reason.series or reason.text for reason in reasons]
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{listed} {'speaks' if len(names) == 1 else 'speak'} against it"
+
+
+def _workaround_text(issues: Sequence[KnownIssueOut]) -> str:
+    ready = [issue.id for issue in issues if issue.blocks and issue.workarounds]
+    return f"; a workaround is known for {', '.join(ready)}" if ready else ""

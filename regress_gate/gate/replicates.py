@@ -1,36 +1,125 @@
-"""Which runs of a comparison answer each other: from runs to the rows that the statistics see.
-
-A row is a block where the sides were measured in blocks, so that row i of one side belongs to row i of the other; else
-it is a run. Earlier runs of the same suite on the same testbed, of whatever version, become the sessions from which
-the usual spread is known. Not for which runs count (`sides`, `pairing`), nor for what follows from them (`stats`).
-"""
+"""Run-level values: what one server start gives for every metric of every scenario."""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from regress_gate.gate.values import SERVER, SideValues, Values, run_level_values
 from regress_gate.model.metric import Scale, metric
-from regress_gate.model.run import Run
-from regress_gate.stats.membership import Circumstances
-from regress_gate.stats.sequential import Looks
+from regress_gate.model.run import BlockPosition, Run
+from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.sequential import InterimStage
+
+SERVER_GROUP = "server"
+"""Scenario name under which what is measured once per server start is reported."""
+
+
+@dataclass(slots=True)
+class SeriesValues:
+    """One metric of one scenario on one side."""
+
+    per_run: list[float] = field(default_factory=list)
+    requests: int = 0
+    smallest_trial: int | None = None
+    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for. 0 where a trial
+    does not say how many it sent; None for what is not measured per trial."""
+
+
+RunLevelValues = dict[tuple[str, str], SeriesValues]
+
+
+def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> RunLevelValues:
+    """A run's value of a metric is the mean over its trials: trials share the run's luck.
+
+    `ordinals` names, by scenario, the trials that count; a scenario that it does not name counts in full.
+    """
+    values: RunLevelValues = defaultdict(SeriesValues)
+    for run in runs:
+        by_series: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for trial in run.trials:
+            if ordinals and trial.ordinal not in ordinals.get(trial.scenario, {trial.ordinal}):
+                continue
+            for name, value in trial.metrics.items():
+                key = (trial.scenario, name)
+                by_series[key].append(value)
+                entry = values[key]
+                requests = trial.requests or 0
+                entry.requests += requests
+                if entry.smallest_trial is None or requests < entry.smallest_trial:
+                    entry.smallest_trial = requests
+        group = SERVER_GROUP if run.place is None else run.place.group
+        for name, value in run.metrics.items():
+            by_series[group, name].append(value)
+        for key, found in by_series.items():
+            values[key].per_run.append(sum(found) / len(found))
+    return values
+
+
+# MERGED regress_gate.gate.pairing: Which runs of two versions belong together: those that were made side by side,
+# where there are such.  Days differ, and neighbours, and the weather of a machine: two versions measured months
+# apart differ by more than the version. Not for the statistics of blocks.
+
+
+BlockKey = tuple[str, int, str]
+"""Experiment, block and server group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    baseline: tuple[Run, ...]
+    candidate: tuple[Run, ...]
+    blocks: int
+    """Whole blocks in which both sides count; with several server groups, of the group that has the fewest."""
+    left_out: int
+    """Runs that count, but were not made beside the other version."""
+
+    @property
+    def is_side_by_side(self) -> bool:
+        return self.blocks > 0
+
+
+def pair_runs(baseline: Sequence[Run], candidate: Sequence[Run]) -> Pairing:
+    """The runs of whole blocks, where both versions share any; else all, with no block. Takes runs that count."""
+    blocks = _block_keys(baseline) & _block_keys(candidate)
+    if not blocks:
+        return Pairing(tuple(baseline), tuple(candidate), 0, 0)
+    kept = [tuple(run for run in side if _block_key(run.place) in blocks) for side in (baseline, candidate)]
+    groups = {group for _, _, group in blocks}
+    fewest = min(sum(group == block[2] for block in blocks) for group in groups)
+    left_out = len(baseline) + len(candidate) - len(kept[0]) - len(kept[1])
+    return Pairing(kept[0], kept[1], fewest, left_out)
+
+
+def _block_keys(runs: Sequence[Run]) -> set[BlockKey]:
+    return {block for run in runs if (block := _block_key(run.place)) is not None}
+
+
+def _block_key(place: BlockPosition | None) -> BlockKey | None:
+    return None if place is None else (place.experiment, place.block, place.group)
+
+
+# MERGED regress_gate.gate.replicates: Which runs of a comparison answer each other: from runs to the rows that the
+# statistics see.  A row is a block where the sides were measured in blocks, so that row i of one side belongs to
+# row i of the other; else it is a run. Earlier runs of the same suite on the same testbed, of whatever version,
+# become the sessions from which the usual spread is known. Not for which runs count (`sides`, `pairing`), nor for
+# what follows from them (`stats`).
+
 
 Floats = npt.NDArray[np.float64]
-Key = tuple[str, str]
+SeriesKey = tuple[str, str]
 """Scenario and metric."""
-Row = tuple[str, int]
+RowKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
     """Both sides' runs as rows, the same for every series."""
 
-    baseline: Mapping[Row, tuple[Run, ...]]
-    candidate: Mapping[Row, tuple[Run, ...]]
+    baseline: Mapping[RowKey, tuple[Run, ...]]
+    candidate: Mapping[RowKey, tuple[Run, ...]]
     paired: bool
 
     @property
@@ -40,28 +129,28 @@ class Replicates:
         return not left & right
 
     @property
-    def looks(self) -> Looks | None:
+    def looks(self) -> InterimStage | None:
         """Of an experiment that was looked at after every block; None where one look is all there was to be."""
         allowed = [run.place.most_blocks for side in self._sides for runs in side.values() for run in runs if run.place]
         most = [blocks for blocks in allowed if blocks is not None]
-        return Looks(len(self.baseline), max(*most, len(self.baseline))) if self.paired and most else None
+        return InterimStage(len(self.baseline), max(*most, len(self.baseline))) if self.paired and most else None
 
     @property
-    def _sides(self) -> tuple[Mapping[Row, tuple[Run, ...]], ...]:
+    def _sides(self) -> tuple[Mapping[RowKey, tuple[Run, ...]], ...]:
         return self.baseline, self.candidate
 
 
-def replicates(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: bool) -> Replicates:
+def make_replicates(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: bool) -> Replicates:
     """With `paired`, all runs are of blocks in which both sides have some, as `pairing.side_by_side` leaves them."""
     return Replicates(dict(_rows(baseline, paired)), dict(_rows(candidate, paired)), paired)
 
 
-def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[Row, tuple[Run, ...]]]:
+def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[RowKey, tuple[Run, ...]]]:
     """In blocks, all servers of a block are one row; else the first run of every server of a suite, the second…"""
-    rows: dict[Row, list[Run]] = defaultdict(list)
+    rows: dict[RowKey, list[Run]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
     for run in runs:
-        group = SERVER if run.place is None else run.place.group
+        group = SERVER_GROUP if run.place is None else run.place.group
         if paired and run.place is not None:
             rows[run.place.experiment, run.place.block].append(run)
         else:
@@ -71,35 +160,35 @@ def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[Row, tuple[Run, .
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ReplicateTable:
     """Run-level values of both sides, row by row."""
 
-    baseline: tuple[SideValues, ...]
-    candidate: tuple[SideValues, ...]
+    baseline: tuple[RunLevelValues, ...]
+    candidate: tuple[RunLevelValues, ...]
 
-    def values(self, key: Key) -> tuple[Floats, Floats]:
+    def values(self, key: SeriesKey) -> tuple[Floats, Floats]:
         """One a row, NaN where a row has none; of a row with several runs, their mean. Empty where a side has none."""
         return _column(self.baseline, key), _column(self.candidate, key)
 
 
-def _column(rows: Sequence[SideValues], key: Key) -> Floats:
+def _column(rows: Sequence[RunLevelValues], key: SeriesKey) -> Floats:
     values = np.array([_mean(row.get(key)) for row in rows], dtype=np.float64)
     return values if not np.isnan(values).all() else values[:0]
 
 
-def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> Table:
+def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> ReplicateTable:
     """`ordinals` as for `run_level_values`."""
     rows = sorted({*found.baseline, *found.candidate}) if found.paired else None
     sides = [
         tuple(run_level_values(side.get(row, ()), ordinals) for row in rows or side)
         for side in (found.baseline, found.candidate)
     ]
-    return Table(*sides)
+    return ReplicateTable(*sides)
 
 
-def circumstances(
-    found: Replicates, keys: Sequence[Key], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
-) -> Circumstances:
+def measurement_design(
+    found: Replicates, keys: Sequence[SeriesKey], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
+) -> MeasurementDesign:
     """How the runs were made, with what earlier runs show of `keys`; `earlier` may hold the runs compared, too.
 
     `ordinals` are the trials that count of the runs compared, by scenario. Only those count of earlier ones, and of a
@@ -109,25 +198,28 @@ def circumstances(
     others = [run for run in earlier if run.key not in compared]
     of_runs = _block_sessions if found.paired else _version_sessions
     sessions = of_runs(others, keys, ordinals)
-    return Circumstances(found.paired, found.apart, sessions, found.looks)
+    return MeasurementDesign(found.paired, found.apart, sessions, found.looks)
 
 
 def _version_sessions(
-    runs: Sequence[Run], keys: Sequence[Key], ordinals: Mapping[str, set[int]]
+    runs: Sequence[Run], keys: Sequence[SeriesKey], ordinals: Mapping[str, set[int]]
 ) -> tuple[tuple[Floats, ...], ...]:
     """Runs of one version that were made together."""
     sessions: dict[object, list[Run]] = defaultdict(list)
     for run in runs:
         if (session := session_of(run)) is not None:
             sessions[session, run.version].append(run)
-    tables = [[_as_compared(row, ordinals) for _, row in _rows(found, paired=False)] for found in sessions.values()]
+    tables = [
+        [_values_of_common_trials(row, ordinals) for _, row in _rows(found, paired=False)]
+        for found in sessions.values()
+    ]
     return tuple(
         tuple(np.array([_mean(row.get(key)) for row in table]) for key in keys) for table in tables if len(table) > 1
     )
 
 
 def _block_sessions(
-    runs: Sequence[Run], keys: Sequence[Key], ordinals: Mapping[str, set[int]]
+    runs: Sequence[Run], keys: Sequence[SeriesKey], ordinals: Mapping[str, set[int]]
 ) -> tuple[tuple[Floats, ...], ...]:
     """Logarithms of what lay between the two sides of earlier blocks."""
     blocks: dict[str, dict[int, dict[str, list[Run]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -139,12 +231,14 @@ def _block_sessions(
         pairs = [sides for sides in experiment.values() if {"baseline", "candidate"} <= set(sides)]
         if len(pairs) < 2:
             continue
-        left, right = ([_as_compared(sides[side], ordinals) for sides in pairs] for side in ("baseline", "candidate"))
+        left, right = (
+            [_values_of_common_trials(sides[side], ordinals) for sides in pairs] for side in ("baseline", "candidate")
+        )
         sessions.append(tuple(_log_ratios(left, right, key) for key in keys))
     return tuple(sessions)
 
 
-def _as_compared(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> SideValues:
+def _values_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> RunLevelValues:
     """Values of the trials that count; none of a scenario of which a run lacks one of those."""
     made = [{(trial.scenario, trial.ordinal) for trial in run.trials} for run in row]
     lacking = {
@@ -156,7 +250,7 @@ def _as_compared(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> SideVa
     return {key: values for key, values in run_level_values(row, ordinals).items() if key[0] not in lacking}
 
 
-def _log_ratios(left: Sequence[SideValues], right: Sequence[SideValues], key: Key) -> Floats:
+def _log_ratios(left: Sequence[RunLevelValues], right: Sequence[RunLevelValues], key: SeriesKey) -> Floats:
     ours, theirs = (np.array([_mean(row.get(key)) for row in side]) for side in (left, right))
     if metric(key[1]).scale is not Scale.RATIO:
         return np.full(len(ours), math.nan)
@@ -164,7 +258,7 @@ def _log_ratios(left: Sequence[SideValues], right: Sequence[SideValues], key: Ke
     return np.where(usable, np.log(np.where(usable, theirs, 1.0) / np.where(usable, ours, 1.0)), math.nan)
 
 
-def _mean(values: Values | None) -> float:
+def _mean(values: SeriesValues | None) -> float:
     return sum(values.per_run) / len(values.per_run) if values is not None and values.per_run else math.nan
 
 

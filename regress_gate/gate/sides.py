@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from regress_gate.model.definitions import WORKLOAD_KEY, alike, told
-from regress_gate.model.run import Place, Run, Trial
+from regress_gate.model.metric_definitions import WORKLOAD_KEY, definition_text, definitions_match
+from regress_gate.model.run import BlockPosition, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
 from regress_gate.model.version import Version
@@ -22,25 +22,27 @@ UNKNOWN_CORES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Void:
+class ExcludedRun:
     run: Run
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparisonSide:
     """One version's runs on one testbed and suite. `runs` are all that are stored; `counted` those that count."""
 
     version: Version
     runs: tuple[Run, ...]
     counted: tuple[Run, ...]
-    void: tuple[Void, ...]
+    void: tuple[ExcludedRun, ...]
     origin: str | None = None
     failed: tuple[Run, ...] = ()
     """Servers that crashed, hung or never became ready. They have no numbers."""
 
 
-def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None) -> Side:
+def make_side(
+    version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None
+) -> ComparisonSide:
     """Set apart the runs made under conditions beyond the limits, each with all reasons, and those that were found void
     when they were made.
 
@@ -52,22 +54,22 @@ def make_side(version: Version, runs: Sequence[Run], limits: ConditionLimits, *,
     served = [run for run in runs if run.failure is None]
     recorded = sum(outside_load(run) is not None for run in served)
     for run in served:
-        if reasons := _void_reasons(run, limits, recorded):
-            void.append(Void(run, "; ".join(reasons)))
+        if reasons := _exclusion_reasons(run, limits, recorded):
+            void.append(ExcludedRun(run, "; ".join(reasons)))
         else:
             counted.append(run)
     failed = tuple(run for run in runs if run.failure is not None)
-    return Side(version, tuple(runs), tuple(counted), tuple(void), origin, failed)
+    return ComparisonSide(version, tuple(runs), tuple(counted), tuple(void), origin, failed)
 
 
-def counted_of(runs: Sequence[Run], limits: ConditionLimits) -> list[Run]:
+def runs_that_count(runs: Sequence[Run], limits: ConditionLimits) -> list[Run]:
     """The runs that count, of all versions among `runs`, each held to what is known of its own version's."""
     versions = dict.fromkeys(run.version for run in runs)
     sides = [make_side(version, [run for run in runs if run.version == version], limits) for version in versions]
     return [run for side in sides for run in side.counted]
 
 
-def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
+def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
     """`recorded`: how many runs of the side say what their outside load was."""
     if run.void is not None:
         return [run.void]
@@ -77,15 +79,15 @@ def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]
         reasons.append(f"outside CPU load not recorded, while {recorded} other runs record it")
     if limit is not None and load is not None and load > limit:
         reasons.append(f"{load:.2f} CPU cores were kept busy by other processes (limit {limit:g})")
-    steal, limit = _worst(run, "steal_cpu_cores"), limits.max_steal_cpu_cores
+    steal, limit = _worst_condition(run, "steal_cpu_cores"), limits.max_steal_cpu_cores
     if limit is None:
         limit = DISTURBANCE_SHARE * (run.testbed.cpu_count or UNKNOWN_CORES)
     if steal is not None and steal > limit:
         reasons.append(f"{steal:.2f} CPU cores were taken away by the machine's host (limit {limit:g})")
-    throttled, limit = _worst(run, "gpu_throttled"), limits.max_gpu_throttled
+    throttled, limit = _worst_condition(run, "gpu_throttled"), limits.max_gpu_throttled
     if throttled is not None and limit is not None and throttled > limit:
         reasons.append(f"a GPU was throttled in {throttled:.1%} of the samples (limit {limit:.1%})")
-    others, limit = _worst(run, "gpu_other_processes"), limits.max_gpu_other_processes
+    others, limit = _worst_condition(run, "gpu_other_processes"), limits.max_gpu_other_processes
     if others is not None and limit is not None and others > limit:
         reasons.append(f"{others:.0f} other {'process' if others == 1 else 'processes'} on the GPUs (limit {limit:g})")
     return reasons
@@ -93,10 +95,10 @@ def _void_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]
 
 def outside_load(run: Run) -> float | None:
     """CPU cores that others kept busy; None where that was not recorded."""
-    return _worst(run, "outside_cpu_cores")
+    return _worst_condition(run, "outside_cpu_cores")
 
 
-def _worst(run: Run, condition: str) -> float | None:
+def _worst_condition(run: Run, condition: str) -> float | None:
     """Over the whole run or in its worst trial, whichever is more; None where nothing was recorded.
 
     A trial of seconds can be spoilt by what hardly shows in the run's average.
@@ -106,16 +108,16 @@ def _worst(run: Run, condition: str) -> float | None:
     return max((value for value in recorded if value is not None), default=None)
 
 
-def conditions_unrecorded(sides: Sequence[Side], limits: ConditionLimits) -> bool:
+def conditions_unrecorded(sides: Sequence[ComparisonSide], limits: ConditionLimits) -> bool:
     """Whether the suite limits the conditions and no counted run says what they were."""
     return limits.max_outside_cpu_cores is not None and all(
         outside_load(run) is None for side in sides for run in side.counted
     )
 
 
-def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> Comparability:
+def compare_sides(baseline: ComparisonSide, candidate: ComparisonSide, limits: ConditionLimits) -> Comparability:
     """Every difference between the sides other than the version, and whether one of them forbids the comparison."""
-    left, right = _runs_that_speak(baseline), _runs_that_speak(candidate)
+    left, right = _representative_runs(baseline), _representative_runs(candidate)
     if not left or not right:
         return Comparability()
     # All machines are held against one: runs under one testbed's name may have come from two stores.
@@ -125,27 +127,31 @@ def compare_sides(baseline: Side, candidate: Side, limits: ConditionLimits) -> C
     if left[0].suite != right[0].suite:
         differences.append(Difference("suite", str(left[0].suite), str(right[0].suite), True))
     differences += _conditions(baseline, candidate, limits)
-    differences += _values(
+    differences += _differing_values(
         "client",
         (trial.source.client_version for trial in _trials(left)),
         (trial.source.client_version for trial in _trials(right)),
     )
-    differences += _values("variant", (run.version.variant for run in left), (run.version.variant for run in right))
+    differences += _differing_values(
+        "variant", (run.version.variant for run in left), (run.version.variant for run in right)
+    )
     places = [[run.place for run in side if run.place is not None] for side in (left, right)]
-    differences += _values(
+    differences += _differing_values(
         "suite's text", *((place.suite_digest for place in side) for side in places), blocks=True, short=12
     )
-    differences += _values(
-        "servers of a block", *((_taking_turns(place) for place in side) for side in places), blocks=True
+    differences += _differing_values(
+        "servers of a block", *((_residency(place) for place in side) for side in places), blocks=True
     )
-    differences += _values("provisioned by", *((place.way for place in side) for side in places))
+    differences += _differing_values("provisioned by", *((place.way for place in side) for side in places))
     names = sorted({name for run in (*left, *right) for name in run.libraries})
     for name in names:
-        differences += _values(name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right))
+        differences += _differing_values(
+            name, (r.libraries.get(name) for r in left), (r.libraries.get(name) for r in right)
+        )
     return Comparability(tuple(differences))
 
 
-def _runs_that_speak(side: Side) -> tuple[Run, ...]:
+def _representative_runs(side: ComparisonSide) -> tuple[Run, ...]:
     return side.counted or side.runs
 
 
@@ -153,7 +159,7 @@ def _trials(runs: Iterable[Run]) -> Iterable[Trial]:
     return (trial for run in runs for trial in run.trials)
 
 
-def _conditions(baseline: Side, candidate: Side, limits: ConditionLimits) -> list[Difference]:
+def _conditions(baseline: ComparisonSide, candidate: ComparisonSide, limits: ConditionLimits) -> list[Difference]:
     if limits.max_outside_cpu_cores is None:
         return _disturbance(baseline, candidate)
     shown = [
@@ -166,7 +172,7 @@ def _conditions(baseline: Side, candidate: Side, limits: ConditionLimits) -> lis
     return []
 
 
-def _disturbance(baseline: Side, candidate: Side) -> list[Difference]:
+def _disturbance(baseline: ComparisonSide, candidate: ComparisonSide) -> list[Difference]:
     """Where the suite sets no limit, the two sides must at least have been disturbed alike, as far as is recorded."""
     loads = [
         [load for run in side.counted if (load := outside_load(run)) is not None] for side in (baseline, candidate)
@@ -180,11 +186,11 @@ def _disturbance(baseline: Side, candidate: Side) -> list[Difference]:
     return [Difference("outside CPU load", f"{left:.2f} cores", f"{right:.2f} cores", True)]
 
 
-def _taking_turns(place: Place) -> str:
+def _residency(place: BlockPosition) -> str:
     return "resident" if place.resident else "one at a time"
 
 
-def _values(
+def _differing_values(
     what: str,
     left: Iterable[str | None],
     right: Iterable[str | None],
@@ -212,7 +218,7 @@ EXACT_WORKLOAD = (
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
 
 
-def unstated_client(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
+def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """A doubt where the release of vLLM's client is known of one side alone: it may have sent something else."""
     sides = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
     if sides[0] == sides[1] or None not in (sides[0] | sides[1]):
@@ -224,8 +230,8 @@ def unstated_client(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> st
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
     definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
-    if not all(alike(*pair) for pair in product(*definitions)):
-        words = [", ".join(sorted(map(told, side))) for side in definitions]
+    if not all(definitions_match(*pair) for pair in product(*definitions)):
+        words = [", ".join(sorted(map(definition_text, side))) for side in definitions]
         return f"its numbers are defined differently: {words[0]} → {words[1]}; measure both with one client"
     for key in EXACT_WORKLOAD:
         ours, theirs = (

@@ -9,29 +9,103 @@ import stat
 import struct
 import tarfile
 import zipfile
-from pathlib import Path
-from typing import IO, cast
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
-from regress_gate.ingest.archive_members import DAMAGED, guarded, sort_member
-from regress_gate.ingest.shelf import NOT_READ, ZIP, Archive, NotRead
-from regress_gate.ingest.unpacking import DamagedError, check_growth, open_regular, unpacked
+from regress_gate.files import open_regular
+from regress_gate.ingest.unpacking import (
+    UNSUPPORTED_ENDINGS,
+    ZIP_ENDINGS,
+    Archive,
+    DamagedError,
+    UnreadMember,
+    check_growth,
+    is_archive,
+    unpacked,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+# MERGED regress_gate.ingest.archive_members: Members of an archive of any kind: which are read, under which path,
+# and what becomes of damaged ones.  Not for opening archives.
+
+
+Info = TypeVar("Info")
+
+DAMAGE_ERRORS = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, NotImplementedError,
+    RuntimeError, struct.error, LookupError,
+)  # fmt: skip
+"""What the standard library raises for archives that somebody changed; RecursionError is a RuntimeError."""
+
+
+def sort_member(
+    name: str, info: Info, problem: str | None, members: dict[str, Info], not_read: list[UnreadMember]
+) -> None:
+    """Put a member where it belongs, by its name and by what is wrong with it."""
+    parts = [part for part in PurePosixPath(name).parts if part != "."]
+    if any(part.startswith(".") and part != ".." for part in parts):
+        return  # hidden, as in folders
+    if not parts or ".." in parts or parts[0] == "/" or "\0" in name:
+        not_read.append(UnreadMember(name, "its path leads out of the archive"))
+    elif problem is not None:
+        not_read.append(UnreadMember(name, problem))
+    elif is_archive(parts[-1]):
+        not_read.append(UnreadMember(name, "an archive in an archive; unpack the outer one first"))
+    else:
+        path = "/".join(parts)
+        if path in members:
+            not_read.append(UnreadMember(name, "a later file in the archive has the same path", is_error=False))
+        members[path] = info
+
+
+def guard_reads(file: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], io.BufferedReader(_GuardedReader(file)))
+
+
+class _GuardedReader(io.RawIOBase):
+    """A member whose damage is found while it is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        try:
+            data = self._file.read(len(view))
+        except DAMAGE_ERRORS as error:
+            raise DamagedError(f"damaged in the archive ({error})") from None
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
 
 MAX_MEMBERS = 100_000
 MAX_UNPACKED = 64 * 1024**3
 """Bytes of all members of an archive whose members can be read one by one."""
-MAX_HELD = 512 * 1024**2
+MAX_IN_MEMORY = 512 * 1024**2
 """Bytes of a tar file that is packed as a whole: it is held in memory, as nothing in it can be found otherwise."""
 
 
 def open_archive(path: Path) -> Archive:
     """Raises OSError; of a damaged archive as much as can be found is a member."""
     name = path.name.lower()
-    if name.endswith(NOT_READ):
+    if name.endswith(UNSUPPORTED_ENDINGS):
         raise DamagedError("archives of this kind are not read; unpack it first")
     file = open_regular(path)
     try:
-        return _Zip(file) if name.endswith(ZIP) else _Tar(file)
-    except DAMAGED as error:
+        return _Zip(file) if name.endswith(ZIP_ENDINGS) else _Tar(file)
+    except DAMAGE_ERRORS as error:
         file.close()
         raise DamagedError(f"no readable archive, or cut off ({error})") from None
     except BaseException:
@@ -42,7 +116,7 @@ def open_archive(path: Path) -> Archive:
 class _Zip:
     def __init__(self, file: IO[bytes]) -> None:
         self.members: dict[str, zipfile.ZipInfo] = {}
-        self.not_read: list[NotRead] = []
+        self.not_read: list[UnreadMember] = []
         if _directory_size(file) > MAX_MEMBERS * 512:
             raise DamagedError(f"holds more than {MAX_MEMBERS} files; unpack it first")
         self._zip = zipfile.ZipFile(file)
@@ -60,8 +134,8 @@ class _Zip:
 
     def open(self, member: str) -> IO[bytes]:
         try:
-            return guarded(self._zip.open(self.members[member]))
-        except DAMAGED as error:
+            return guard_reads(self._zip.open(self.members[member]))
+        except DAMAGE_ERRORS as error:
             raise DamagedError(f"damaged in the archive ({error})") from None
 
     def close(self) -> None:
@@ -100,11 +174,11 @@ def _why_no_zip_member(info: zipfile.ZipInfo) -> str | None:
 class _Tar:
     def __init__(self, file: IO[bytes]) -> None:
         self.members: dict[str, tarfile.TarInfo] = {}
-        self.not_read: list[NotRead] = []
+        self.not_read: list[UnreadMember] = []
         self._file = file
-        self._stream = _Bounded(file)
+        self._stream = _BoundedFile(file)
         if (unpacking := unpacked(file)) is not file:
-            self._stream = _Bounded(io.BytesIO(self._held(unpacking)))
+            self._stream = _BoundedFile(io.BytesIO(self._held(unpacking)))
         self._tar = tarfile.TarFile(fileobj=cast(IO[bytes], self._stream))
         try:
             for info in self._tar:
@@ -112,7 +186,7 @@ class _Tar:
                     raise DamagedError(f"holds more than {MAX_MEMBERS} files; unpack it first")
                 if not info.isdir():
                     sort_member(info.name, info, self._why_no_member(info), self.members, self.not_read)
-        except DAMAGED as error:
+        except DAMAGE_ERRORS as error:
             self._note(f"damaged: {len(self.members)} files of it were found ({error})")
         self._stream.reads_left = None
 
@@ -122,17 +196,17 @@ class _Tar:
         try:
             while chunk := cast(io.BufferedReader, unpacking).read1():
                 held.write(chunk)
-                if held.tell() > MAX_HELD:
+                if held.tell() > MAX_IN_MEMORY:
                     break
         except DamagedError as error:
             self._note(str(error.strerror))
-        if held.tell() > MAX_HELD:
-            raise DamagedError(f"unpacks to more than {MAX_HELD // 1024**2} MiB; unpack it first")
+        if held.tell() > MAX_IN_MEMORY:
+            raise DamagedError(f"unpacks to more than {MAX_IN_MEMORY // 1024**2} MiB; unpack it first")
         return held.getvalue()
 
     def _note(self, reason: str) -> None:
         if not any(entry.member is None for entry in self.not_read):
-            self.not_read.append(NotRead(None, reason))
+            self.not_read.append(UnreadMember(None, reason))
 
     def _why_no_member(self, info: tarfile.TarInfo) -> str | None:
         if not info.isreg():
@@ -146,18 +220,18 @@ class _Tar:
     def open(self, member: str) -> IO[bytes]:
         try:
             found = self._tar.extractfile(self.members[member])
-        except DAMAGED as error:
+        except DAMAGE_ERRORS as error:
             raise DamagedError(f"damaged in the archive ({error})") from None
         if found is None:
             raise DamagedError("no file in the archive")
-        return guarded(found)
+        return guard_reads(found)
 
     def close(self) -> None:
         self._tar.close()
         self._file.close()
 
 
-class _Bounded:
+class _BoundedFile:
     """A file for tarfile, which trusts what headers say of sizes: they can ask it to read everything, or for ever."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -170,7 +244,7 @@ class _Bounded:
     def read(self, size: int = -1) -> bytes:
         if self.reads_left is not None:
             self.reads_left -= 1
-            if self.reads_left < 0 or not 0 <= size <= MAX_HELD:
+            if self.reads_left < 0 or not 0 <= size <= MAX_IN_MEMORY:
                 raise tarfile.ReadError("its headers make no sense")
         return self._file.read(size)
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
-from regress_gate.ingest import json_text
+from regress_gate.ingest import parsing
 from regress_gate.ingest.unpacking import SMALL
 
 MAX_BYTES = 512 * 1024 * 1024
@@ -108,13 +108,13 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
 
     def stream() -> Generator[Any, None, None]:
         with opened() as lines:
-            for number, value in enumerate(json_text.each_line(lines, MAX_LINE)):
+            for number, value in enumerate(parsing.json_lines(lines, MAX_LINE)):
                 if not number % _LINES_ALIVE:
                     alive()
                 yield value
             # What was read now must be what was hashed: a file that is still being written is another one tomorrow.
             if _stamp(lines) != before:
-                raise json_text.NotJsonError(_CHANGED)
+                raise parsing.NotJsonError(_CHANGED)
 
     with closing(stream()) as values:
         first = tuple(value for _, value in zip(range(_FIRST_LINES), values, strict=False))
@@ -143,7 +143,7 @@ def _is_lines(head: bytes) -> bool:
     asked, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
     while asked < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
         if line := head[at:end].strip():
-            if not json_text.is_value(line):
+            if not parsing.is_json_value(line):
                 return False
             asked += 1
         at = end + 1
@@ -175,9 +175,9 @@ def parse_content(name: str, data: bytes) -> Content:
 def _parsed(name: str, sha256: str, data: bytes) -> Content:
     """What begins as JSON does."""
     try:
-        parsed = json_text.parse(data)
+        parsed = parsing.parse_json(data)
         return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
-    except json_text.NotJsonError as error:
+    except parsing.NotJsonError as error:
         problem = f"{error}; the file was cut off or changed: make the result again"
     if name.lower().endswith((".json", ".jsonl")) and not _is_binary(data):
         return Content(name, sha256, problem=problem)

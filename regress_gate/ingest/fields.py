@@ -1,11 +1,12 @@
 """Taking typed values out of a JSON object that anybody may have written. Not for knowing any format's keys."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Any
 
-from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.text import shown
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import quoted
 
 _MAX_COUNT = 2**53
 """Up to which a number that was read as a float is the count that was written."""
@@ -17,13 +18,13 @@ def number(data: Mapping[str, Any], key: str) -> float | None:
     if value is None or (type(value) is float and isfinite(value)):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RefusalError(f"{key} is {shown(value)}, not a number")
+        raise RefusalError(f"{key} is {quoted(value)}, not a number")
     try:
         result = float(value)
     except OverflowError:
         result = inf
     if not isfinite(result):
-        raise RefusalError(f"{key} is {shown(value)}, not a number")
+        raise RefusalError(f"{key} is {quoted(value)}, not a number")
     return result
 
 
@@ -43,7 +44,7 @@ def count(data: Mapping[str, Any], key: str) -> int | None:
     if value is None:
         return None
     if not 0 <= value <= _MAX_COUNT or value != int(value):
-        raise RefusalError(f"{key} is {shown(data[key])}, not a count")
+        raise RefusalError(f"{key} is {quoted(data[key])}, not a count")
     return int(value)
 
 
@@ -53,7 +54,7 @@ def text(data: Mapping[str, Any], key: str) -> str | None:
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise RefusalError(f"{key} is {shown(value)}, not text")
+        raise RefusalError(f"{key} is {quoted(value)}, not text")
     return value
 
 
@@ -63,7 +64,7 @@ def obj(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise RefusalError(f"{key} is {shown(value)}, not an object")
+        raise RefusalError(f"{key} is {quoted(value)}, not an object")
     return value
 
 
@@ -73,5 +74,43 @@ def items(data: Mapping[str, Any], key: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise RefusalError(f"{key} is {shown(value)}, not a list")
+        raise RefusalError(f"{key} is {quoted(value)}, not a list")
     return value
+
+
+# MERGED regress_gate.ingest.when: Times of day in other tools' results. Not for durations.
+
+
+def time_from_unix(seconds: float | None) -> datetime | None:
+    """Seconds since 1970 UTC as a time; None where they are none that a calendar has."""
+    try:
+        return None if seconds is None or seconds <= 0 else datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def time_from_iso(text: object) -> datetime | None:
+    """An ISO time; one without a zone is taken as UTC. None where it is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+# MERGED regress_gate.ingest.formats.asked_length: A length that was asked for, as it goes into a workload: its mean
+# and its spread. Not for measured lengths.
+
+
+def length_facts(name: str, mean: float | None, deviation: float | None) -> dict[str, float | int]:
+    """`{"input_len": 128, "input_len_stddev": 16}`, in tokens; without a spread of 0, empty without a mean."""
+    if mean is None or mean <= 0:
+        return {}
+    return {name: _as_int_if_whole(mean)} | ({f"{name}_stddev": _as_int_if_whole(deviation)} if deviation else {})
+
+
+def _as_int_if_whole(value: float) -> float | int:
+    """128 for 128.0, as it goes into a name."""
+    return int(value) if value == int(value) else value

@@ -5,22 +5,76 @@ Refuses results whose grouping would be a lie: one scenario for two workloads, o
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from regress_gate.ingest.cold_starts import without_cold_starts
+from regress_gate.errors import InputError
 from regress_gate.ingest.identity import Identity, merge_testbeds
-from regress_gate.ingest.interface import Reading, RefusalError
+from regress_gate.ingest.interface import Reading
 from regress_gate.ingest.sidecar import SidecarFile
-from regress_gate.ingest.text import plural
-from regress_gate.model.definitions import VLLMS_OWN, WORKLOAD_KEY, alike
+from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import METRICS
-from regress_gate.model.run import MADE_UP, Conditions, Run, Source, SuiteRef, Trial
+from regress_gate.model.metric_definitions import VLLM_DEFINITIONS_TEXT, WORKLOAD_KEY, definitions_match
+from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.text import plural
+
+# MERGED regress_gate.ingest.cold_starts: First runs after a cold start (`--first-run cold`): they are kept and
+# shown, and never averaged in.  In an environment that was just made, caches of compiled kernels are empty and the
+# first server is slower. Files do not say so; who measured may know it.
+
+
+COLD_START_REASON = "the first run after a cold start (--first-run cold)"
+
+
+def exclude_cold_starts(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], list[str]]:
+    """The runs, the first of each version and testbed void; and a note on each.
+
+    First is what started first or, where the files say no times, what has the lowest run number. Raises InputError
+    where neither tells.
+    """
+    groups: dict[tuple[object, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.version, run.testbed.name), []).append(run)
+    cold = {id(first): first for first in map(_first_run, groups.values())}
+    notes = [
+        f"run {run.label} of {run.version} on {run.testbed.name} is {COLD_START_REASON}: it does not count"
+        for run in cold.values()
+    ]
+    return tuple(replace(run, void=COLD_START_REASON) if id(run) in cold else run for run in runs), notes
+
+
+def _first_run(runs: list[Run]) -> Run:
+    if len(runs) == 1:
+        return runs[0]
+    started = [(run.started, run) for run in runs if run.started is not None]
+    if len(started) == len(runs):
+        earliest = min(time for time, _ in started)
+        first = [run for time, run in started if time == earliest]
+    else:
+        numbers = [_run_number(run.label) for run in runs]
+        known = [number for number in numbers if number is not None]
+        lowest = min(known) if len(known) == len(runs) else None
+        first = [run for run, number in zip(runs, numbers, strict=True) if number == lowest and lowest is not None]
+    if len(first) != 1:
+        what = (
+            f"which of {plural(len(runs), 'run')} of {runs[0].version} on {runs[0].testbed.name} was first is not known"
+        )
+        raise InputError(
+            what, where="--first-run", todo="number the runs with --pattern and {run}, or import without it"
+        )
+    return first[0]
+
+
+def _run_number(label: str) -> int | None:
+    found = re.fullmatch(r"(?:run|start)?[-_= ]?([0-9]{1,9})", label, re.IGNORECASE)
+    return int(found[1]) if found else None
+
 
 _WORKLOAD_TOLERANCE = 0.2
 """Relative difference in mean tokens per request beyond which two results are not of the same workload."""
@@ -29,7 +83,7 @@ _UNKNOWN = Conditions()
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
-class Item(NamedTuple):
+class CompleteResult(NamedTuple):
     """One result with everything that is known of it; identity is complete but for run and trial."""
 
     where: str
@@ -44,18 +98,18 @@ class Item(NamedTuple):
     testbed: Testbed
     suite: SuiteRef
     scenario: str
-    source: Source
+    source: TrialSource
     sidecar: SidecarFile | None
 
 
 @dataclass(slots=True)
-class _Group:
+class _PendingRun:
     """A run that is being put together."""
 
     label: str
     testbed: Testbed
     sidecar: SidecarFile | None = None
-    members: dict[int, tuple[Item, int]] = field(default_factory=dict)
+    members: dict[int, tuple[CompleteResult, int]] = field(default_factory=dict)
     """By index of the item: the item, and which pass of its scenario it is."""
     passes: dict[str, "_Passes"] = field(default_factory=dict)
     """By scenario."""
@@ -67,7 +121,7 @@ class _Group:
 class _Passes:
     """The passes of one scenario in a run that is being put together."""
 
-    taken: dict[int, Item] = field(default_factory=dict)
+    taken: dict[int, CompleteResult] = field(default_factory=dict)
     free: int = 1
     """No smaller ordinal is free."""
     workload: dict[str, tuple[Any, str]] = field(default_factory=dict)
@@ -82,7 +136,7 @@ class _Passes:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedRuns:
     runs: tuple[Run, ...]
     refused: Mapping[int, str]
     """By index of the item: why it is in no run."""
@@ -91,7 +145,7 @@ class Grouped:
     notes: tuple[str, ...]
 
 
-def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) -> Grouped:
+def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: bool = False) -> GroupedRuns:
     """Put the items into runs, in their order. `cold_first`: see `cold_starts.py`, whose InputError it raises."""
     refused: dict[int, str] = {}
     unlabelled: dict[tuple[object, ...], list[int]] = {}
@@ -116,7 +170,7 @@ def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) ->
                 f"{plural(len(indices), 'result')} of {items[indices[0]].version} taken as one server run; give "
                 "--run-per-file if each came from its own server start, or --run or --pattern to say which did"
             )
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups: dict[tuple[object, ...], _PendingRun] = {}
     placed: dict[int, tuple[str, int]] = {}
     # Stated ordinals first: the others take what is left.
     for index in sorted(range(len(items)), key=lambda index: items[index].identity.trial is None):
@@ -125,24 +179,24 @@ def group(items: list[Item], *, run_per_file: bool, cold_first: bool = False) ->
         item = items[index]
         key = (item.version, item.testbed.name, item.suite, labels[index])
         if (joined := groups.get(key)) is None:
-            joined = groups[key] = _Group(labels[index], item.testbed)
+            joined = groups[key] = _PendingRun(labels[index], item.testbed)
         try:
             placed[index] = (joined.label, _join(joined, index, item))
         except RefusalError as refusal:
             refused[index] = str(refusal)
     runs = tuple(_run(joined) for joined in groups.values() if joined.members)
     if cold_first:
-        runs, cold_notes = without_cold_starts(runs)
+        runs, cold_notes = exclude_cold_starts(runs)
         notes += cold_notes
-    return Grouped(runs, refused, placed, tuple(notes))
+    return GroupedRuns(runs, refused, placed, tuple(notes))
 
 
 def _label_of(hashes: Iterable[str]) -> str:
     """The same for the same files in any order, another for others."""
-    return MADE_UP + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
+    return AUTO_LABEL_PREFIX + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
 
 
-def _join(joined: _Group, index: int, item: Item) -> int:
+def _join(joined: _PendingRun, index: int, item: CompleteResult) -> int:
     """Add the item to the group and return its ordinal. Raises RefusalError where it does not fit."""
     same = joined.testbed is item.testbed
     testbed = item.testbed if same else merge_testbeds(joined.testbed, item.testbed)
@@ -166,7 +220,7 @@ def _join(joined: _Group, index: int, item: Item) -> int:
         raise RefusalError(
             f"trial {ordinal} of {item.scenario} is also {passes.taken[ordinal].where}; give each its own"
         )
-    once = of_run(item.reading)
+    once = per_run_metrics(item.reading)
     for name, value in once.items():
         if joined.metrics.get(name, value) != value:
             raise RefusalError(
@@ -185,51 +239,53 @@ def _join(joined: _Group, index: int, item: Item) -> int:
     return ordinal
 
 
-def of_run(reading: Reading) -> dict[str, float]:
+def per_run_metrics(reading: Reading) -> dict[str, float]:
     """Those of its metrics that are measured once per server start: they belong to the run, not to the trial."""
     if _PER_RUN.isdisjoint(reading.metrics):
         return {}
     return {name: reading.metrics[name] for name in reading.metrics.keys() & _PER_RUN}
 
 
-def _check_workload(item: Item, known: Mapping[str, tuple[Any, str]]) -> None:
+def _check_workload(item: CompleteResult, known: Mapping[str, tuple[Any, str]]) -> None:
     """Refuse an item that carries the scenario of others but was sent something else."""
     for key, left in item.reading.workload.items():
         right, where = known.get(key, (left, item.where))
-        same = _close(left, right) if key in _MEASURED else left == right
+        same = _within_tolerance(left, right) if key in _MEASURED else left == right
         if not same:
             raise RefusalError(
-                f"scenario {item.scenario} would be two workloads: {key} is {_told(left)} here and {_told(right)} in "
-                f"{where}; {_how_apart(item)}"
+                f"scenario {item.scenario} would be two workloads: {key} is {_value_text(left)} here "
+                f"and {_value_text(right)} in "
+                f"{where}; {_separation_hint(item)}"
             )
 
 
-def _check_definitions(item: Item, known: Mapping[str | None, str]) -> None:
+def _check_definitions(item: CompleteResult, known: Mapping[str | None, str]) -> None:
     """Refuse an item that carries the scenario of others whose metrics mean something else."""
     mine = item.reading.definitions
     for other, where in known.items():
-        if not alike(mine, other):
+        if not definitions_match(mine, other):
             raise RefusalError(
-                f"scenario {item.scenario} would hold numbers of two definitions, {mine or VLLMS_OWN} here and "
-                f"{other or VLLMS_OWN} in {where}; {_how_apart(item)}"
+                f"scenario {item.scenario} would hold numbers of two definitions, {mine or VLLM_DEFINITIONS_TEXT} "
+                f"here and "
+                f"{other or VLLM_DEFINITIONS_TEXT} in {where}; {_separation_hint(item)}"
             )
 
 
-def _how_apart(item: Item) -> str:
+def _separation_hint(item: CompleteResult) -> str:
     if item.identity.scenario is None:
         return "give --scenario or --pattern to tell them apart"
     return "give each workload a scenario of its own, by --pattern with {scenario} or one import for each"
 
 
-def _close(left: float, right: float) -> bool:
+def _within_tolerance(left: float, right: float) -> bool:
     return abs(left - right) <= _WORKLOAD_TOLERANCE * max(left, right)
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     return "unlimited" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _run(joined: _Group) -> Run:
+def _run(joined: _PendingRun) -> Run:
     members = [joined.members[index] for index in sorted(joined.members)]
     first = members[0][0]
     trials = tuple([_trial(item, ordinal, joined.sidecar) for item, ordinal in members])
@@ -259,9 +315,9 @@ def _workload(reading: Reading) -> Mapping[str, Any]:
     return reading.workload if reading.definitions is None else {**reading.workload, WORKLOAD_KEY: reading.definitions}
 
 
-def _trial(item: Item, ordinal: int, sidecar: SidecarFile | None) -> Trial:
+def _trial(item: CompleteResult, ordinal: int, sidecar: SidecarFile | None) -> Trial:
     reading = item.reading
-    once = of_run(reading)
+    once = per_run_metrics(reading)
     cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(PurePath(item.name).stem)
     metrics = reading.metrics
     return Trial(

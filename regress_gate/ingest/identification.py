@@ -4,31 +4,184 @@ The rules by which sources are weighed are in identity.py; this module collects 
 """
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.candidate import Candidate
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.copies import Copies, Seen
-from regress_gate.ingest.grouping import Item
+from regress_gate.ingest.formats.vllm_client import TEST_KEY
+from regress_gate.ingest.grouping import CompleteResult
 from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags, identify
-from regress_gate.ingest.interface import Reader, Reading, RefusalError
-from regress_gate.ingest.reports import FileReport, Outcome
-from regress_gate.ingest.scenario_name import scenario_name
+from regress_gate.ingest.import_result import FileOutcome, FileReport
+from regress_gate.ingest.interface import Reader, Reading
+from regress_gate.ingest.selection import Candidate
 from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
-from regress_gate.ingest.text import MAX_PATH, clean, plural
+from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import METRICS
-from regress_gate.model.run import IMPORTED_SUITE, Source
+from regress_gate.model.run import IMPORTED_SUITE, TrialSource
+from regress_gate.model.testbed import Testbed
+from regress_gate.text import MAX_NAME, MAX_PATH, excerpt, plural, slugify
 
-_REMEMBERED = 1000
+# MERGED regress_gate.ingest.copies: Results that were read before: the same bytes, or the same numbers, are one
+# measurement wherever they lie.  Not for results that are in the store: those are known by their bytes alone.
+
+
+_TIMED_METRICS = frozenset(name for name, metric in METRICS.items() if metric.unit in ("s", "1/s"))
+_DISTINCTIVE_DIGITS = 10
+"""Digits of times and rates from which on two measurements do not have all of them in common."""
+
+
+class KnownResult(NamedTuple):
+    """A result that was read."""
+
+    path: str
+    where: str
+    """The path, and which result of the file."""
+    reading: Reading
+    identity: Identity
+
+
+class DuplicateIndex:
+    """Remembers the results of one import."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        """Of files that hold what was read in another place."""
+        self._by_hash: dict[str, KnownResult] = {}
+        self._by_numbers: dict[tuple[object, ...], list[KnownResult]] = {}
+
+    def of_bytes(self, sha256: str) -> KnownResult | None:
+        """The first result that was read from such bytes."""
+        return self._by_hash.get(sha256)
+
+    def of_numbers(self, sha256: str, new: KnownResult) -> KnownResult | None:
+        """An earlier result with all numbers of this one, which is remembered where there is none."""
+        self._by_hash.setdefault(sha256, new)
+        reading = new.reading
+        numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))
+        alike = self._by_numbers.setdefault(numbers, [])
+        for seen in alike:
+            if seen.reading.metrics == reading.metrics and _is_distinctive(reading):
+                return seen
+        alike.append(new)
+        return None
+
+    def told(self, path: str, what: str, place: str, seen: KnownResult, here: Identity) -> tuple[FileOutcome, str]:
+        """A copy is skipped; one whose place says that it is something else is an error: one of them is misplaced."""
+        self.paths.add(path)
+        for field in ("version", "testbed", "suite", "scenario", "run"):
+            mine, theirs = getattr(here, field), getattr(seen.identity, field)
+            if mine != theirs:
+                which = f"its {field} is {_field_text(mine)} here and {_field_text(theirs)} there"
+                return FileOutcome.REFUSED, f"the same {what} as {place}, but {which}: one is misplaced"
+        return FileOutcome.SKIPPED, f"the same {what} as {place}"
+
+
+def _is_distinctive(reading: Reading) -> bool:
+    """Whether no other result has these numbers by chance, as scores, sizes and coarse times may come again."""
+    timed = {value for name, value in reading.metrics.items() if name in _TIMED_METRICS}
+    if reading.duration is not None:
+        timed.add(reading.duration)
+    return sum(map(_digits, timed)) >= _DISTINCTIVE_DIGITS
+
+
+def _digits(value: float) -> int:
+    """How many it takes to write the value, without the noise of a change of units."""
+    return len(f"{value:.11e}".partition("e")[0].replace(".", "").rstrip("0"))
+
+
+def _field_text(value: object) -> str:
+    return "not stated" if value is None else value.name if isinstance(value, Testbed) else str(value)
+
+
+# MERGED regress_gate.ingest.scenario_name: A scenario's name when nobody gives one: made of what the result itself
+# says of its workload, and of nothing else.  `tiny-c8-inf-n48` is model tiny, at most 8 requests at once, no rate
+# limit, 48 requests. The name has to come out the same for every version, so measured numbers (mean input length…)
+# are not in it.
+
+
+_HUB_CACHE = re.compile(r"(?:^|/)models--([^/]+)/snapshots/[0-9a-f]+$")
+_COMMON_KEYS = (
+    "model",
+    "request_rate",
+    "max_concurrency",
+    "num_prompts",
+    "burstiness",
+    "mean_input_tokens",
+    "mean_output_tokens",
+    "ramp_up_strategy",
+    "ramp_up_start_rps",
+    "ramp_up_end_rps",
+)
+
+
+_MEASURED_KEYS = frozenset(["mean_input_tokens", "mean_output_tokens"])
+"""Measured, so they are not in the name."""
+
+
+def derive_scenario_name(workload: Mapping[str, Any]) -> str | None:
+    """The derived name; None where the result does not even say which model was served.
+
+    A test of vLLM's CI has a name already, which tells its server from others too.
+    """
+    keys = tuple(key for key in workload if key not in _MEASURED_KEYS)
+    values = [workload[key] for key in keys]
+    try:
+        return _derive_name(keys, *values)
+    except TypeError:  # a value that cannot be remembered
+        return _derive_name.__wrapped__(keys, *values)
+
+
+@lru_cache(maxsize=1000, typed=True)
+def _derive_name(keys: tuple[str, ...], *values: Any) -> str | None:
+    workload = dict(zip(keys, values, strict=True))
+    if isinstance(test := workload.get(TEST_KEY), str) and (name := slugify(test)):
+        return name if len(name) <= MAX_NAME else None
+    model = workload.get("model")
+    if not model or not (parts := [_model_name(model)])[0]:
+        return None
+    if "max_concurrency" in workload:
+        limit = workload["max_concurrency"]
+        parts.append("unlimited" if limit is None else f"c{limit}")
+    if "request_rate" in workload:
+        rate = workload["request_rate"]
+        parts.append("inf" if rate is None else f"r{rate:g}")
+    if workload.get("burstiness", 1) != 1:
+        parts.append(f"b{workload['burstiness']:g}")
+    if strategy := workload.get("ramp_up_strategy"):
+        parts.append(f"{strategy}{workload.get('ramp_up_start_rps')}to{workload.get('ramp_up_end_rps')}")
+    if "num_prompts" in workload:
+        parts.append(f"n{workload['num_prompts']}")
+    own = {key: value for key, value in workload.items() if key not in _COMMON_KEYS}
+    name = _join_parts([*parts, *(f"{key}={value}" for key, value in own.items())])
+    if len(name) > MAX_NAME:
+        name = _join_parts([*parts, *map(str, own.values())])
+    return name if len(name) <= MAX_NAME else None
+
+
+def _join_parts(parts: list[str]) -> str:
+    return "-".join(filter(None, map(slugify, parts)))
+
+
+@lru_cache(maxsize=1000)
+def _model_name(model: str) -> str:
+    """Last part of a model id or path; the model's own name for a path into the hub's cache."""
+    path = model.rstrip("/")
+    cached = _HUB_CACHE.search(path)
+    name = cached[1].rpartition("--")[2] if cached else path.rpartition("/")[2]
+    return slugify(name)
+
+
+_MAX_KNOWN_IDENTITIES = 1000
 _UNCLEAR = frozenset(name for name in METRICS if name.startswith("unclear_"))
-_NAMED_FILES = 3
+_MAX_LISTED_FILES = 3
 """How many files a message about many of them names."""
 
 
-class Found(NamedTuple):
+class IdentifiedResult(NamedTuple):
     """A usable result with what its sources say; version, testbed or scenario may still be missing."""
 
     where: str
@@ -40,7 +193,7 @@ class Found(NamedTuple):
     reading: Reading
     identity: Identity
     scenario: str | None
-    source: Source
+    source: TrialSource
     sidecar: SidecarFile | None
 
 
@@ -49,48 +202,48 @@ class Identifier:
 
     def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
         self._flags, self._imported_at = flags, imported_at
-        self.copies = Copies()
+        self.copies = DuplicateIndex()
         self._sidecars: dict[str, SidecarFile | None] = {}
         """By folder, as a path names it and as it is really called."""
         self._identities: dict[tuple[object, ...], Identity] = {}
         """What was said before of results that the same sources speak of: most of an import."""
 
-    def same_bytes(self, candidate: Candidate, content: Content) -> tuple[Outcome, str] | None:
+    def same_bytes(self, candidate: Candidate, content: Content) -> tuple[FileOutcome, str] | None:
         """Outcome and reason for a copy of a file that was read before; None for a new one."""
         if (seen := self.copies.of_bytes(content.sha256)) is None:
             return None
         try:
             here = self._identity(candidate, self._sidecar(candidate), seen.reading)
         except RefusalError as refusal:
-            return Outcome.REFUSED, str(refusal)
-        return self.copies.told(clean(candidate.shown, MAX_PATH), "bytes", seen.path, seen, here)
+            return FileOutcome.REFUSED, str(refusal)
+        return self.copies.told(excerpt(candidate.shown, MAX_PATH), "bytes", seen.path, seen, here)
 
     def identify(
         self, candidate: Candidate, content: Content, reader: Reader, reading: Reading, position: int | None
-    ) -> Found | FileReport:
+    ) -> IdentifiedResult | FileReport:
         """The result with its identity; a report where sources contradict each other or it was read before."""
-        path = clean(candidate.shown, MAX_PATH)
+        path = excerpt(candidate.shown, MAX_PATH)
         try:
             sidecar = self._sidecar(candidate)
             identity = self._identity(candidate, sidecar, reading)
         except RefusalError as refusal:
-            return FileReport(path, Outcome.REFUSED, reader.name, str(refusal), reading.notes, position)
+            return FileReport(path, FileOutcome.REFUSED, reader.name, str(refusal), reading.notes, position)
         where = path if position is None else f"{path} (result {position + 1})"
-        seen = Seen(path, where, reading, identity)
+        seen = KnownResult(path, where, reading, identity)
         if (other := self.copies.of_numbers(content.sha256, seen)) is not None:
             outcome, reason = self.copies.told(path, "numbers", other.where, other, identity)
             return FileReport(path, outcome, reader.name, reason, position=position)
-        source = Source(
+        source = TrialSource(
             sha256=content.sha256,
             position=reading.position,
             path=path,
             format=reader.name,
             imported_at=self._imported_at,
             tool=reader.tool,
-            client_version=None if identity.client is None else clean(identity.client),
+            client_version=None if identity.client is None else excerpt(identity.client),
         )
-        scenario = identity.scenario or scenario_name(reading.workload)
-        return Found(where, candidate.name, position, reading, identity, scenario, source, sidecar)
+        scenario = identity.scenario or derive_scenario_name(reading.workload)
+        return IdentifiedResult(where, candidate.name, position, reading, identity, scenario, source, sidecar)
 
     def _identity(self, candidate: Candidate, sidecar: SidecarFile | None, reading: Reading) -> Identity:
         given = reading.metadata
@@ -101,7 +254,7 @@ class Identifier:
         if (known := self._identities.get(key)) is not None:
             return known
         identity = identify(self._flags, metadata, reading.trial, None if sidecar is None else sidecar.content, path)
-        if len(self._identities) < _REMEMBERED:
+        if len(self._identities) < _MAX_KNOWN_IDENTITIES:
             self._identities[key] = identity
         return identity
 
@@ -136,7 +289,7 @@ def _sidecar_beside(candidate: Candidate) -> SidecarFile | None:
         raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
 
 
-def complete(found: list[Found]) -> list[Item]:
+def complete_identities(found: list[IdentifiedResult]) -> list[CompleteResult]:
     """Items with full identity. Raises InputError listing, over all files, what nobody said and how to say it."""
     missing: dict[str, list[str]] = {"version": [], "testbed": [], "scenario": []}
     items = []
@@ -149,7 +302,7 @@ def complete(found: list[Found]) -> list[Item]:
                     missing[what].append(result.where)
             continue
         items.append(
-            Item(
+            CompleteResult(
                 where=result.where,
                 name=result.name,
                 position=result.position,
@@ -164,20 +317,20 @@ def complete(found: list[Found]) -> list[Item]:
             )
         )
     if missing := {what: files for what, files in missing.items() if files}:
-        if unclear := _unclear(found):
+        if unclear := _results_with_unclear_metrics(found):
             missing["client-version"] = unclear
-        raise InputError(_all_asked_for(missing), todo=_how(missing))
+        raise InputError(_all_missing_text(missing), todo=_remedy_text(missing))
     return items
 
 
-def unclear_metrics(found: list[Found]) -> str | None:
+def unclear_metrics_note(found: list[IdentifiedResult]) -> str | None:
     """A note on the results whose metrics nobody can tell apart without the version of their client."""
-    if not (unclear := _unclear(found)):
+    if not (unclear := _results_with_unclear_metrics(found)):
         return None
-    return f"{_asked_for('client-version', unclear)}; give --client-version VERSION to have them compared"
+    return f"{_missing_text('client-version', unclear)}; give --client-version VERSION to have them compared"
 
 
-def _unclear(found: list[Found]) -> list[str]:
+def _results_with_unclear_metrics(found: list[IdentifiedResult]) -> list[str]:
     """Results with a metric that the client's version would make clear, as their notes say."""
     return [
         result.where
@@ -188,17 +341,17 @@ def _unclear(found: list[Found]) -> list[str]:
     ]
 
 
-def _all_asked_for(missing: Mapping[str, list[str]]) -> str:
+def _all_missing_text(missing: Mapping[str, list[str]]) -> str:
     """What is missing, with the files that lack it; those of a list that was just given are not named again."""
     told = []
     before: list[str] | None = None
     for what, files in missing.items():
-        told.append(_asked_for(what, files, named=files != before))
+        told.append(_missing_text(what, files, named=files != before))
         before = files
     return "; ".join(told)
 
 
-def _asked_for(what: str, files: list[str], *, named: bool = True) -> str:
+def _missing_text(what: str, files: list[str], *, named: bool = True) -> str:
     meaning = {
         "version": "the vLLM version that was measured",
         "testbed": "the testbed (the machine)",
@@ -208,11 +361,11 @@ def _asked_for(what: str, files: list[str], *, named: bool = True) -> str:
     lacking = f"{meaning[what]} is not stated by "
     if not named:
         return f"{lacking}the same"
-    some = ", ".join(files[:_NAMED_FILES]) + (", …" if len(files) > _NAMED_FILES else "")
+    some = ", ".join(files[:_MAX_LISTED_FILES]) + (", …" if len(files) > _MAX_LISTED_FILES else "")
     return f"{lacking}{plural(len(files), 'result')} ({some})"
 
 
-def _how(missing: Mapping[str, list[str]]) -> str:
+def _remedy_text(missing: Mapping[str, list[str]]) -> str:
     flags = " and ".join(f"--{what} {what.rpartition('-')[2].upper()}" for what in missing)
     fields = "/".join(f"{{{what}}}" for what in missing if what != "client-version")
     written = [what for what in missing if what in ("version", "testbed")]

@@ -8,19 +8,84 @@ Not for inventing identity: what no source says stays None, and grouping.py asks
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.path_pattern import PathPattern
 from regress_gate.ingest.sidecar import SIDECAR_NAME
-from regress_gate.ingest.text import is_name, shown
+from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.text import did_you_mean, is_valid_name, quoted
 
 if TYPE_CHECKING:
     from regress_gate.ingest.sidecar_model import Sidecar
+
+
+# MERGED regress_gate.ingest.path_pattern: `--pattern '{version}/run{run}/{scenario}-r{trial}.json'`: identity from
+# where a file lies.  A pattern is matched against the end of the file's absolute path. Everything in it but fields
+# and `*` is literal text.
+
+
+PATTERN_FIELDS = ("version", "testbed", "suite", "scenario", "run", "trial")
+_PATTERN_PART = re.compile(r"\{([^{}]*)\}|(\*+)|([{}])|([^{}*]+)")
+_MAX_PATTERN_LENGTH = 300
+_MAX_STARS = 4  # each multiplies the ways in which a long name can be tried
+
+# Neither a field nor a star crosses a folder border.
+_FIELD_REGEXES = dict.fromkeys(PATTERN_FIELDS, r"[^/]+") | {"trial": r"\d{1,6}"}
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    text: str
+    _regex: re.Pattern[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Compile a pattern; raises InputError for unknown or repeated fields."""
+
+        def wrong(what: str, todo: str | None = None) -> InputError:
+            return InputError(what, where="--pattern", todo=todo)
+
+        if len(text) > _MAX_PATTERN_LENGTH:
+            raise wrong(f"longer than {_MAX_PATTERN_LENGTH} characters")
+        pieces, seen, open_ended = [], set[str](), False
+        for field, star, brace, literal in (found.groups() for found in _PATTERN_PART.finditer(text)):
+            if brace:
+                raise wrong(f"{brace!r} without its partner", f"fields are {_field_list()}")
+            if literal:
+                pieces.append(re.escape(literal))
+                open_ended = False
+                continue
+            if open_ended:
+                raise wrong("two fields or stars without text between them", "put text or / between them")
+            open_ended = True
+            if star:
+                pieces.append("[^/]*")
+                continue
+            if field not in PATTERN_FIELDS:
+                raise wrong(f"unknown field {{{field}}}" + did_you_mean(field or "", PATTERN_FIELDS))
+            if field in seen:
+                raise wrong(f"field {{{field}}} is given twice")
+            seen.add(field)
+            pieces.append(f"(?P<{field}>{_FIELD_REGEXES[field]})")
+        if not seen:
+            raise wrong("holds no field", f"fields are {_field_list()}")
+        if text.count("*") > _MAX_STARS:
+            raise wrong(f"more than {_MAX_STARS} stars")
+        return cls(text, re.compile("(?:^|/)" + "".join(pieces).removeprefix("/") + r"\Z"))
+
+    def match(self, path: PurePath) -> Mapping[str, str] | None:
+        """The fields' values for an absolute path; None when the path does not end like the pattern."""
+        found = self._regex.search(path.as_posix())
+        return None if found is None else found.groupdict()
+
+
+def _field_list() -> str:
+    return ", ".join(f"{{{name}}}" for name in PATTERN_FIELDS)
+
 
 T = TypeVar("T")
 
@@ -69,8 +134,10 @@ class IdentityFlags:
         """Read the flags' texts; raises InputError naming the flag. `testbed_facts` are fields of Testbed."""
         named = {"--testbed": testbed, "--scenario": scenario, "--run": run, "--client-version": client_version}
         for flag, text in named.items():
-            if text is not None and not is_name(text):
-                raise InputError(f"{shown(text)} cannot be a name", where=flag, todo="use letters, digits, . _ - and +")
+            if text is not None and not is_valid_name(text):
+                raise InputError(
+                    f"{quoted(text)} cannot be a name", where=flag, todo="use letters, digits, . _ - and +"
+                )
         if run is not None and run_per_file:
             raise InputError("contradicts --run-per-file", where="--run", todo="give one of them")
         if testbed_facts and testbed is None:
@@ -108,7 +175,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Statement:
     value: Any
     origin: str
 
@@ -121,14 +188,14 @@ def identify(
     from_path: Mapping[str, str],
 ) -> Identity:
     """Put together what all sources say of one result. Raises RefusalError when two contradict each other."""
-    said: dict[str, list[_Said]] = {
+    said: dict[str, list[_Statement]] = {
         name: [] for name in ("version", "testbed", "accelerator", "suite", "scenario", "run", "client")
     }
 
     def add(name: str, value: object, origin: str, read: Callable[[Any], Any] = lambda value: value) -> None:
         if value is not None:
             try:
-                said[name].append(_Said(read(value), origin))
+                said[name].append(_Statement(read(value), origin))
             except (RefusalError, InputError) as error:
                 raise RefusalError(f"{origin}: {error}") from None
 
@@ -139,7 +206,7 @@ def identify(
         add("version", sidecar.version, SIDECAR_NAME, Version.parse)
         add("testbed", sidecar.testbed, SIDECAR_NAME, _testbed)
         add("suite", sidecar.suite, SIDECAR_NAME, parse_suite)
-        add("run", None if sidecar.run is None else str(sidecar.run), SIDECAR_NAME, _name)
+        add("run", None if sidecar.run is None else str(sidecar.run), SIDECAR_NAME, _checked_name)
         add("client", sidecar.client, SIDECAR_NAME)
     # A flag speaks of all files, the two before it of this one: no contradiction, but less exact.
     add("client", flags.client_version, "--client-version")
@@ -147,19 +214,19 @@ def identify(
         ("version", Version.parse),
         ("testbed", _testbed),
         ("suite", parse_suite),
-        ("scenario", _name),
-        ("run", _name),
+        ("scenario", _checked_name),
+        ("run", _checked_name),
     ):
         add(name, from_path.get(name), "--pattern", read)
-    testbed = _merged("testbed", said["testbed"], merge_testbeds)
+    testbed = _merge_statements("testbed", said["testbed"], merge_testbeds)
     for fact in said["accelerator"]:
         testbed = _with_accelerator(testbed, fact)
     return Identity(
-        version=_merged("version", said["version"], merge_versions),
+        version=_merge_statements("version", said["version"], merge_versions),
         testbed=testbed,
-        suite=_merged("suite", said["suite"], _equal),
-        scenario=_merged("scenario", said["scenario"], _equal),
-        run=_merged("run", said["run"], _same_run),
+        suite=_merge_statements("suite", said["suite"], _equal),
+        scenario=_merge_statements("scenario", said["scenario"], _equal),
+        run=_merge_statements("run", said["run"], _same_run),
         trial=_trial(trial, metadata.get("trial"), from_path.get("trial")),
         client=said["client"][0].value if said["client"] else None,
         notes=tuple(notes),
@@ -177,19 +244,19 @@ def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list
             if key != "version":
                 raise
             # The bare word may mean anything: somebody's own numbering is no reason to refuse.
-            notes.append(f"{origin} is {shown(metadata[key])}, which is no vLLM version, and is not used")
+            notes.append(f"{origin} is {quoted(metadata[key])}, which is no vLLM version, and is not used")
     add("testbed", metadata.get("testbed"), "the file (testbed)", _testbed)
     add("suite", metadata.get("suite"), "the file (suite)", parse_suite)
-    add("scenario", metadata.get("scenario"), "the file (scenario)", _name)
-    add("run", metadata.get("run"), "the file (run)", _name)
+    add("scenario", metadata.get("scenario"), "the file (scenario)", _checked_name)
+    add("run", metadata.get("run"), "the file (run)", _checked_name)
     for key in ACCELERATOR_KEYS:
-        add("accelerator", metadata.get(key), f"the file ({key})", _name)
+        add("accelerator", metadata.get(key), f"the file ({key})", _checked_name)
     for key in CLIENT_KEYS:
         add("client", metadata.get(key), f"the file ({key})")
     return notes
 
 
-def _merged(what: str, said: list[_Said], merge: Callable[[T, T], T | None]) -> T | None:
+def _merge_statements(what: str, said: list[_Statement], merge: Callable[[T, T], T | None]) -> T | None:
     """The value on which all agree, or None when nobody said anything."""
     if not said:
         return None
@@ -198,7 +265,8 @@ def _merged(what: str, said: list[_Said], merge: Callable[[T, T], T | None]) -> 
         merged = merge(result, other.value)
         if merged is None:
             raise RefusalError(
-                f"{what} is {_told(said[0].value)} by {said[0].origin} and {_told(other.value)} by {other.origin}; "
+                f"{what} is {_value_text(said[0].value)} by {said[0].origin} "
+                f"and {_value_text(other.value)} by {other.origin}; "
                 "correct one of them"
             )
         result = merged
@@ -231,7 +299,7 @@ def merge_testbeds(one: Testbed, other: Testbed) -> Testbed | None:
     return Testbed(**facts)
 
 
-def _with_accelerator(testbed: Testbed | None, said: _Said) -> Testbed:
+def _with_accelerator(testbed: Testbed | None, said: _Statement) -> Testbed:
     """The testbed with an accelerator stated apart; `H100` and `NVIDIA H100 80GB HBM3` are the same."""
     if testbed is None:
         return Testbed("", accelerator=said.value)
@@ -280,24 +348,24 @@ def _trial(in_file: int | None, metadata: str | None, path: str | None) -> int |
 def parse_suite(text: str) -> SuiteRef:
     """`NAME@VERSION`. Raises RefusalError."""
     name, at, version = text.partition("@")
-    if not at or not is_name(name) or not is_name(version):
-        raise RefusalError(f"{shown(text)} is not a suite, write NAME@VERSION")
+    if not at or not is_valid_name(name) or not is_valid_name(version):
+        raise RefusalError(f"{quoted(text)} is not a suite, write NAME@VERSION")
     return SuiteRef(name, version)
 
 
 def _testbed(value: Any) -> Testbed:
     if isinstance(value, str):
-        return Testbed(_name(value))
-    return Testbed(**{**value.model_dump(), "name": _name(value.name)})
+        return Testbed(_checked_name(value))
+    return Testbed(**{**value.model_dump(), "name": _checked_name(value.name)})
 
 
-def _name(text: str) -> str:
-    if not is_name(text):
-        raise RefusalError(f"{shown(text)} cannot be a name, use letters, digits, . _ - and +")
+def _checked_name(text: str) -> str:
+    if not is_valid_name(text):
+        raise RefusalError(f"{quoted(text)} cannot be a name, use letters, digits, . _ - and +")
     return text
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, Testbed):
         return " ".join([value.name, *(f"{key}={fact}" for key, fact in value.facts.items())])
     return str(value)

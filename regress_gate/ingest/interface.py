@@ -3,21 +3,18 @@
 Adding a format is adding one module under formats/ with a class of this shape, and one line in registry.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.measurement.plausibility import RefusalError
 
 if TYPE_CHECKING:
     from regress_gate.model.samples import Samples
-
-
-class RefusalError(Exception):
-    """This result must not be used. `str()` of it is the reason: what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +47,11 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class NoReading:
+class UnusedResult:
     """One result of a file that must not be used (refused), or is none (a warm-up; skipped)."""
 
     position: int
-    outcome: Outcome
+    outcome: FileOutcome
     reason: str
 
 
@@ -100,7 +97,7 @@ class Reader(Protocol):
         """How sure it is that the content is of this format, usable or not. Fast: it is asked of every file."""
         ...
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         """Every result in the content, in its order.
 
         For what stands in the file it raises nothing but RefusalError, and that only where no result can be told from
@@ -121,3 +118,24 @@ class Generation:
     """Which metrics, and whether single requests."""
     traps: str = ""
     """What means something else than its name says, and what is done about it."""
+
+
+# MERGED regress_gate.ingest.each: The documents of a file one by one: a refused one does not take the others with
+# it.
+
+
+T = TypeVar("T")
+
+
+def read_documents(
+    documents: Iterable[T], read: Callable[[T, int], Reading | UnusedResult]
+) -> list[Reading | UnusedResult]:
+    """What `read` makes of each document and its place, or the refusal that it raises."""
+    return [_read_one(document, place, read) for place, document in enumerate(documents)]
+
+
+def _read_one(document: T, place: int, read: Callable[[T, int], Reading | UnusedResult]) -> Reading | UnusedResult:
+    try:
+        return read(document, place)
+    except RefusalError as refusal:
+        return UnusedResult(place, FileOutcome.REFUSED, str(refusal))

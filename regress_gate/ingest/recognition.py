@@ -1,13 +1,15 @@
 """Which reader a content is for. Most files of an import look alike, so readers are asked once about those that do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.interface import Certainty, Reader, RefusalError
+from regress_gate.ingest.interface import Certainty, Reader
 from regress_gate.ingest.registry import MARKS_IN_TEXTS
+from regress_gate.measurement.plausibility import RefusalError
 
 _NO_OBJECT = frozenset([type(None), bool, int, float, str, list])
-_REMEMBERED = 1000
+_MAX_KNOWN_SHAPES = 1000
 
 Kind = type | frozenset[type]
 """Of a list: the types of its elements."""
@@ -39,13 +41,13 @@ class Recogniser:
     def _claims(self, content: Content) -> Claims:
         document = content.documents[0] if len(content.documents) == 1 else None
         if not isinstance(document, dict) or content.stream is not None:
-            return _asked(self._readers, content.beginning)
+            return _ask_readers(self._readers, content.beginning)
         values = document.values()
         kinds = tuple(map(_kind, values))
         shape = (tuple(document), kinds, _is_marked(values))
         if (known := self._known.get(shape)) is None:
-            known = _asked(self._readers, content)
-            if len(self._known) < _REMEMBERED and all(map(_holds_no_object, kinds)):
+            known = _ask_readers(self._readers, content)
+            if len(self._known) < _MAX_KNOWN_SHAPES and all(map(_holds_no_object, kinds)):
                 self._known[shape] = known
         return known
 
@@ -63,6 +65,54 @@ def _is_marked(values: Iterable[object]) -> bool:
     return any(mark in text for mark in MARKS_IN_TEXTS for text in texts)
 
 
-def _asked(readers: Sequence[Reader], content: Content) -> Claims:
+def _ask_readers(readers: Sequence[Reader], content: Content) -> Claims:
     claims = ((reader.recognises(content), reader) for reader in readers)
     return tuple((certainty, reader) for certainty, reader in claims if certainty is not Certainty.NO)
+
+
+# MERGED regress_gate.ingest.foreign: Names files of known tools that are no measurement of a server, so that a
+# refusal can say what the file is.  One line per kind. Not for reading them, and not for formats that have a
+# reader.
+
+
+_SUITE = "a test suite definition of vLLM's CI, not a result; `regress-gate suite import` makes a suite of it"
+_SEARCH = "the summary of an adaptive search of vLLM's CI: limits that it found, and no measurement"
+_SIDE_BY_SIDE = "a table of ISO-Bench, whose rows hold several commits each; import the printed text of each commit"
+_PROCESSOR = "a `vllm bench mm-processor` result: times of preparing images, without a server or a load"
+_FORWARD = "a list of cases in microseconds, as `vllm bench forward` writes: single forward passes, without a load"
+
+
+def describe_other_file(content: Content) -> str | None:
+    """A sentence naming what the file is; None when it is of no known kind."""
+    if not content.documents:
+        return None
+    first = content.documents[0]
+    table: Any = _OBJECTS if isinstance(first, dict) else _LISTS if isinstance(first, list) and first else ()
+    named = next((name for matches, name in table if matches(first)), None)
+    return None if named is None else f"this is {named}"
+
+
+def _has_keys(*keys: str) -> Callable[[Any], bool]:
+    return lambda data: all(key in data for key in keys)
+
+
+def _is_forward(rows: list[Any]) -> bool:
+    return isinstance(rows[0], dict) and any(key.endswith("_us") for key in rows[0])
+
+
+def _is_suite_definition(rows: list[Any]) -> bool:
+    return isinstance(rows[0], dict) and "test_name" in rows[0] and any("parameters" in key for key in rows[0])
+
+
+_OBJECTS: tuple[tuple[Callable[[dict[str, Any]], bool], str], ...] = (
+    (_has_keys("mm_processor_stats"), _PROCESSOR),
+    (_has_keys("sla_ttft_ms", "final_last_pass"), _SEARCH),
+    (_has_keys("baseline_raw", "human_raw"), _SIDE_BY_SIDE),
+    (_has_keys("defaults", "tests"), _SUITE),
+    (_has_keys("$defs", "properties"), "a JSON schema, not a result"),
+)
+
+_LISTS: tuple[tuple[Callable[[list[Any]], bool], str], ...] = (
+    (_is_forward, _FORWARD),
+    (_is_suite_definition, _SUITE),
+)

@@ -17,12 +17,10 @@ from regress_gate.ingest.formats.pytorch_hud import PytorchHud
 from regress_gate.ingest.formats.sglang_bench_serving import SglangBenchServing
 from regress_gate.ingest.formats.vllm_ci_table import VllmCiTable
 from regress_gate.ingest.formats.vllm_console_json import BANNER, VllmConsoleJson
-from regress_gate.ingest.formats.vllm_latency import VllmLatency
+from regress_gate.ingest.formats.vllm_offline import VllmLatency, VllmStartup, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
-from regress_gate.ingest.formats.vllm_startup import VllmStartup
 from regress_gate.ingest.formats.vllm_sweep import VllmSweepSummary
-from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
 from regress_gate.ingest.interface import Reader
 
 READERS: tuple[Reader, ...] = (

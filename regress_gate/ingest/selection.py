@@ -11,12 +11,167 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import IO, Any, Protocol
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.candidate import STDIN, Candidate, Folders, InArchive, OnDisk, OnStandardInput, without_gz
-from regress_gate.ingest.shelf import Shelf, is_archive
+from regress_gate.files import open_regular
 from regress_gate.ingest.sidecar import SIDECAR_NAME
+from regress_gate.ingest.unpacking import Archive, is_archive, read_small, unpacked
+
+
+class OpenArchives:
+    """Keeps the archive that was used last open: members come one after another, and most archives come alone."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._archive: Archive | None = None
+
+    def take(self, path: Path) -> Archive:
+        """Raises OSError."""
+        if self._archive is None or self._path != path:
+            self.close()
+            from regress_gate.ingest.archive import open_archive
+
+            self._archive, self._path = open_archive(path), path
+        return self._archive
+
+    def close(self) -> None:
+        if self._archive is not None:
+            self._archive.close()
+        self._archive = None
+
+
+# MERGED regress_gate.ingest.candidate: A file that may hold results, wherever it lies: on disk, packed by gzip, in
+# an archive, on standard input.  Not for choosing which files are looked at.
+
+
+STDIN = "-"
+GZIPPED = ".gz"
+
+
+class ByteSource(Protocol):
+    """Where the bytes are."""
+
+    def open(self) -> IO[bytes]:
+        """As they are there, from their beginning. Raises OSError."""
+        ...
+
+    def read_small(self) -> bytes | None:
+        """All bytes where they are few, on disk and not packed; None where they are not. Raises OSError."""
+        ...
+
+    def beside(self, name: str) -> "ByteSource | None":
+        """The file of that name in the same folder; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    folder: str
+    """Where it lies, or would lie if it were unpacked: under an archive as under a folder."""
+    name: str
+    """Without `.gz`."""
+    shown: str
+    """As the user would write it; `archive.zip!member` for what is in an archive."""
+    named: bool
+    """Named by the user, not found in a folder: what cannot be read is then an error rather than a bystander."""
+    place: ByteSource
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder, self.name)
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.shown == STDIN
+
+    def open(self) -> IO[bytes]:
+        """The file's bytes, unpacked, from their beginning. Raises OSError, also while they are read."""
+        return unpacked(self.place.open())
+
+    def beside(self, name: str) -> "Candidate | None":
+        """The file of that name in the same folder, packed by gzip or not; None where there is none."""
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            return None
+        for spelled in (name, name + GZIPPED, name + GZIPPED.upper()):
+            if (place := self.place.beside(spelled)) is not None:
+                return Candidate(self.folder, name, str(Path(self.folder, name)), False, place)
+        return None
+
+
+class FolderListings:
+    """What lies in the folders that were looked at, each listed once: most files are asked for several neighbours."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, frozenset[str] | None] = {}
+        """None: it cannot be listed, which does not mean that nothing in it can be read."""
+
+    def holds(self, folder: str, name: str) -> bool:
+        """Whether a regular file of that name lies in the folder."""
+        if folder not in self._names:
+            try:
+                self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
+            except OSError:
+                self._names[folder] = None
+        names = self._names[folder]
+        return (names is None or name in names) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - of any name
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    folder: str
+    name: str
+    folders: FolderListings
+
+    def open(self) -> IO[bytes]:
+        return open_regular(f"{self.folder}/{self.name}")
+
+    def read_small(self) -> bytes | None:
+        return read_small(f"{self.folder}/{self.name}")
+
+    def beside(self, name: str) -> "DiskFile | None":
+        return DiskFile(self.folder, name, self.folders) if self.folders.holds(self.folder, name) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    shelf: OpenArchives
+    archive: Path
+    member: str
+
+    def open(self) -> IO[bytes]:
+        return self.shelf.take(self.archive).open(self.member)
+
+    def read_small(self) -> None:
+        return None
+
+    def beside(self, name: str) -> "ArchivedFile | None":
+        folder, slash, _ = self.member.rpartition("/")
+        member = f"{folder}{slash}{name}"
+        try:
+            found = member in self.shelf.take(self.archive).members
+        except OSError:
+            return None
+        return ArchivedFile(self.shelf, self.archive, member) if found else None
+
+
+class StandardInput:
+    """Read by who imports; it can be read once only."""
+
+    def open(self) -> IO[bytes]:
+        raise OSError("standard input cannot be opened again")
+
+    def read_small(self) -> None:
+        return None
+
+    def beside(self, name: str) -> None:  # noqa: ARG002 - the protocol's signature
+        return None
+
+
+def without_gz(name: str) -> str:
+    """A file's name when it is unpacked."""
+    return name[: -len(GZIPPED)] if name.lower().endswith(GZIPPED) and len(name) > len(GZIPPED) else name
+
 
 MAX_FILES = 200_000
 """Files of one import."""
@@ -25,7 +180,7 @@ _SWEEP_RUN = re.compile(r"run=\d+\.json")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedEntry:
     shown: str
     reason: str
     is_error: bool
@@ -35,7 +190,7 @@ class LeftOut:
 class Selection:
     candidates: list[Candidate]
     """In natural order."""
-    left_out: list[LeftOut]
+    left_out: list[ExcludedEntry]
     """What was named or found but is not to be read."""
     order: Mapping[str, Any]
     """By what is shown of a candidate: `natural_key` of it."""
@@ -44,33 +199,33 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _SharedAccess:
     """What the candidates of one import share."""
 
-    shelf: Shelf
-    folders: Folders
+    shelf: OpenArchives
+    folders: FolderListings
 
 
-Entry = tuple[str, Candidate | LeftOut]
+Entry = tuple[str, Candidate | ExcludedEntry]
 """What was found, with what its place is really called, whatever links lead to it."""
 
 
-def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> Selection:
+def select_files(paths: Iterable[str | os.PathLike[str]], shelf: OpenArchives) -> Selection:
     """Raises InputError where there are more files than anybody means. Archives are kept on the shelf."""
     found: dict[str, Candidate] = {}
-    left_out: dict[tuple[str, str], LeftOut] = {}
+    left_out: dict[tuple[str, str], ExcludedEntry] = {}
     below: dict[str, dict[str, None]] = {}
-    places = _Places(shelf, Folders())
+    places = _SharedAccess(shelf, FolderListings())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
-            found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, OnStandardInput()))
+            found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, StandardInput()))
             continue
         inside: dict[str, None] = {}
         if is_archive(text) or Path(text).is_dir():
             below[text] = inside
-        for real, entry in _all_below(text, places):
+        for real, entry in _entries_of_argument(text, places):
             inside[real] = None
-            if isinstance(entry, LeftOut):
+            if isinstance(entry, ExcludedEntry):
                 left_out.setdefault((real, entry.reason), entry)
             elif real not in found or (entry.named and not found[real].named):
                 found[real] = entry
@@ -79,7 +234,7 @@ def select(paths: Iterable[str | os.PathLike[str]], shelf: Shelf) -> Selection:
     order = {candidate.shown: natural_key(candidate.shown) for candidate in found.values()}
     shown = {real: candidate.shown for real, candidate in found.items()}
     shown |= {real: entry.shown for (real, _), entry in left_out.items()}
-    kept, companions = _without_companions(sorted(found.values(), key=lambda candidate: order[candidate.shown]))
+    kept, companions = _drop_auxiliary_files(sorted(found.values(), key=lambda candidate: order[candidate.shown]))
     return Selection(
         kept,
         [*left_out.values(), *companions],
@@ -95,32 +250,32 @@ def natural_key(text: str) -> tuple[list[Any], str]:
     return parts, text
 
 
-def _all_below(text: str, places: _Places) -> Iterator[Entry]:
+def _entries_of_argument(text: str, places: _SharedAccess) -> Iterator[Entry]:
     """Of the path, or of what a literal glob matches (a shell expands its own, a configuration file does not)."""
     if os.path.lexists(text):
         yield from _below(text, places)
     elif not glob.has_magic(text):
-        yield text, LeftOut(text, "does not exist", is_error=True)
+        yield text, ExcludedEntry(text, "does not exist", is_error=True)
     elif matches := glob.glob(text, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
         for path in matches:
             yield from _below(path, places)
     else:
-        yield text, LeftOut(text, "matches no file", is_error=True)
+        yield text, ExcludedEntry(text, "matches no file", is_error=True)
 
 
-def _below(text: str, places: _Places) -> Iterator[Entry]:
+def _below(text: str, places: _SharedAccess) -> Iterator[Entry]:
     """What a path stands for: files, whatever they are in."""
     path, real = Path(text), os.path.realpath(text)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
         reason = "a link to nowhere" if path.is_symlink() else f"not readable: {getattr(error, 'strerror', error)}"
-        yield real, LeftOut(text, reason, is_error=True)
+        yield real, ExcludedEntry(text, reason, is_error=True)
         return
     if stat.S_ISDIR(mode):
         empty = True
         for place, entry in _walk(path, places):
-            if isinstance(entry, LeftOut):
+            if isinstance(entry, ExcludedEntry):
                 yield place, entry
                 continue
             empty = False
@@ -129,9 +284,9 @@ def _below(text: str, places: _Places) -> Iterator[Entry]:
             else:
                 yield place, entry
         if empty:
-            yield real, LeftOut(text, "a folder without files", is_error=True)
+            yield real, ExcludedEntry(text, "a folder without files", is_error=True)
     elif not stat.S_ISREG(mode):
-        yield real, LeftOut(text, "a pipe or device, not a file; use - for standard input", is_error=True)
+        yield real, ExcludedEntry(text, "a pipe or device, not a file; use - for standard input", is_error=True)
     elif is_archive(path.name):
         yield from _members(real, text, places.shelf)
     else:
@@ -139,30 +294,30 @@ def _below(text: str, places: _Places) -> Iterator[Entry]:
         yield real, _on_disk(folder or ".", name, text, places.folders, named=True)
 
 
-def _on_disk(folder: str, name: str, shown: str, folders: Folders, *, named: bool) -> Candidate:
-    return Candidate(folder, without_gz(name), shown, named, OnDisk(folder, name, folders))
+def _on_disk(folder: str, name: str, shown: str, folders: FolderListings, *, named: bool) -> Candidate:
+    return Candidate(folder, without_gz(name), shown, named, DiskFile(folder, name, folders))
 
 
-def _members(real: str, shown: str, shelf: Shelf) -> Iterator[Entry]:
+def _members(real: str, shown: str, shelf: OpenArchives) -> Iterator[Entry]:
     """What is in an archive."""
     path = Path(shown)
     try:
         archive = shelf.take(path)
     except OSError as error:
-        yield real, LeftOut(shown, error.strerror or type(error).__name__, is_error=True)
+        yield real, ExcludedEntry(shown, error.strerror or type(error).__name__, is_error=True)
         return
     for entry in archive.not_read:
         within, place = (real, shown) if entry.member is None else (f"{real}/{entry.member}", f"{shown}!{entry.member}")
-        yield within, LeftOut(place, entry.reason, entry.is_error)
+        yield within, ExcludedEntry(place, entry.reason, entry.is_error)
     for member in archive.members:
         folders, name = os.path.split(member)
-        inside = InArchive(shelf, path, member)
+        inside = ArchivedFile(shelf, path, member)
         yield f"{real}/{member}", Candidate(str(path / folders), without_gz(name), f"{shown}!{member}", False, inside)
     if not archive.members and not archive.not_read:
-        yield real, LeftOut(shown, "an archive without files", is_error=True)
+        yield real, ExcludedEntry(shown, "an archive without files", is_error=True)
 
 
-def _walk(top: Path, places: _Places) -> Iterator[Entry]:
+def _walk(top: Path, places: _SharedAccess) -> Iterator[Entry]:
     """Regular files below a folder. Every folder is entered once, by whatever links."""
     folders, entered = [top], set[str]()
     while folders:
@@ -174,7 +329,7 @@ def _walk(top: Path, places: _Places) -> Iterator[Entry]:
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            yield real, LeftOut(str(folder), f"not readable: {error.strerror}", is_error=True)
+            yield real, ExcludedEntry(str(folder), f"not readable: {error.strerror}", is_error=True)
             continue
         inside, begin = str(folder), str(folder / "_")[:-1]
         for entry in _in_order(entries):
@@ -186,7 +341,7 @@ def _walk(top: Path, places: _Places) -> Iterator[Entry]:
                 if not is_file and not is_folder:
                     entry.stat()
             except OSError:
-                yield f"{real}/{name}", LeftOut(shown, "a link to nowhere", is_error=False)
+                yield f"{real}/{name}", ExcludedEntry(shown, "a link to nowhere", is_error=False)
                 continue
             if is_file:
                 found = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
@@ -194,7 +349,7 @@ def _walk(top: Path, places: _Places) -> Iterator[Entry]:
             elif is_folder:
                 folders.append(folder / name)
             else:
-                yield f"{real}/{name}", LeftOut(shown, "a pipe or device, not a file", is_error=False)
+                yield f"{real}/{name}", ExcludedEntry(shown, "a pipe or device, not a file", is_error=False)
 
 
 def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
@@ -204,22 +359,22 @@ def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
     return entries
 
 
-def _without_companions(candidates: list[Candidate]) -> tuple[list[Candidate], list[LeftOut]]:
+def _drop_auxiliary_files(candidates: list[Candidate]) -> tuple[list[Candidate], list[ExcludedEntry]]:
     """Those that are to be read, and those that only lie beside them."""
     # One folder may be reached in several ways: by its path and its absolute path, by a link.
     real = {folder: os.path.realpath(folder) for folder in {candidate.folder for candidate in candidates}}
     names = {(real[candidate.folder], candidate.name) for candidate in candidates}
-    swept = _swept(names)
+    swept = _sweep_folders(names)
     kept, companions = [], []
     for candidate in candidates:
-        if reason := _companion(real[candidate.folder], candidate.name, names, swept):
-            companions.append(LeftOut(candidate.shown, reason, is_error=False))
+        if reason := _auxiliary_reason(real[candidate.folder], candidate.name, names, swept):
+            companions.append(ExcludedEntry(candidate.shown, reason, is_error=False))
         else:
             kept.append(candidate)
     return kept, companions
 
 
-def _swept(names: set[tuple[str, str]]) -> set[str]:
+def _sweep_folders(names: set[tuple[str, str]]) -> set[str]:
     """Folders with runs of a sweep in them or below."""
     swept: set[str] = set()
     for folder in {folder for folder, name in names if _SWEEP_RUN.fullmatch(name)}:
@@ -227,7 +382,7 @@ def _swept(names: set[tuple[str, str]]) -> set[str]:
     return swept
 
 
-def _companion(folder: str, name: str, names: set[tuple[str, str]], swept: set[str]) -> str | None:
+def _auxiliary_reason(folder: str, name: str, names: set[tuple[str, str]], swept: set[str]) -> str | None:
     """Why a file that lies beside results is not to be read as one; None for a file that is to be read."""
     if name == SIDECAR_NAME:
         return "the conditions of the results beside it, not a result"

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.text import clean
+from regress_gate.text import excerpt
 
 MAX_BYTES = 512 * 1024 * 1024
 """Largest table that is read, unpacked. A million rows of four columns have 50 MiB."""
@@ -123,7 +123,7 @@ def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
     names = [cell.strip() or str(place) for place, cell in enumerate(rows[0], 1)] if headed else []
     names = names or (["value"] if width == 1 else [str(place) for place in range(1, width + 1)])
     if twice := [column for column, count in Counter(names).items() if count > 1]:
-        raise InputError(f"has two columns named {clean(twice[0], 60)!r}", where=name, line=lines[0])
+        raise InputError(f"has two columns named {excerpt(twice[0], 60)!r}", where=name, line=lines[0])
     begin = int(headed)
     return {column: [row[place] for row in rows[begin:]] for place, column in enumerate(names)}, lines[begin:]
 
@@ -191,7 +191,7 @@ def _only_table(document: dict[str, Any], name: str) -> Any:
         todo = "give a list of objects, an object of lists, or one object a line"
         raise InputError("holds no table, or more than one", where=name, todo=todo)
     if len(set(map(len, lists.values()))) > 1:
-        sizes = ", ".join(f"{clean(key, 40)} has {len(value)}" for key, value in list(lists.items())[:4])
+        sizes = ", ".join(f"{excerpt(key, 40)} has {len(value)}" for key, value in list(lists.items())[:4])
         raise InputError(f"its lists have different lengths: {sizes}", where=name)
     return lists
 

@@ -17,9 +17,8 @@ from packaging.version import Version as Pep440
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.table import Table, as_number
-from regress_gate.ingest.text import clean
-from regress_gate.model.nearest import did_you_mean
-from regress_gate.stats.replicates import points_of
+from regress_gate.stats.points import pool_points
+from regress_gate.text import did_you_mean, excerpt
 
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key")
@@ -63,9 +62,9 @@ def choose_columns(
     """The columns that were named, and the others as far as there is nothing to choose. Raises InputError else."""
     for flag, column in (("--value", value), ("--time", time), *(("--group", group) for group in groups)):
         if column is not None and column not in table.columns:
-            raise InputError(f"has no column {clean(column, _SHOWN)!r}" + _near(column, table), where=table.name)
+            raise InputError(f"has no column {excerpt(column, _SHOWN)!r}" + _near(column, table), where=table.name)
         if column is not None and [value, time, *groups].count(column) > 1:
-            raise InputError(f"{clean(column, _SHOWN)!r} is given twice", where=flag)
+            raise InputError(f"{excerpt(column, _SHOWN)!r} is given twice", where=flag)
     time = time or _guess_time(table, {value, *groups})
     others = [column for column in table.columns if column not in {time, *groups}]
     if value is None and VALUE_NAME in others:
@@ -103,7 +102,7 @@ def _series(
         return TableSeries(group, values[rows], None, None, 1)
     rows = sorted(rows, key=keys.__getitem__)
     starts = [place for place, row in enumerate(rows) if not place or keys[row] != keys[rows[place - 1]]]
-    points = points_of(values[rows], np.asarray(starts, dtype=np.int64))
+    points = pool_points(values[rows], np.asarray(starts, dtype=np.int64))
     most = int(np.diff(starts, append=len(rows)).max())
     cells = table.columns[layout.time]
     return TableSeries(group, points.values, points.variances, tuple(cells[rows[start]] for start in starts), most)
@@ -114,13 +113,13 @@ def _numbers(table: Table, column: str) -> Floats:
     for row, cell in enumerate(table.columns[column]):
         number = _number(cell)
         if number is None:
-            what = f"{_shown(cell)} in column {clean(column, _SHOWN)!r} is no number"
+            what = f"{_shown(cell)} in column {excerpt(column, _SHOWN)!r} is no number"
             raise table.refusal(row, what, _remedy(cell))
         if math.isinf(number):
-            raise table.refusal(row, f"{_shown(cell)} in column {clean(column, _SHOWN)!r} is not finite")
+            raise table.refusal(row, f"{_shown(cell)} in column {excerpt(column, _SHOWN)!r} is not finite")
         found[row] = number
     if np.isnan(found).all():
-        raise InputError(f"column {clean(column, _SHOWN)!r} holds no value", where=table.name)
+        raise InputError(f"column {excerpt(column, _SHOWN)!r} holds no value", where=table.name)
     return found
 
 
@@ -179,7 +178,7 @@ def _time_keys(table: Table, column: str) -> list[Any]:
         if len(keys) == len(cells):
             return keys
         furthest = max(furthest, len(keys))
-    cell, name = cells[furthest], clean(column, _SHOWN)
+    cell, name = cells[furthest], excerpt(column, _SHOWN)
     if _number(cell) != _number(cell):
         raise table.refusal(furthest, f"the cell of the time column {name!r} is empty")
     if (development := _pep440(cell)) is not None and development.is_devrelease:
@@ -230,14 +229,14 @@ def _pep440(cell: Any) -> Pep440 | None:
 
 
 def _near(column: str, table: Table) -> str:
-    return clean(did_you_mean(column, table.columns), 200)
+    return excerpt(did_you_mean(column, table.columns), 200)
 
 
 def _listed(columns: Sequence[str], limit: int = 8) -> str:
-    return ", ".join(clean(column, 40) for column in columns[:limit]) + (", …" if len(columns) > limit else "")
+    return ", ".join(excerpt(column, 40) for column in columns[:limit]) + (", …" if len(columns) > limit else "")
 
 
 def _shown(cell: Any) -> str:
     if isinstance(cell, (dict, list)):
         return f"a {'list' if isinstance(cell, list) else 'nested object'}"
-    return repr(clean(str(cell), 40))
+    return repr(excerpt(str(cell), 40))

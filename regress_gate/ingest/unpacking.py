@@ -7,13 +7,16 @@ import errno
 import gzip
 import io
 import os
-import stat
 import zlib
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Protocol, cast
+
+from regress_gate.files import READ_REGULAR_FLAGS, regular_file_size
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_GROWTH = 200
@@ -25,9 +28,6 @@ SMALL = 64 * 1024
 _BUFFER = 256 * 1024
 
 
-_MODE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-
-
 class DamagedError(OSError):
     """`strerror` says what is wrong with packed data."""
 
@@ -35,25 +35,14 @@ class DamagedError(OSError):
         super().__init__(errno.EIO, what)
 
 
-def open_regular(path: str | Path) -> IO[bytes]:
-    """Open a file that is neither a pipe nor a device; opening those may wait for ever. Raises OSError."""
-    handle = os.open(path, _MODE)
-    try:
-        _size_of_regular(handle)
-        return open(handle, "rb")  # noqa: PTH123 - a handle has no path, and the caller closes it
-    except BaseException:
-        os.close(handle)
-        raise
-
-
 def read_small(path: str) -> bytes | None:
     """All bytes of a small regular file that is not packed; None for any other. Raises OSError.
 
     Most files are such, and a file object takes longer to make than they take to read.
     """
-    handle = os.open(path, _MODE)
+    handle = os.open(path, READ_REGULAR_FLAGS)
     try:
-        size = _size_of_regular(handle)
+        size = regular_file_size(handle)
         if size >= SMALL:
             return None
         data = os.read(handle, SMALL)
@@ -61,13 +50,6 @@ def read_small(path: str) -> bytes | None:
         os.close(handle)
     # Fewer or more bytes: a file that is being written, or a file system that gives less than there is.
     return None if len(data) != size or data.startswith(GZIP_MAGIC) else data
-
-
-def _size_of_regular(handle: int) -> int:
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    return found.st_size
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:
@@ -131,3 +113,43 @@ def check_growth(given: int, taken: int) -> None:
     """Raises DamagedError where `taken` packed bytes became too many."""
     if given > GROWTH_FROM and given > MAX_GROWTH * taken:
         raise DamagedError(f"it unpacks to more than {MAX_GROWTH} times its size; unpack it first if it is meant")
+
+
+# MERGED regress_gate.ingest.shelf: Archives as an import meets them: which names are theirs, and the one that is
+# open. Opening is archive.py's, which is not loaded where nothing is packed.
+
+
+ZIP_ENDINGS, TAR_ENDINGS = (".zip",), (".tar", ".tar.gz", ".tgz")
+UNSUPPORTED_ENDINGS = (".tar.zst", ".tzst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".7z", ".rar")
+_ARCHIVE_ENDINGS = ZIP_ENDINGS + TAR_ENDINGS + UNSUPPORTED_ENDINGS
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file of that name is taken for an archive, readable or not."""
+    return name.lower().endswith(_ARCHIVE_ENDINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadMember:
+    member: str | None
+    """None: the archive itself."""
+    reason: str
+    is_error: bool = True
+
+
+class Archive(Protocol):
+    """An open archive."""
+
+    @property
+    def members(self) -> Mapping[str, object]:
+        """Path in the archive of each file that may be read."""
+        ...
+
+    @property
+    def not_read(self) -> list[UnreadMember]: ...
+
+    def open(self, member: str) -> IO[bytes]:
+        """Raises OSError, of which DamagedError is one. The bytes may raise it too while they are read."""
+        ...
+
+    def close(self) -> None: ...

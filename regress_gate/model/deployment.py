@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Literal, Self, get_args
 
@@ -9,7 +10,8 @@ from pydantic import Field, StringConstraints
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictModel
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.model.version import Version
+from regress_gate.text import did_you_mean
 
 ArgValue = str | int | float | bool
 """An engine argument's value as vLLM's command line takes it; a bare flag is true."""
@@ -157,3 +159,16 @@ def _arg_value(text: str) -> ArgValue:
     if re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text) and isfinite(number := float(text)):
         return number
     return text
+
+
+# MERGED regress_gate.known.told: What a file tells of a deployment: facts, the version that it was made with, and
+# what its reader should know.
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentFacts:
+    deployment: Deployment
+    version: Version | None = None
+    """Of the vLLM that the file is from."""
+    notes: Sequence[str] = ()
+    """One line each. No fact for matching, but worth knowing."""

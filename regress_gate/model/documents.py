@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError
 
 from regress_gate.errors import InputError
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.text import did_you_mean
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-Location = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 MAX_DEPTH = 40
 
-Whole = Annotated[int, Strict()]
+StrictInt = Annotated[int, Strict()]
 """A number without a fraction; neither text nor a truth value."""
-Real = Annotated[float, Strict()]
+StrictFloat = Annotated[float, Strict()]
 """A number; neither text nor a truth value."""
 
 
@@ -40,9 +40,9 @@ class Document:
 
     data: Any
     where: str | Path
-    lines: dict[Location, int]
+    lines: dict[KeyPath, int]
 
-    def line(self, location: Location) -> int | None:
+    def line(self, location: KeyPath) -> int | None:
         """The line of the place, or of the nearest enclosing place that has one."""
         for end in range(len(location), -1, -1):
             if (found := self.lines.get(location[:end])) is not None:
@@ -76,7 +76,7 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
     # libyaml's parser where it is there.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    lines: dict[Location, int] = {}
+    lines: dict[KeyPath, int] = {}
     try:
         # One call for each event: `yaml.parse` asks the parser twice.
         events: Iterator[Any] = iter(loader(text).get_event, None)
@@ -89,11 +89,11 @@ def parse_yaml(text: str, where: str | Path) -> Document:
         raise InputError("not valid YAML: unreadable text", where=where) from None
 
 
-def _build_document(events: Iterator[Any], lines: dict[Location, int], where: str | Path) -> Any:
+def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str | Path) -> Any:
     """The data behind the parser's events. Nothing is held but what is built, so nesting stops where it is refused."""
     import yaml
 
-    def build(event: Any, location: Location) -> Any:
+    def build(event: Any, location: KeyPath) -> Any:
         line = event.start_mark.line + 1
         lines.setdefault(location, line)
         if isinstance(event, yaml.AliasEvent):
@@ -170,7 +170,7 @@ def parse_toml(text: str, where: str | Path) -> Document:
 
 def _check_bounds(document: Document) -> None:
     """Refuse what TOML allows and nobody means: numbers of hundreds of digits, tables in tables without end."""
-    waiting: list[tuple[Any, Location]] = [(document.data, ())]
+    waiting: list[tuple[Any, KeyPath]] = [(document.data, ())]
     while waiting:
         value, location = waiting.pop()
         if len(location) > MAX_DEPTH:
@@ -190,10 +190,10 @@ _TOML_LINE = re.compile(
 )
 
 
-def _toml_lines(text: str) -> dict[Location, int]:
-    lines: dict[Location, int] = {}
-    table: Location = ()
-    counts: dict[Location, int] = {}
+def _toml_lines(text: str) -> dict[KeyPath, int]:
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    counts: dict[KeyPath, int] = {}
     closing: str | None = None  # of the multi-line string that the line is in
     for number, line in enumerate(text.split("\n"), 1):
         if closing is not None:
@@ -218,9 +218,9 @@ def _toml_lines(text: str) -> dict[Location, int]:
     return lines
 
 
-def _toml_location(key: str, counts: dict[Location, int]) -> Location:
+def _toml_location(key: str, counts: dict[KeyPath, int]) -> KeyPath:
     """The place of a table; one below an array of tables belongs to the array's latest item."""
-    location: Location = ()
+    location: KeyPath = ()
     parts = _toml_parts(key)
     for place, part in enumerate(parts, 1):
         location = (*location, part)
@@ -233,7 +233,7 @@ def _toml_parts(key: str) -> list[str]:
     return [part.strip("\"'") for part in re.findall(_TOML_PART, key)]
 
 
-def validate(model: type[ModelT], document: Document, *, root: Location = ()) -> ModelT:
+def validate(model: type[ModelT], document: Document, *, root: KeyPath = ()) -> ModelT:
     """Check the document (or the part at `root` of a larger one, already cut out) against a model.
 
     Raises InputError for the first complaint, in the order of the file's lines. A key that is missing comes after
@@ -245,12 +245,14 @@ def validate(model: type[ModelT], document: Document, *, root: Location = ()) ->
     try:
         return model.model_validate(document.data)
     except ValidationError as failure:
-        _, line, what = min(complaints(model, document, failure, root=root), key=lambda complaint: complaint[:2])
+        _, line, what = min(
+            validation_messages(model, document, failure, root=root), key=lambda complaint: complaint[:2]
+        )
         raise InputError(what, where=document.where, line=line or None) from None
 
 
-def complaints(
-    model: type[BaseModel], document: Document, failure: ValidationError, *, root: Location = ()
+def validation_messages(
+    model: type[BaseModel], document: Document, failure: ValidationError, *, root: KeyPath = ()
 ) -> list[tuple[bool, int, str]]:
     """All that a failed validation has to say: whether a key is missing, the line (0: not known), what is wrong."""
     found = []
@@ -260,7 +262,7 @@ def complaints(
     return found
 
 
-def _complaint(model: type[BaseModel], data: Any, kind: str, location: Location, error: Any) -> str:
+def _complaint(model: type[BaseModel], data: Any, kind: str, location: KeyPath, error: Any) -> str:
     path = _written(data, location)
     if kind == "extra_forbidden":
         parent = _written(data, location[:-1])
@@ -274,7 +276,7 @@ def _complaint(model: type[BaseModel], data: Any, kind: str, location: Location,
     return f"{path}: {message}" if path else message
 
 
-def _written(data: Any, location: Location) -> str:
+def _written(data: Any, location: KeyPath) -> str:
     """The part of a validator's location that stands in the document, without the names of alternatives it tried."""
     parts = []
     for step in location:
@@ -284,7 +286,7 @@ def _written(data: Any, location: Location) -> str:
     return ".".join(parts)
 
 
-def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+def _fields_at(model: type[BaseModel], location: KeyPath) -> list[str]:
     """The keys that are known at a place, found by walking the models' annotations."""
     current: list[Any] = [model]
     for step in location:
@@ -307,3 +309,24 @@ def _unwrap(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return _unwrap(get_args(annotation)[0])
     return [annotation]
+
+
+# MERGED regress_gate.model.complaint: What a lint says of a file that people write: records of known issues,
+# suites. Not for errors that stop a command.
+
+
+LintLevel = Literal["error", "warning"]
+LocatedMessage = tuple[KeyPath, str, LintLevel]
+"""Where in the document, what is wrong, how bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintMessage:
+    file: Path
+    line: int | None
+    what: str
+    severity: LintLevel
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
+        return f"{place}: {self.severity}: {self.what}"

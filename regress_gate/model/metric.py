@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from regress_gate.errors import InputError
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.text import did_you_mean
 
 
 class Direction(StrEnum):

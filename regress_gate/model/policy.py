@@ -1,14 +1,15 @@
 """The policy of the gate: which metrics decide, how large a loss is acceptable, how sure the gate has to be."""
 
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 
-from regress_gate.model.documents import Real, StrictModel
+from regress_gate.model.documents import StrictFloat, StrictModel
 from regress_gate.model.issue import Severity
 from regress_gate.model.metric import METRICS, Scale, metric
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.text import did_you_mean
 
 
 def _matches_some_metric(pattern: str) -> str:
@@ -19,19 +20,19 @@ def _matches_some_metric(pattern: str) -> str:
 
 
 MetricPattern = Annotated[str, AfterValidator(_matches_some_metric)]
-Share = Annotated[Real, Field(gt=0, lt=1)]
-Budget = Annotated[Real, Field(gt=0, le=0.5)]
-Confidence = Annotated[Real, Field(ge=0.5, lt=1)]
+OpenFraction = Annotated[StrictFloat, Field(gt=0, lt=1)]
+FalseAlarmBudget = Annotated[StrictFloat, Field(gt=0, le=0.5)]
+ConfidenceLevel = Annotated[StrictFloat, Field(ge=0.5, lt=1)]
 
 
 class PolicyOverrides(StrictModel):
     """A part of a policy: what is given replaces the default, margins pattern by pattern."""
 
     metrics: list[MetricPattern] | None = None
-    margins: dict[MetricPattern, Share] = Field(default_factory=dict)
-    false_alarm_budget: Budget | None = None
-    confidence: Confidence | None = None
-    expected_cv: Share | None = None
+    margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
+    false_alarm_budget: FalseAlarmBudget | None = None
+    confidence: ConfidenceLevel | None = None
+    expected_cv: OpenFraction | None = None
     block_severity: Severity | Literal["never"] | None = None
     on_inconclusive: Literal["pass", "fail"] | None = None
 
@@ -59,13 +60,13 @@ class Policy(StrictModel):
         "accuracy_*",
     )
     """The metrics that decide (gate), where they were measured. All others are reported."""
-    margins: dict[MetricPattern, Share] = Field(default_factory=dict)
+    margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
     """The largest acceptable loss by metric or glob, later patterns first; over `DEFAULT_MARGINS`."""
-    false_alarm_budget: Budget = 0.05
+    false_alarm_budget: FalseAlarmBudget = 0.05
     """Chance of a false `fail`, over all gated series together."""
-    confidence: Confidence = 0.90
+    confidence: ConfidenceLevel = 0.90
     """Of each series' two-sided interval; a loss of the size of the margin passes in at most half of the rest."""
-    expected_cv: Share = 0.05
+    expected_cv: OpenFraction = 0.05
     """Run-to-run coefficient of variation assumed only to say how many runs a first comparison needs."""
     block_severity: Severity | Literal["never"] = Severity.HIGH
     """A known issue that applies, is new and is at least this severe fails the gate."""
@@ -119,3 +120,29 @@ DEFAULT_MARGINS: dict[str, float] = {
     "*": 0.05,
 }
 """First match wins. Relative losses, but for failed_requests and accuracy: differences of fractions."""
+
+
+# MERGED regress_gate.model.waiver: Waivers: a dated, owned, size-capped permission to pass in spite of one finding.
+
+
+ShortText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+class Waiver(StrictModel):
+    """All keys are required: a permission without an end, an owner, a cap or a reason is a hole in the gate."""
+
+    finding: ShortText
+    """A series as `scenario/metric` (glob patterns allowed) or a known issue's id."""
+    until: date
+    """Last day on which it holds."""
+    max_change: Annotated[StrictFloat, Field(gt=0)]
+    """Largest loss that is waived, on the scale of the series' change: the upper end of its interval must lie below.
+    For a known issue it has no effect."""
+    owner: ShortText
+    reason: ShortText
+
+    def covers(self, finding: str) -> bool:
+        return fnmatchcase(finding, self.finding)
+
+    def is_expired(self, today: date) -> bool:
+        return today > self.until

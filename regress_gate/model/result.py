@@ -50,7 +50,7 @@ class ReasonCode(StrEnum):
     NO_BLOCKING_ISSUE = "no_blocking_issue"
 
 
-class Measured(StrEnum):
+class IssueObservation(StrEnum):
     """What the measurements say of a known issue that claims a loss."""
 
     EXPLAINS = "explains"
@@ -189,7 +189,7 @@ class KnownIssueOut(ResultModel):
     """Regressions that this issue explains."""
     score: float | None = None
     """Probability that it made at least one of the regressions; null where it could have made none."""
-    measured: Measured | None = None
+    measured: IssueObservation | None = None
     """Null where nothing was measured, where the record claims no loss, and where the move does not bring it."""
     measured_why: str = ""
     workarounds: list[WorkaroundOut] = Field(default_factory=list)
@@ -221,7 +221,7 @@ class WaiverOut(ResultModel):
     """What it covered, or why it does not hold."""
 
 
-class LooksOut(ResultModel):
+class InterimOut(ResultModel):
     """Of an experiment whose evidence is seen after every block: the levels are those of this look."""
 
     blocks: int
@@ -239,7 +239,7 @@ class PlanOut(ResultModel):
     earlier_runs: int
     """Runs a side of earlier sessions, on the same suite and testbed, from which the usual spread is known too."""
     earlier_sessions: int
-    looks: LooksOut | None = None
+    looks: InterimOut | None = None
     """Null where the evidence is seen once."""
 
 

@@ -31,7 +31,7 @@ class SuiteRef:
 IMPORTED_SUITE = SuiteRef("imported", "1")
 """The suite of results that were imported without one: scenarios are named by what the files say of the workload."""
 
-MADE_UP = "import-"
+AUTO_LABEL_PREFIX = "import-"
 """Begins the label of a run of results that were imported together, where nobody named the run."""
 
 
@@ -56,7 +56,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPosition:
     """Where a run stands in the experiment that it was made for."""
 
     experiment: str
@@ -99,7 +99,7 @@ class RunFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TrialSource:
     """Where a trial's numbers came from. The pair (sha256, position) identifies it for ever."""
 
     sha256: str
@@ -133,7 +133,7 @@ class Trial:
     workload: Mapping[str, Any]
     """What the source says was sent: model, request_rate (None: unlimited), max_concurrency, num_prompts,
     burstiness, mean_input_tokens, mean_output_tokens…"""
-    source: Source
+    source: TrialSource
     conditions: Conditions = Conditions()
     started: datetime | None = None
     samples: "Samples | None" = None
@@ -169,7 +169,7 @@ class Run:
     """Versions of what came with the build: torch, triton, flashinfer, transformers…"""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Per-run metrics: startup_time, peak_memory, kv_cache_tokens."""
-    place: Place | None = None
+    place: BlockPosition | None = None
     """None for runs that no plan of ours made."""
     failure: RunFailure | None = None
     void: str | None = None

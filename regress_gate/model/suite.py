@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from regress_gate.model.deployment import ArgValue, Deployment
-from regress_gate.model.documents import Real, StrictModel, Whole
+from regress_gate.model.documents import StrictFloat, StrictInt, StrictModel
 from regress_gate.model.policy import PolicyOverrides
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
@@ -44,12 +44,12 @@ class ServerConfig(StrictModel):
 class Slo(StrictModel):
     """What a request must reach to count as good, in seconds; None: no demand."""
 
-    ttft: Real | None = Field(default=None, gt=0)
-    tpot: Real | None = Field(default=None, gt=0)
-    e2el: Real | None = Field(default=None, gt=0)
+    ttft: StrictFloat | None = Field(default=None, gt=0)
+    tpot: StrictFloat | None = Field(default=None, gt=0)
+    e2el: StrictFloat | None = Field(default=None, gt=0)
 
 
-LONGEST_CONVERSATION = 2048
+MAX_CONVERSATION_TOKENS = 2048
 """Tokens of prompt and answer beyond which a recorded conversation is left out, as vLLM's own client does."""
 
 
@@ -81,23 +81,23 @@ class Workload(StrictModel):
     """Which of vLLM's endpoints. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
     dataset: Dataset = "random"
     """`random` tokens or recorded prompts; other names are for results that are imported."""
-    input_len: Whole | None = Field(default=None, ge=1)
+    input_len: StrictInt | None = Field(default=None, ge=1)
     """Tokens of a prompt. For rerank, which takes only text: words of one pair of query and document."""
-    output_len: Whole | None = Field(default=None, ge=1)
+    output_len: StrictInt | None = Field(default=None, ge=1)
     """Tokens of an answer: exactly so many, or at most so many with `ignore_eos: false`. Completions only. Recorded
     prompts have lengths of their own where this is not given."""
-    documents: Whole | None = Field(default=None, ge=1)
+    documents: StrictInt | None = Field(default=None, ge=1)
     """Documents of one rerank request."""
-    concurrency: Whole | None = Field(default=None, ge=1)
-    request_rate: Real | None = Field(default=None, gt=0)
-    num_requests: Whole | None = Field(default=None, ge=1)
+    concurrency: StrictInt | None = Field(default=None, ge=1)
+    request_rate: StrictFloat | None = Field(default=None, gt=0)
+    num_requests: StrictInt | None = Field(default=None, ge=1)
     """Measured requests of one trial."""
-    seed: Whole | None = None
+    seed: StrictInt | None = None
     arrival: Literal["poisson", "constant"] = "poisson"
     """How the requests of a request rate are spread in time."""
-    prefix_len: Whole = Field(default=0, ge=0)
+    prefix_len: StrictInt = Field(default=0, ge=0)
     """Tokens at the beginning that all prompts have in common, as part of the input length."""
-    warmup_requests: Whole = Field(default=0, ge=0)
+    warmup_requests: StrictInt = Field(default=0, ge=0)
     """Sent before and left out of the results."""
     ignore_eos: StrictBool = True
     """Whether the model writes on past its end-of-text token, so that every answer has `output_len` tokens."""
@@ -159,13 +159,13 @@ class Scenario(StrictModel):
 class ConditionLimits(StrictModel):
     """Conditions beyond which a run is void: kept and shown, never averaged in."""
 
-    max_outside_cpu_cores: Real | None = Field(default=None, ge=0)
+    max_outside_cpu_cores: StrictFloat | None = Field(default=None, ge=0)
     """CPU cores kept busy, on average over the run, by processes other than server and client."""
-    max_steal_cpu_cores: Real | None = Field(default=None, ge=0)
+    max_steal_cpu_cores: StrictFloat | None = Field(default=None, ge=0)
     """CPU cores' worth of time that the host took away; None: 5 % of the machine's cores."""
-    max_gpu_throttled: Real | None = Field(default=0.05, ge=0, le=1)
+    max_gpu_throttled: StrictFloat | None = Field(default=0.05, ge=0, le=1)
     """Share of the run in which a GPU was slowed by heat, power brake or hardware protection; None: no limit."""
-    max_gpu_other_processes: Whole | None = Field(default=0, ge=0)
+    max_gpu_other_processes: StrictInt | None = Field(default=0, ge=0)
     """Processes on the GPUs that are not the server's; None: no limit."""
 
 
@@ -178,9 +178,9 @@ class Suite(StrictModel):
     accelerator: str | None = None
     """The accelerator that the suite is made for; known issues are matched against it where the user is silent."""
     scenarios: list[Scenario] = Field(min_length=1)
-    trials: Whole = Field(default=1, ge=1, le=100)
+    trials: StrictInt = Field(default=1, ge=1, le=100)
     """Passes of each scenario in a run."""
-    request_timeout: Real = Field(default=300.0, gt=0)
+    request_timeout: StrictFloat = Field(default=300.0, gt=0)
     """Seconds after which a request that is not answered has failed. A trial without any answer means a hang."""
     conditions: ConditionLimits = ConditionLimits()
     gate: PolicyOverrides = PolicyOverrides()

@@ -12,21 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.model.result import Verdict
+from regress_gate.stats.contrasts import ContrastEvidence, Measurements, weigh_contrasts
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss, to_change
-from regress_gate.stats.evidence import Evidence, Measurements, weigh
-from regress_gate.stats.family import Family, adjusted_p_values, own_evidence
-from regress_gate.stats.membership import Circumstances, family_members, make_family, with_history
-from regress_gate.stats.multiplicity import holm
+from regress_gate.stats.membership import MeasurementDesign, family_members, make_family, with_history
+from regress_gate.stats.multiplicity import Family, adjusted_p_values, holm, own_evidence
 from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
-from regress_gate.stats.sequential import level
+from regress_gate.stats.sequential import nominal_level
 
 Floats = npt.NDArray[np.float64]
 
-SUSPECT = 0.005
+SUSPECT_P_VALUE = 0.005
 """One-sided p-value of the plain percentile from which the steadied one is not believed."""
 
 
-ORDINARY = Circumstances()
+DEFAULT_DESIGN = MeasurementDesign()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _SeriesAssessment:
     """On the analysis scale."""
 
     loss: float
@@ -57,7 +56,7 @@ class _Found:
     steadied: tuple[float, float, float] | None = None
     """Of a percentile with a steadied form: loss, lower and upper limit by that."""
 
-    def within(self, margin: float) -> "_Found":
+    def within(self, margin: float) -> "_SeriesAssessment":
         """By the steadied form, where that is the surer one and they disagree on whether the loss is below the margin.
 
         Which decides must not depend on which would pass: the better of two tests at 5 % was passed by 8 % of
@@ -71,32 +70,32 @@ class _Found:
         return replace(self, loss=loss, interval=(low, high))
 
 
-def compare(
+def compare_series(
     series: Sequence[SeriesData],
     *,
     false_alarm_budget: float,
     confidence: float,
     expected_cv: float,
-    circumstances: Circumstances = ORDINARY,
+    circumstances: MeasurementDesign = DEFAULT_DESIGN,
 ) -> list[Comparison]:
     """Judge all series of one gate together; the result has their order.
 
     `expected_cv` is only used to say how many runs a first comparison needs, never to decide.
     """
-    budget = level(false_alarm_budget, circumstances.looks)
-    tail = level((1 - confidence) / 2, circumstances.looks)
-    found: list[_Found | None] = [None] * len(series)
+    budget = nominal_level(false_alarm_budget, circumstances.looks)
+    tail = nominal_level((1 - confidence) / 2, circumstances.looks)
+    found: list[_SeriesAssessment | None] = [None] * len(series)
     for gates in (True, False):
         members = [index for index, data in enumerate(series) if data.gated is gates]
         for index, each in zip(
-            members, _judge([series[i] for i in members], members, tail, circumstances), strict=True
+            members, _assess_family([series[i] for i in members], members, tail, circumstances), strict=True
         ):
             found[index] = each
     family = max(1, sum(each is not None and data.gated for data, each in zip(series, found, strict=True)))
     results = []
     for data, each in zip(series, found, strict=True):
         if each is None:
-            results.append(Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, (_no_estimate(data),)))
+            results.append(Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, (_why_no_estimate(data),)))
             continue
         plain, each = each, each.within(margin_as_loss(data))
         limits = each.interval
@@ -115,21 +114,24 @@ def compare(
     return results
 
 
-def _judge(
-    series: Sequence[SeriesData], places: Sequence[int], tail: float, circumstances: Circumstances
-) -> list[_Found | None]:
+def _assess_family(
+    series: Sequence[SeriesData], places: Sequence[int], tail: float, circumstances: MeasurementDesign
+) -> list[_SeriesAssessment | None]:
     """One family: all series that gate, or all that do not. `places`: their positions among all series."""
     members = family_members(series)
     known = with_history([places[index] for index in members], circumstances)
     inside = [index for index, is_known in zip(members, known, strict=True) if is_known]
     strangers = [index for index, is_known in zip(members, known, strict=True) if not is_known]
-    found: list[_Found | None] = [None] * len(series)
+    found: list[_SeriesAssessment | None] = [None] * len(series)
     for index in set(range(len(series))) - set(members):
-        found[index] = _alone(series[index], places[index], tail, circumstances)
-    family = _of(series, places, inside, circumstances) if inside else None
+        found[index] = _assess_alone(series[index], places[index], tail, circumstances)
+    family = _family_of(series, places, inside, circumstances) if inside else None
     if strangers:
-        apart = _together(
-            [series[i] for i in strangers], _of(series, places, strangers, circumstances), tail, offsets_of=family
+        apart = _assess_together(
+            [series[i] for i in strangers],
+            _family_of(series, places, strangers, circumstances),
+            tail,
+            offsets_of=family,
         )
         for index, each in zip(strangers, apart, strict=True):
             found[index] = each
@@ -138,7 +140,7 @@ def _judge(
     if family is not None:
         q_worse, q_worse_others = adjusted_p_values(family, worse)
         q_better, q_better_others = adjusted_p_values(family, better, better=True)
-        found_inside = _together([series[i] for i in inside], family, tail)
+        found_inside = _assess_together([series[i] for i in inside], family, tail)
         for index, each, up, down in zip(inside, found_inside, q_worse, q_better, strict=True):
             found[index] = replace(each, q_worse=float(up), q_better=float(down))
     else:
@@ -148,20 +150,20 @@ def _judge(
     return found
 
 
-def _of(
-    series: Sequence[SeriesData], places: Sequence[int], indices: Sequence[int], circumstances: Circumstances
+def _family_of(
+    series: Sequence[SeriesData], places: Sequence[int], indices: Sequence[int], circumstances: MeasurementDesign
 ) -> Family:
     return make_family([series[index] for index in indices], [places[index] for index in indices], circumstances)
 
 
-def _together(
+def _assess_together(
     series: Sequence[SeriesData], family: Family, tail: float, *, offsets_of: Family | None = None
-) -> list[_Found]:
+) -> list[_SeriesAssessment]:
     """Every series' own evidence, in order; percentiles with a steadied form also by that.
 
     `offsets_of`: the family that knows what separates sessions, where that is not the series' own.
     """
-    results = [_Found(0.0)] * len(series)
+    results = [_SeriesAssessment(0.0)] * len(series)
     for metric, own in enumerate(own_evidence(family)):
         if offsets_of is not None:
             own = _with_common_offsets(own, offsets_of)
@@ -169,7 +171,7 @@ def _together(
         limits, worse, better = own.limit(tail), own.p_above(0.0), own.p_below(0.0)
         for at, index in enumerate(members):
             loss = float(own.estimate[at])
-            results[index] = _Found(
+            results[index] = _SeriesAssessment(
                 loss,
                 (loss - float(limits[at]), loss + float(limits[at])),
                 float(worse[at]),
@@ -177,14 +179,21 @@ def _together(
                 float(np.sqrt(own.run_variance[at])),
             )
         if all(series[index].steadied is not None for index in members):
-            steadied = _steadied([series[index] for index in members], family, members, own, tail, offsets_of or family)
+            steadied = _variance_reduced(
+                [series[index] for index in members], family, members, own, tail, offsets_of or family
+            )
             for index, triple in zip(members, steadied, strict=True):
                 results[index] = replace(results[index], steadied=triple)
     return results
 
 
-def _steadied(
-    series: Sequence[SeriesData], family: Family, members: list[int], own: Evidence, tail: float, offsets_of: Family
+def _variance_reduced(
+    series: Sequence[SeriesData],
+    family: Family,
+    members: list[int],
+    own: ContrastEvidence,
+    tail: float,
+    offsets_of: Family,
 ) -> list[tuple[float, float, float] | None]:
     """Loss and limits of one metric's percentiles from their steadied form; None where that is not to be believed.
 
@@ -194,14 +203,14 @@ def _steadied(
     pairs = [data.steadied for data in series if data.steadied is not None]
     sides = [np.column_stack([pair[side] for pair in pairs]) for side in (0, 1)]
     found = Measurements(sides[0], sides[1], family.found.paired, family.found.apart)
-    steadied = _with_common_offsets(weigh(found, np.eye(len(series)), family.floor[members]), offsets_of)
+    steadied = _with_common_offsets(weigh_contrasts(found, np.eye(len(series)), family.floor[members]), offsets_of)
     weights = np.zeros((len(family.metrics), 1))
     weights[members] = 1 / len(members)
-    mean = weigh(family.found, weights, family.floor)
+    mean = weigh_contrasts(family.found, weights, family.floor)
     if offsets_of is not family:
         mean = _with_common_offsets(mean, offsets_of)
     common = float(mean.estimate[0] + mean.limit(tail)[0])
-    limits, suspect = steadied.limit(tail), own.p_above(0.0) < SUSPECT
+    limits, suspect = steadied.limit(tail), own.p_above(0.0) < SUSPECT_P_VALUE
     within = np.array([common < margin_as_loss(data) for data in series])
     return [
         (float(loss), float(loss - limit), float(loss + limit)) if believed else None
@@ -209,23 +218,25 @@ def _steadied(
     ]
 
 
-def _with_common_offsets(own: Evidence, family: Family) -> Evidence:
+def _with_common_offsets(own: ContrastEvidence, family: Family) -> ContrastEvidence:
     """What separates sessions, from all series of the family together, for evidence that earlier sessions lack."""
     grouped = (family.scenarios >= 0).astype(np.float64)
-    common = weigh(family.found, (grouped / max(grouped.sum(), 1.0))[:, None], family.floor)
+    common = weigh_contrasts(family.found, (grouped / max(grouped.sum(), 1.0))[:, None], family.floor)
     ratios = common.sessions.ratios * common.run_variance[0] / own.run_variance.mean()
     return replace(own, sessions=replace(common.sessions, ratios=ratios))
 
 
-def _alone(data: SeriesData, place: int, tail: float, circumstances: Circumstances) -> _Found | None:
+def _assess_alone(
+    data: SeriesData, place: int, tail: float, circumstances: MeasurementDesign
+) -> _SeriesAssessment | None:
     """A series that cannot be part of the family: one that some runs lack, or a difference of fractions."""
     whole = replace(_whole_blocks(data) if circumstances.paired else data.without_gaps(), steadied=None)
     if family_members([whole]):
-        return _together([whole], make_family([whole], [place], circumstances), tail)[0]
+        return _assess_together([whole], make_family([whole], [place], circumstances), tail)[0]
     found = estimate(data.without_gaps())
     if found is None:
         return None
-    return _Found(found.loss, found.interval(1 - 2 * tail), found.p_worse(), found.p_better(), found.run_sd)
+    return _SeriesAssessment(found.loss, found.interval(1 - 2 * tail), found.p_worse(), found.p_better(), found.run_sd)
 
 
 def _whole_blocks(data: SeriesData) -> SeriesData:
@@ -252,7 +263,7 @@ def _verdict(
     return Verdict.INCONCLUSIVE
 
 
-def _no_estimate(data: SeriesData) -> str:
+def _why_no_estimate(data: SeriesData) -> str:
     data = data.without_gaps()
     if not len(data.baseline) or not len(data.candidate):
         return f"not measured on the {'candidate' if len(data.baseline) else 'baseline'}"
@@ -262,7 +273,7 @@ def _no_estimate(data: SeriesData) -> str:
 
 
 def _runs_needed(
-    data: SeriesData, found: _Found, change: float, error: float, tail: float, expected_cv: float
+    data: SeriesData, found: _SeriesAssessment, change: float, error: float, tail: float, expected_cv: float
 ) -> tuple[int | None, list[str]]:
     """The smaller number of runs that would show either verdict, if the present estimate were true."""
     have = max(len(data.baseline), len(data.candidate))

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.model.metric import Scale
+from regress_gate.stats.contrasts import Measurements
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.evidence import Measurements
-from regress_gate.stats.family import Family
-from regress_gate.stats.sequential import Looks
+from regress_gate.stats.multiplicity import Family
+from regress_gate.stats.sequential import InterimStage
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class MeasurementDesign:
     """How the runs of all series were made."""
 
     paired: bool = False
@@ -30,7 +30,7 @@ class Circumstances:
     earlier: tuple[tuple[Floats, ...], ...] = ()
     """Earlier sessions of one version each; each holds, for every series in order, values of shape (runs,), NaN where
     there is none. For paired measurements: logarithms of the ratio of the two sides of earlier blocks."""
-    looks: Looks | None = None
+    looks: InterimStage | None = None
     """None: the evidence is seen once, at its end."""
 
 
@@ -50,7 +50,7 @@ def family_members(series: Sequence[SeriesData]) -> list[int]:
     return [index for index, shape in zip(whole, shapes, strict=True) if shape == commonest]
 
 
-def with_history(places: Sequence[int], circumstances: Circumstances) -> list[bool]:
+def with_history(places: Sequence[int], circumstances: MeasurementDesign) -> list[bool]:
     """For each of the series at `places` whether it is of those that use history best: the most values in rows that
     have all of them.
 
@@ -66,7 +66,7 @@ def with_history(places: Sequence[int], circumstances: Circumstances) -> list[bo
     return [bool(kept) for kept in best]
 
 
-def make_family(series: Sequence[SeriesData], places: Sequence[int], circumstances: Circumstances) -> Family:
+def make_family(series: Sequence[SeriesData], places: Sequence[int], circumstances: MeasurementDesign) -> Family:
     """Of series that `family_members` accepts together; `places`: their positions among all series of the gate."""
     signs = np.array([data.sign for data in series])
     sides = [
@@ -94,7 +94,7 @@ def _has_logarithm(values: Floats) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values > 0)
 
 
-def _rows(session: tuple[Floats, ...], places: Sequence[int], circumstances: Circumstances) -> Floats:
+def _rows(session: tuple[Floats, ...], places: Sequence[int], circumstances: MeasurementDesign) -> Floats:
     """Shape (runs, places): an earlier session in logarithms, on the scale of one run; NaN where there is none."""
     values = np.column_stack([session[place] for place in places])
     if circumstances.paired:

@@ -1,9 +1,13 @@
 """Adjusting p-values for the number of questions asked at once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import fdtrc
+
+from regress_gate.stats.contrasts import ContrastEvidence, Measurements, deviations_of, weigh_contrasts
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,3 +31,232 @@ def weighted_holm(p_values: Floats, weights: Floats) -> Floats:
     adjusted = np.empty(len(p_values))
     adjusted[order] = np.minimum(stepped, 1.0)
     return adjusted
+
+
+# MERGED regress_gate.stats.family: Which of many series got worse: the battery of tests that one gate makes, with
+# one budget of false alarms.  A regression may sit in one series, in one scenario, in one metric over all scenarios
+# (a tail), or in everything. Each of these is a group of series that is tested as one, by a weighted mean of their
+# losses: metrics weigh by the inverse of their usual variance. The budget is split between the four kinds of groups
+# and evenly within each; Holm's rule with weights (1979, Scand. J. Statist. 6:65-70) adjusts. So the chance that
+# anything is called worse when nothing is, is at most the budget, whatever the dependence between series.  A run
+# that was lucky was so in every scenario: what the *other* scenarios did tells luck from loss. Series and scenarios
+# are therefore tested relative to the rest, as far as the rest foretells them (least squares over the runs'
+# deviations, one coefficient for all groups alike), unless the rest itself has changed: then nothing is taken from
+# it, because an improvement elsewhere is not a loss here. As a second guard nothing is called worse whose own,
+# plain test would not be significant by itself. Weights that are fitted to runs flatter the spread of these same
+# runs, so there are few of them: free covariances gave 13 to 50 % false alarms where these give what is promised
+# (tests/stats).  What a group's test shows is that the group got worse. Its series are then named by their own
+# tests, each at the budget: attribution within a group that was found is less strictly controlled than the finding.
+
+
+FamilyFloats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_SHARES = {"series": 0.25, "scenario": 0.30, "metric": 0.10, "all": 0.35}
+"""Of the budget, by kind of group; that of a kind which does not occur is shared out among the others."""
+_REST_MOVED, _REST_STILL = 0.01, 0.10
+"""Two-sided p-values of "the rest has not changed" below which luck is not taken from it, and above which it is in
+full; in proportion between."""
+_PARTS = 10.0
+"""How many times rarer by chance a change among the parts of the rest has to be than one of their mean."""
+_DOUBT = 3.0
+"""Degrees of freedom' worth of belief that the rest foretells nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Series that were all measured in all runs."""
+
+    found: Measurements
+    scenarios: Ints
+    """Shape (m,): a number for each scenario; negative for a series of no group, such as what a server does once."""
+    metrics: Ints
+    """Shape (m,): a number for each metric, from 0."""
+    floor: FamilyFloats
+    """Shape (m,): variance between runs that is never undercut."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Groups of one kind that lend each other variance."""
+
+    share: float
+    """Of the budget, for each of them."""
+    groups: tuple[Ints, ...]
+    inside: FamilyFloats
+    """Shape (m, groups): weights that make a group's mean loss."""
+    rest: FamilyFloats
+    """Shape (m, groups): weights of what is held against it; a column of zeros where there is nothing."""
+    parts: Ints
+    """Shape (m,): a number for each part of the rest, none of which may have changed."""
+
+
+def own_evidence(family: Family) -> tuple[ContrastEvidence, ...]:
+    """Of every series by itself; one Evidence a metric, its series in the order of the family."""
+    identity = np.eye(len(family.metrics))
+    return tuple(
+        weigh_contrasts(family.found, identity[:, family.metrics == metric], family.floor)
+        for metric in range(int(family.metrics.max()) + 1)
+    )
+
+
+def spread_over(family: Family, parts: Sequence[FamilyFloats]) -> FamilyFloats:
+    """Puts values that come metric by metric back into the order of the family."""
+    whole = np.empty(len(family.metrics))
+    for metric, values in enumerate(parts):
+        whole[family.metrics == metric] = values
+    return whole
+
+
+def adjusted_p_values(
+    family: Family, others: Sequence[float] = (), *, better: bool = False
+) -> tuple[FamilyFloats, FamilyFloats]:
+    """Family-wise adjusted p-values of "this series did not get worse" (with `better`, improve).
+
+    `others` are p-values of series that share the budget but cannot be part of the family. Returns those of the family,
+    shape (m,), and of the others, in their order.
+    """
+    if better:
+        family = _mirrored(family)
+    own = own_evidence(family)
+    plain = spread_over(family, [each.p_above(0.0) for each in own])
+    kinds = _kinds(family, own, len(others))
+    groups = [group for kind in kinds for group in kind.groups]
+    still = _RestTrust(family)
+    p_values = np.concatenate([*(_p_values(family, kind, still) for kind in kinds), others])
+    alone = next(kind.share for kind in kinds)
+    shares = np.concatenate([*(np.full(len(kind.groups), kind.share) for kind in kinds), np.full(len(others), alone)])
+    found = weighted_holm(p_values, shares)
+    adjusted = np.ones(len(plain))
+    for group, q in zip(groups, found[: len(groups)], strict=True):
+        adjusted[group] = np.minimum(adjusted[group], np.maximum(q, plain[group]))
+    return adjusted, found[len(groups) :]
+
+
+def _mirrored(family: Family) -> Family:
+    found = family.found
+    earlier = tuple(-session for session in found.earlier)
+    return replace(family, found=replace(found, baseline=-found.baseline, candidate=-found.candidate, earlier=earlier))
+
+
+def _kinds(family: Family, own: Sequence[ContrastEvidence], others: int) -> list[_Kind]:
+    """The battery: first the series, then whatever groups there are that are not one of those already."""
+    everything = np.arange(len(family.metrics))
+    usual = np.array([np.exp(np.log(each.run_variance).mean()) for each in own])
+    weights = np.where(family.scenarios >= 0, 1 / usual[family.metrics], 0.0)
+    grouped = everything[family.scenarios >= 0]
+    scenarios = _groups(grouped, family.scenarios)
+    metrics = _groups(grouped, family.metrics)
+    of_scenarios = np.column_stack([_mean_weights(weights, group) for group in scenarios]) if scenarios else None
+    found: list[tuple[str, list[Ints], FamilyFloats, FamilyFloats]] = []
+    series = [np.array([index]) for index in everything]
+    found.append(
+        ("series", series, np.eye(len(everything)), _rest_weights(family.scenarios, series, scenarios, of_scenarios))
+    )
+    if 1 < len(scenarios) < len(grouped) and of_scenarios is not None:
+        rest = _rest_weights(family.scenarios, scenarios, scenarios, of_scenarios)
+        found.append(("scenario", scenarios, of_scenarios, rest))
+    if 1 < len(metrics) < len(grouped):
+        of_metrics = np.column_stack([_mean_weights(weights, group) for group in metrics])
+        rest = np.column_stack([_mean_weights(weights, np.setdiff1d(grouped, group)) for group in metrics])
+        found.append(("metric", metrics, of_metrics, rest))
+    if len(grouped) > 1:
+        found.append(("all", [grouped], _mean_weights(weights, grouped)[:, None], np.zeros((len(everything), 1))))
+    total = sum(_SHARES[kind] for kind, *_ in found)
+    kinds = []
+    for kind, groups, inside, rest in found:
+        count = len(groups) + (others if kind == "series" else 0)
+        for alike in _groups_alike(family, kind, groups):
+            members = tuple(groups[index] for index in alike)
+            parts = family.metrics if kind == "metric" else family.scenarios
+            kinds.append(_Kind(_SHARES[kind] / total / count, members, inside[:, alike], rest[:, alike], parts))
+    return kinds
+
+
+def _groups(grouped: Ints, labels: Ints) -> list[Ints]:
+    return [grouped[labels[grouped] == label] for label in np.unique(labels[grouped])]
+
+
+def _mean_weights(weights: FamilyFloats, group: Ints) -> FamilyFloats:
+    """Shape (m,): weights of a group's weighted mean."""
+    column = np.zeros(len(weights))
+    column[group] = weights[group] / weights[group].sum()
+    return column
+
+
+def _rest_weights(
+    labels: Ints, groups: Sequence[Ints], scenarios: Sequence[Ints], columns: FamilyFloats | None
+) -> FamilyFloats:
+    """Shape (m, groups): for each the mean over all scenarios but its own; zeros for what is of no scenario."""
+    rest = np.zeros((len(labels), len(groups)))
+    if columns is None or len(scenarios) < 2:
+        return rest
+    whole = columns.sum(axis=1)
+    of_label = {
+        labels[each[0]]: (whole - column) / (len(scenarios) - 1)
+        for each, column in zip(scenarios, columns.T, strict=True)
+    }
+    for at, group in enumerate(groups):
+        rest[:, at] = of_label.get(labels[group[0]], 0.0)
+    return rest
+
+
+def _groups_alike(family: Family, kind: str, groups: Sequence[Ints]) -> list[Ints]:
+    """Which groups can lend each other variance: series of one metric; scenarios with the same metrics."""
+    if kind == "metric":
+        return [np.array([index]) for index in range(len(groups))]
+    signatures = [tuple(sorted(family.metrics[group])) for group in groups]
+    return [
+        np.array([index for index, each in enumerate(signatures) if each == one]) for one in dict.fromkeys(signatures)
+    ]
+
+
+def _p_values(family: Family, kind: _Kind, still: "_RestTrust") -> FamilyFloats:
+    """One-sided, of "the group's mean loss is not positive", luck taken off as far as the rest tells it."""
+    held = kind.rest.any(axis=0)
+    if not held.any():
+        return weigh_contrasts(family.found, kind.inside, family.floor).p_above(0.0)
+    deviations, freedom = deviations_of(family.found)
+    ours, theirs = deviations @ kind.inside[:, held], deviations @ kind.rest[:, held]
+    explained = float((theirs**2).sum())
+    slope = float((ours * theirs).sum()) / explained if explained > 0 else 0.0
+    slope = min(1.0, max(0.0, slope)) * freedom / (freedom + _DOUBT)
+    trusts = still.trust(kind.rest, kind.parts)
+    p_values = np.ones(len(trusts))
+    for trust in np.unique(trusts):
+        # All groups at the same trust, so that variances are lent only between contrasts that are alike.
+        alike = weigh_contrasts(family.found, kind.inside - slope * trust * kind.rest, family.floor)
+        p_values[trusts == trust] = alike.p_above(0.0)[trusts == trust]
+    return p_values
+
+
+class _RestTrust:
+    """How far each rest can be trusted not to have changed itself; several groups are held against the same one."""
+
+    def __init__(self, family: Family):
+        self._family = family
+        self._known: dict[bytes, float] = {}
+
+    def trust(self, rest: FamilyFloats, parts: Ints) -> FamilyFloats:
+        """Shape (groups,): from 0, where the rest or a part of it has surely changed, to 1; 0 where there is none."""
+        return np.array([self._of(column, parts) if column.any() else 0.0 for column in rest.T])
+
+    def _of(self, column: FamilyFloats, parts: Ints) -> float:
+        key = column.tobytes()
+        if key not in self._known:
+            moved = weigh_contrasts(self._family.found, column[:, None], self._family.floor)
+            p_value = 2 * min(float(moved.p_above(0.0)[0]), float(moved.p_below(0.0)[0]))
+            p_value = min(p_value, _PARTS * self._alike(column, parts))
+            self._known[key] = float(np.clip((p_value - _REST_MOVED) / (_REST_STILL - _REST_MOVED), 0.0, 1.0))
+        return self._known[key]
+
+    def _alike(self, column: FamilyFloats, parts: Ints) -> float:
+        """p-value of "all parts changed alike": when half of them improved, their mean hardly shows it."""
+        names = np.unique(parts[column != 0])
+        if len(names) < 2:
+            return 1.0
+        means = np.where(parts[:, None] == names, column[:, None], 0.0)
+        means = means / means.sum(axis=0)
+        found = weigh_contrasts(self._family.found, means - means.mean(axis=1, keepdims=True), self._family.floor)
+        ratio = float((found.estimate**2 / found.run_variance).mean() / found.per_run)
+        return float(fdtrc(len(names) - 1, found.freedom.min(), ratio))

@@ -1,8 +1,18 @@
 """How many runs would decide an undecided series."""
 
+import math
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
-from scipy.special import stdtrit
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import chdtri, ndtr, stdtrit
+
+from regress_gate.model.metric import Direction, Scale
+from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, margin_as_loss, to_change
 
 POWER = 0.8
 """Chance with which the returned number of runs decides the series, if the estimate and the spread are true. The short
@@ -28,3 +38,158 @@ def runs_to_resolve(gap: float, run_sd: float, error: float) -> int | None:
     # The required number falls as the degrees of freedom grow, so the smallest sufficient one can be bisected.
     found = bisect_left(range(2, MAX_RUNS + 1), True, key=suffice) + 2
     return found if found <= MAX_RUNS else None
+
+
+# MERGED regress_gate.stats.noise: How much a series scatters between server starts, and what a number of starts can
+# therefore show.  Pooled within versions: what differs between versions is not noise. Not for deciding about two
+# versions; what is promised here is what `comparison.compare` does with probability POWER, which
+# tests/stats/test_noise.py simulates.
+
+
+Floats = npt.NDArray[np.float64]
+_GRID = 24
+"""Quantiles of each side's variance: 576 pairs, which is within a percentage point of probability."""
+_LARGEST_LOSS = 20.0
+"""A loss, in logarithms, that is beyond all sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class PooledNoise:
+    """Of one series, on the analysis scale: logarithms of a ratio metric, plain values of a difference metric."""
+
+    run_sd: float
+    """Standard deviation between runs of one version."""
+    degrees_of_freedom: int
+    """Runs behind it, less one a version: with 4 the true one lies within 0.6 and 2.9 times this, at 95 %."""
+    runs: int
+    """Of the versions that have at least two."""
+
+
+def pooled_noise(groups: Sequence[Floats], scale: Scale) -> PooledNoise | None:
+    """From run-level values, one array a version. None without two runs of one version, or without a logarithm."""
+    sums, freedom, runs = 0.0, 0, 0
+    for values in groups:
+        if len(values) < 2:
+            continue
+        if scale is Scale.RATIO:
+            if values.min() <= 0:
+                continue
+            values = np.log(values)
+        sums += float(values.var(ddof=1)) * (len(values) - 1)
+        freedom += len(values) - 1
+        runs += len(values)
+    return PooledNoise(math.sqrt(sums / freedom), freedom, runs) if freedom else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSeries:
+    """What is expected of a series' runs on either side."""
+
+    direction: Direction
+    scale: Scale
+    margin: float
+    run_sd: float
+    """On the analysis scale."""
+    min_cv: float = MIN_TIMING_CV
+    level: float = 0.0
+    """Of a difference metric: the usual fraction."""
+    requests: float = 0.0
+    """Of a run; only a difference metric's drawing of requests asks for it."""
+
+
+def detectable_change(expected: ExpectedSeries, runs: int, *, error: float, confidence: float) -> float:
+    """The smallest change that is called a regression with a probability of POWER, at `error` one-sided.
+
+    That takes all that the verdict asks for: shown to be worse, at least half the margin, and an interval that does
+    not end below it. So it stays near the margin where many runs could show less: what is surely smaller is
+    equivalent. Infinite for a single run, and where no loss is large enough.
+    """
+    if runs < 2:
+        return math.inf
+    half, margin = (_as_loss(share, expected) for share in (expected.margin / 2, expected.margin))
+
+    def lack(loss: float) -> float:
+        true, found, freedom = _standard_errors(expected, runs, loss)
+        reach, end = stdtrit(freedom, 1 - error), stdtrit(freedom, 0.5 + confidence / 2)
+        least = np.maximum(np.maximum(reach * found, half), margin - end * found)
+        return float(ndtr((loss - least) / true).mean()) - POWER
+
+    return _solve_for_change(lack, expected)
+
+
+def shown_within(expected: ExpectedSeries, runs: int, *, confidence: float) -> float:
+    """The smallest margin that an unchanged version is shown to keep with a probability of POWER, as a change."""
+    if runs < 2:
+        return math.inf
+    true, found, freedom = _standard_errors(expected, runs, 0.0)
+    end = stdtrit(freedom, 0.5 + confidence / 2)
+    return _solve_for_change(lambda margin: float(ndtr((margin - end * found) / true).mean()) - POWER, expected)
+
+
+def _standard_errors(expected: ExpectedSeries, runs: int, loss: float) -> tuple[float, Floats, float]:
+    """The true one of the estimated loss, and those that the comparison may find, each equally likely, with their
+    degrees of freedom.
+
+    A spread found with few runs is often much too small or too large, and the verdict feels it: the common formula with
+    two quantiles of t promises 80 % where 3 to 5 runs a side give 52 to 78 %. So each side's variance is taken at the
+    quantiles of its chi-squared distribution.
+    """
+    floors = _floors(expected, runs, loss)
+    trues = [max(expected.run_sd**2 / runs, floor) for floor in floors]
+    sides = [np.maximum(true * _quantiles(runs - 1), floor) for true, floor in zip(trues, floors, strict=True)]
+    left, right = (each.ravel() for each in np.meshgrid(*sides))
+    # As `evidence` has it where many series say that neither side scatters more.
+    freedom = 2 * (runs - 1) if expected.scale is Scale.RATIO else runs - 1
+    return math.sqrt(sum(trues)), np.sqrt(left + right), float(freedom)
+
+
+@cache
+def _quantiles(freedom: int) -> Floats:
+    """Of a variance that is found, where the true one is 1."""
+    tails = (np.arange(_GRID) + 0.5) / _GRID
+    return np.asarray(chdtri(freedom, tails) / freedom)
+
+
+def _floors(expected: ExpectedSeries, runs: int, loss: float) -> tuple[float, float]:
+    """What the comparison takes each side's variance to be at least: asked of it, with runs that do not scatter."""
+    both, baseline = (_variance_of(_constant_series(expected, runs, each)) for each in (loss, 0.0))
+    return baseline / 2, both - baseline / 2
+
+
+def _variance_of(data: SeriesData) -> float:
+    found = estimate(data)
+    if found is None or found.standard_error is None:
+        raise ValueError("two runs a side are the least that have a spread")
+    return found.standard_error**2
+
+
+def _constant_series(expected: ExpectedSeries, runs: int, loss: float) -> SeriesData:
+    level, after = 1.0, 1.0
+    if expected.scale is Scale.DIFFERENCE:  # of which alone the floor depends on the level
+        level = expected.level
+        after = min(1.0, max(0.0, level + (loss if expected.direction is Direction.LOWER else -loss)))
+    requests = round(runs * expected.requests)
+    return SeriesData(
+        baseline=np.full(runs, level),
+        candidate=np.full(runs, after),
+        direction=expected.direction,
+        scale=expected.scale,
+        margin=expected.margin,
+        min_cv=expected.min_cv,
+        baseline_requests=requests,
+        candidate_requests=requests,
+    )
+
+
+def _as_loss(change: float, expected: ExpectedSeries) -> float:
+    return margin_as_loss(replace(_constant_series(expected, 2, 0.0), margin=change))
+
+
+def _solve_for_change(lack: Callable[[float], float], expected: ExpectedSeries) -> float:
+    """Where `lack`, which grows, is zero, as a change; infinite where there is no such loss."""
+    top = _LARGEST_LOSS
+    if expected.scale is Scale.DIFFERENCE:  # a fraction has not more to lose
+        top = 1.0 - expected.level if expected.direction is Direction.LOWER else expected.level
+    if lack(top) < 0:
+        return math.inf
+    return to_change(float(brentq(lack, 0.0, top, xtol=1e-9)), _constant_series(expected, 2, 0.0))

@@ -22,14 +22,14 @@ from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
-FIRST_LOOK = 2
+FIRST_ANALYSIS = 2
 """Blocks from which there is a spread to speak of."""
 _POINTS = 801
 _REACH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class InterimStage:
     """At which of the planned looks the evidence is being seen; one look is made after every block from the second."""
 
     blocks: int
@@ -38,19 +38,19 @@ class Looks:
     """At which the experiment ends at the latest. Blocks beyond it are seen at the level of the last look."""
 
 
-def level(asked: float, looks: Looks | None) -> float:
+def nominal_level(asked: float, looks: InterimStage | None) -> float:
     """The one-sided level to be used now, so that over all looks it is `asked`. None: there is only this one."""
-    if looks is None or looks.most_blocks <= FIRST_LOOK:
+    if looks is None or looks.most_blocks <= FIRST_ANALYSIS:
         return asked
-    levels = _levels(round(asked, 12), looks.most_blocks)
-    at = min(max(looks.blocks, FIRST_LOOK), looks.most_blocks)
-    return levels[at - FIRST_LOOK]
+    levels = _nominal_levels(round(asked, 12), looks.most_blocks)
+    at = min(max(looks.blocks, FIRST_ANALYSIS), looks.most_blocks)
+    return levels[at - FIRST_ANALYSIS]
 
 
 @cache
-def _levels(asked: float, most: int) -> tuple[float, ...]:
+def _nominal_levels(asked: float, most: int) -> tuple[float, ...]:
     """Nominal one-sided levels of the looks after blocks FIRST_LOOK … most."""
-    information = np.arange(FIRST_LOOK, most + 1) / most
+    information = np.arange(FIRST_ANALYSIS, most + 1) / most
     spent = asked * np.log1p((math.e - 1) * information)
     steps = np.diff(spent, prepend=0.0)
     # The score process has variance equal to its information; `density` is that of not having crossed so far.

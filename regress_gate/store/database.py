@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
-from regress_gate.store.location import Location
+from regress_gate.store.location import StoreLocation
 from regress_gate.store.schema import REVISIONS, metadata, revision
 
 BUSY_TIMEOUT = 30.0
@@ -29,7 +29,7 @@ _HEAD = REVISIONS[-1]
 class Database:
     """An engine that says in one line what went wrong. Close it after use."""
 
-    def __init__(self, location: Location, *, create: bool, timeout: float = BUSY_TIMEOUT):
+    def __init__(self, location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOUT):
         """Opens nothing yet. With `create`, a SQLite file that is not there is made by the first connection."""
         self.location = location
         if location.path is None:
@@ -161,7 +161,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
             raise
 
 
-def _server_engine(location: Location) -> Engine:
+def _server_engine(location: StoreLocation) -> Engine:
     try:
         url = make_url(location.url)
         if url.drivername == "postgresql":
@@ -204,7 +204,7 @@ _SQLITE_FAILURES = {
 }
 
 
-def _in_one_line(error: Exception, location: Location) -> RegressGateError:
+def _in_one_line(error: Exception, location: StoreLocation) -> RegressGateError:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     code = _code(cause)
     if code == sqlite3.SQLITE_CANTOPEN and location.path is not None:
@@ -222,9 +222,69 @@ def _in_one_line(error: Exception, location: Location) -> RegressGateError:
     return StoreError(f"{location.shown}: the store failed ({_hidden(detail, location)}); {todo}")
 
 
-def _hidden(detail: str, location: Location) -> str:
+def _hidden(detail: str, location: StoreLocation) -> str:
     """The driver's words without the password, should it quote it."""
     if location.path is not None:
         return detail
     password: Any = make_url(location.url).password
     return detail.replace(str(password), "***") if password else detail
+
+
+# MERGED regress_gate.store.migrate: Bring a store's schema to the one this program works on. The only module that
+# imports Alembic, and late.
+
+
+_MIGRATION_LOCK = 0x7267_6174  # any number that no other program in the same database is likely to choose
+
+
+def migrate_store(url: str) -> tuple[str | None, str]:
+    """Migrate the store at `url`; the revision before (None: there was no schema) and after.
+
+    In one transaction: a migration that fails or is killed leaves the store as it was.
+    """
+    database = Database(StoreLocation.parse(url), create=True)
+    try:
+        before = database.revision()
+        if before is not None and before not in REVISIONS:
+            database.check_revision(before)
+        upgrade_schema(database)
+        return before, REVISIONS[-1]
+    finally:
+        database.close()
+
+
+def make_schema(database: Database) -> None:
+    """The newest schema in a database that holds nothing yet.
+
+    In a SQLite file the tables are made as they are declared: that leaves the same schema as all migrations, and needs
+    no Alembic, which takes longer to load than a thousand results to store.
+    """
+    if database.location.path is not None:
+        with database.writing(lock=False) as connection:
+            if not inspect(connection).get_table_names():
+                metadata.create_all(connection, checkfirst=False)
+                revision.create(connection)
+                connection.execute(insert(revision).values(version_num=REVISIONS[-1]))
+                return
+    upgrade_schema(database)  # also where somebody else was quicker
+
+
+def upgrade_schema(database: Database, to: str = "head") -> None:
+    # The revision's table may not be there to be locked. Two processes that both make a store wait for each other
+    # here, on SQLite for the file and on PostgreSQL for a lock of our own; the second finds the schema made.
+    with database.writing(lock=False) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        _run_migrations(connection, to)
+
+
+def _run_migrations(connection: Connection, to: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    scripts = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)

@@ -1,6 +1,5 @@
 """What the store answers besides runs: what is held, what an import did, what is pinned. Plain values."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +8,10 @@ from typing import Any
 
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
+from regress_gate.text import natural_key
 
 
-class Origin(StrEnum):
+class HoldingOrigin(StrEnum):
     STORE = "store"
     SHIPPED = "shipped"
 
@@ -31,11 +31,11 @@ class Holding:
     """When the first trial was made, or imported where the source does not say. None: no trials and no dates."""
     last: datetime | None
     pinned: bool
-    origin: Origin
+    origin: HoldingOrigin
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
+class DuplicateResult:
     """A result that was not stored, because it already is."""
 
     path: str
@@ -45,7 +45,7 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RunMismatch:
     """A stored run with results that an import wanted in another run."""
 
     run: int
@@ -54,7 +54,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedRuns:
     """What one import changed."""
 
     new: tuple[int, ...]
@@ -62,8 +62,8 @@ class Added:
     extended: tuple[int, ...]
     """Ids of runs that were there and have got trials or facts."""
     trials: int
-    duplicates: tuple[Duplicate, ...]
-    elsewhere: tuple[Elsewhere, ...] = ()
+    duplicates: tuple[DuplicateResult, ...]
+    elsewhere: tuple[RunMismatch, ...] = ()
     """Of the duplicates, those that stay in another run than this import says."""
 
 
@@ -77,7 +77,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class StoredExperiment:
     """A plan of runs that has been begun; its runs name it in their place."""
 
     id: str
@@ -103,12 +103,6 @@ class StoreInfo:
     samples: int
     """Trials with per-request samples."""
     pins: int
-
-
-def natural_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Orders `run2` before `run10`; different texts have different keys."""
-    parts = re.split(r"([0-9]+)", text)
-    return (*((int(part), part) if part.isdecimal() and part.isascii() else (-1, part) for part in parts), (-2, text))
 
 
 def run_order(run: Run) -> tuple[object, ...]:
@@ -141,7 +135,7 @@ def holdings_of(runs: Sequence[Run], pins: Sequence[Version] = ()) -> list[Holdi
             first=min(times, default=None),
             last=max(times, default=None),
             pinned=any(version.matches(pin) for pin in pins),
-            origin=Origin.SHIPPED,
+            origin=HoldingOrigin.SHIPPED,
         )
         for (version, testbed, suite), group in groups.items()
         for times in [[time for run in group for time in _times(run)]]

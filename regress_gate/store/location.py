@@ -18,7 +18,7 @@ _USER_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):(?P<password>.*)@")
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class StoreLocation:
     """A store's place: a SQLite file, or a server's database."""
 
     url: str
@@ -27,7 +27,7 @@ class Location:
     """The SQLite file; None for a database on a server."""
 
     @classmethod
-    def parse(cls, url: str) -> "Location":
+    def parse(cls, url: str) -> "StoreLocation":
         """Read a SQLAlchemy URL. Raises InputError for what is none, and for SQLite in memory."""
         if found := _SQLITE.fullmatch(url):
             path = unquote(found["path"])

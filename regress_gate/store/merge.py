@@ -11,11 +11,11 @@ from typing import Any
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, Trial
 from regress_gate.model.testbed import MEMORY_TOLERANCE, REPORTED_FACTS, Testbed
-from regress_gate.store import records
+from regress_gate.store import stored_values
 
 
 @dataclass(slots=True)
-class Draft:
+class RunDraft:
     """A run while an import adds to it."""
 
     label: str
@@ -40,16 +40,16 @@ class Draft:
         """Take over a run's facts and those of its trials that are new. Raises InputError for a contradiction."""
         trials = list(trials)
         self._absorb_start(run, trials)
-        if given := records.conditions(run.conditions):
+        if given := stored_values.conditions(run.conditions):
             self.conditions = self._filled(run, self.conditions, given)
         if run.libraries:
-            self.libraries = self._filled(run, self.libraries, records.texts("library", run.libraries))
+            self.libraries = self._filled(run, self.libraries, stored_values.texts("library", run.libraries))
         if run.metrics:
-            self.metrics = self._filled(run, self.metrics, records.numbers("metric", run.metrics))
-        if measured := records.measured(run):
+            self.metrics = self._filled(run, self.metrics, stored_values.numbers("metric", run.metrics))
+        if measured := stored_values.run_details(run):
             self.measured = self._filled(run, self.measured, measured)
         if self.outputs is None:
-            self.outputs = records.outputs(run)
+            self.outputs = stored_values.outputs(run)
         for trial in trials:
             ordinal = trial.ordinal
             while (trial.scenario, ordinal) in self.taken:
@@ -62,7 +62,7 @@ class Draft:
 
         Where nobody said it, it is when the first trial did: an earlier trial, or a word on it, is no contradiction.
         """
-        given = records.time_text(run.started)
+        given = stored_values.time_text(run.started)
         if given is None or given == self.started:
             return
         before = self.starts | _starts(trial for _, trial in self.added)
@@ -76,20 +76,20 @@ class Draft:
 
     def _filled(self, run: Run, stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         where = run.trials[0].source.path if run.trials else None
-        found = filled(f"run {run.label!r} of {run.version}", stored, given, where)
+        found = merge_facts(f"run {run.label!r} of {run.version}", stored, given, where)
         self.facts_changed |= found != stored
         return found
 
 
 def _starts(trials: Iterable[Trial]) -> set[str]:
-    return {start for trial in trials if (start := records.time_text(trial.started)) is not None}
+    return {start for trial in trials if (start := stored_values.time_text(trial.started)) is not None}
 
 
 def _first(times: Iterable[str]) -> str | None:
     return min(times, key=lambda text: text.removesuffix("Z"), default=None)  # fractions of a second go before the Z
 
 
-def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
+def merge_testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
     """The facts of a testbed after a result speaks of it: what only informs is replaced, the rest must not change.
 
     Raises InputError for a contradiction.
@@ -100,10 +100,12 @@ def testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None
     if size and known_size and abs(size - known_size) <= MEMORY_TOLERANCE * max(size, known_size):
         given["memory_bytes"] = known_size  # the same machine: firmware reserves a little more or less
     todo = "if the machine was changed, give it another testbed name"
-    return filled(f"testbed {testbed.name!r}", stored, records.plain("testbed fact", given), where, todo)
+    return merge_facts(
+        f"testbed {testbed.name!r}", stored, stored_values.json_values("testbed fact", given), where, todo
+    )
 
 
-def filled(
+def merge_facts(
     who: str, stored: Mapping[str, Any], given: Mapping[str, Any], where: str | None, todo: str | None = None
 ) -> dict[str, Any]:
     if not given and not stored:

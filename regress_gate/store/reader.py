@@ -9,11 +9,11 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, distinct, func, select
 
 from regress_gate.model.outputs import Outputs
-from regress_gate.model.run import Conditions, Run, RunKey, Source, SuiteRef, Trial
+from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import records, schema
-from regress_gate.store.holdings import Holding, Origin, holding_order, run_order
+from regress_gate.store import schema, stored_values
+from regress_gate.store.holdings import Holding, HoldingOrigin, holding_order, run_order
 from regress_gate.store.writer import joined_runs, version_from
 
 
@@ -45,13 +45,13 @@ def load_runs(
             suite=SuiteRef(suite_name, suite_version),
             label=label,
             trials=tuple(trials[id_]),
-            started=records.time_from(started),
+            started=stored_values.time_from(started),
             conditions=Conditions(**orjson.loads(conditions)),
             libraries=orjson.loads(libraries),
             metrics=orjson.loads(metrics),
             outputs=answers.get(id_),
             id=id_,
-            **records.measured_from(orjson.loads(measured or "{}")),
+            **stored_values.run_details_from(orjson.loads(measured or "{}")),
         )
         for id_, (
             *build, machine, facts, suite_name, suite_version, label, started, conditions, libraries, metrics, measured,
@@ -110,10 +110,10 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
                 runs=runs,
                 trials=trials,
                 scenarios=scenarios,
-                first=records.time_from(first),
-                last=records.time_from(last),
+                first=stored_values.time_from(first),
+                last=stored_values.time_from(last),
                 pinned=any(version.matches(pin) for pin in pins),
-                origin=Origin.STORE,
+                origin=HoldingOrigin.STORE,
             )
         )
     return sorted(found, key=holding_order)
@@ -184,7 +184,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
         sha256, position, path, format_, imported_at, tool, client_version, command,
     ) in connection.execute(query):  # fmt: skip
         if imported_at not in times:
-            times[imported_at] = records.time_from(imported_at)
+            times[imported_at] = stored_values.time_from(imported_at)
         if conditions not in values:
             values[conditions] = Conditions(**orjson.loads(conditions))
         imported = times[imported_at]
@@ -198,9 +198,9 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
             duration=duration,
             metrics=orjson.loads(metrics),
             workload=orjson.loads(workload),
-            source=Source(sha256, position, path, format_, imported, tool, client_version, command),
+            source=TrialSource(sha256, position, path, format_, imported, tool, client_version, command),
             conditions=values[conditions],
-            started=records.time_from(started),
+            started=stored_values.time_from(started),
         )  # fmt: skip
 
 
@@ -225,6 +225,6 @@ def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator
 
 
 def _with_samples(trial: Trial, blob: bytes) -> Trial:
-    from regress_gate.store import codec
+    from regress_gate.store import sample_codec
 
-    return replace(trial, samples=codec.decode(blob))
+    return replace(trial, samples=sample_codec.decode(blob))

@@ -17,13 +17,13 @@ from regress_gate.errors import InputError, StoreError
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import merge, reader, records, schema, writer
+from regress_gate.store import merge, reader, schema, stored_values, writer
 from regress_gate.store.database import Database
-from regress_gate.store.holdings import Added, Experiment, Holding, Pin, StoreInfo, holding_order
-from regress_gate.store.location import Location, default_store_url
+from regress_gate.store.holdings import AddedRuns, Holding, Pin, StoredExperiment, StoreInfo, holding_order
+from regress_gate.store.location import StoreLocation, default_store_url
 
 if TYPE_CHECKING:
-    from regress_gate.model.build_config import BuildConfig
+    from regress_gate.vllm.build_config import BuildConfig
 
 __all__ = ["Repository", "default_store_url", "find_store", "open_store"]
 
@@ -34,18 +34,18 @@ def open_store(url: str, *, create: bool) -> "Repository":
     Raises InputError for an unusable URL, StoreError where the store is missing, damaged, foreign, unreachable or of
     an older schema, and StoreVersionError where a newer program wrote it.
     """
-    found = _open(Location.parse(url), create=create)
+    found = _open(StoreLocation.parse(url), create=create)
     if found is None:
-        raise StoreError(f"{Location.parse(url).shown}: there is no store; import or measure something first")
+        raise StoreError(f"{StoreLocation.parse(url).shown}: there is no store; import or measure something first")
     return found
 
 
 def find_store(url: str) -> "Repository | None":
     """The store at a URL, or None where there is none. Makes nothing."""
-    return _open(Location.parse(url), create=False)
+    return _open(StoreLocation.parse(url), create=False)
 
 
-def _open(location: Location, *, create: bool) -> "Repository | None":
+def _open(location: StoreLocation, *, create: bool) -> "Repository | None":
     if create and location.path is not None and location.url == default_store_url():
         _make_directory(location.path.parent)
     elif not create and not location.may_exist:
@@ -54,9 +54,9 @@ def _open(location: Location, *, create: bool) -> "Repository | None":
     try:
         revision = database.revision()
         if revision is None and create:
-            from regress_gate.store.migrate import make
+            from regress_gate.store.database import make_schema
 
-            make(database)
+            make_schema(database)
         elif revision is None:
             database.close()
             return None
@@ -95,10 +95,10 @@ class Repository:
         self._database.close()
 
     @property
-    def location(self) -> Location:
+    def location(self) -> StoreLocation:
         return self._database.location
 
-    def add_runs(self, runs: Iterable[Run]) -> Added:
+    def add_runs(self, runs: Iterable[Run]) -> AddedRuns:
         """Store runs: all of them, or on any error none.
 
         A result (source hash and position) that is already stored is skipped. The trials of a run whose key is known
@@ -110,7 +110,7 @@ class Repository:
 
     def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
         """The results of the runs (source hash and position) that are stored already, each with its stored run."""
-        hashes = {records.name("source hash", trial.source.sha256) for run in runs for trial in run.trials}
+        hashes = {stored_values.name("source hash", trial.source.sha256) for run in runs for trial in run.trials}
         with self._reading() as connection:
             return writer.stored_sources(connection, hashes)
 
@@ -148,7 +148,7 @@ class Repository:
             columns = writer.version_columns(version)
             if connection.execute(select(schema.pin).where(*_equals(schema.pin, columns))).first():
                 return False
-            now = records.time_text(datetime.now(UTC))
+            now = stored_values.time_text(datetime.now(UTC))
             connection.execute(insert(schema.pin).values(**columns, pinned_at=now))
             return True
 
@@ -201,15 +201,15 @@ class Repository:
         with self._reading() as connection:
             facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
             stored = {} if facts is None else orjson.loads(facts)
-        merge.testbed_facts(testbed, stored, None)
+        merge.merge_testbed_facts(testbed, stored, None)
 
-    def begin_experiment(self, experiment: Experiment) -> None:
+    def begin_experiment(self, experiment: StoredExperiment) -> None:
         with self._database.writing() as connection:
             connection.execute(
                 insert(schema.experiment).values(
-                    id=records.name("experiment", experiment.id),
-                    begun=records.time_text(experiment.begun),
-                    plan=orjson.dumps(records.plain("plan", experiment.plan)).decode(),
+                    id=stored_values.name("experiment", experiment.id),
+                    begun=stored_values.time_text(experiment.begun),
+                    plan=orjson.dumps(stored_values.json_values("plan", experiment.plan)).decode(),
                 )
             )
 
@@ -217,18 +217,18 @@ class Repository:
         """Note that nothing of it is missing any more."""
         table = schema.experiment
         with self._database.writing() as connection:
-            connection.execute(update(table).where(table.c.id == id_).values(ended=records.time_text(ended)))
+            connection.execute(update(table).where(table.c.id == id_).values(ended=stored_values.time_text(ended)))
 
-    def experiments(self) -> list[Experiment]:
+    def experiments(self) -> list[StoredExperiment]:
         """All of them, the newest first."""
         table = schema.experiment
         with self._reading() as connection:
             found = []
             for id_, begun, plan, ended in connection.execute(select(table)):
-                time = records.time_from(begun)
+                time = stored_values.time_from(begun)
                 if time is None:
                     raise ValueError("an experiment without a time")
-                found.append(Experiment(id_, time, orjson.loads(plan), records.time_from(ended)))
+                found.append(StoredExperiment(id_, time, orjson.loads(plan), stored_values.time_from(ended)))
         return sorted(found, key=lambda experiment: experiment.begun, reverse=True)
 
     def add_build_config(self, config: "BuildConfig") -> None:
@@ -238,7 +238,7 @@ class Repository:
 
     def build_config(self, version: Version) -> "BuildConfig | None":
         """Of the build that `version` means; of several that it may mean, the one that was kept last."""
-        from regress_gate.model.build_config import BuildConfig
+        from regress_gate.vllm.build_config import BuildConfig
 
         with self._reading() as connection:
             found = reader.build_configs(connection, version)
@@ -284,7 +284,7 @@ class Repository:
 def _pins(connection: Connection) -> list[Pin]:
     pins = []
     for number, commit, variant, at in connection.execute(select(schema.pin)):
-        time = records.time_from(at)
+        time = stored_values.time_from(at)
         if time is None:
             raise ValueError("a pin without a time")
         pins.append(Pin(writer.version_from(number, commit, variant), time))
@@ -293,7 +293,7 @@ def _pins(connection: Connection) -> list[Pin]:
 
 def _prunable(connection: Connection, matches: Callable[[Holding], bool], keep: int) -> list[Holding]:
     held = reader.holdings(connection, [pin.version for pin in _pins(connection)])
-    newest_first = sorted(held, key=lambda holding: records.time_text(holding.last) or "", reverse=True)
+    newest_first = sorted(held, key=lambda holding: stored_values.time_text(holding.last) or "", reverse=True)
     seen: dict[tuple[str, SuiteRef], int] = {}
     going = []
     for holding in newest_first:

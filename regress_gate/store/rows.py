@@ -1,11 +1,17 @@
 """Runs, trials and sources as rows of their tables. Raises InputError for values that cannot be kept."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import orjson
+from sqlalchemy import Column, Connection, Dialect, Table, func, insert, select, update
 
-from regress_gate.model.run import Source, Trial
-from regress_gate.store import merge, records
+from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.store import merge, schema, stored_values
 
 RUN_COLUMNS = (
     "build_id", "testbed_id", "suite_id", "label", "started", "conditions", "libraries", "metrics", "measured",
@@ -19,7 +25,7 @@ SOURCE_COLUMNS = (
 )  # fmt: skip
 
 
-def facts(draft: merge.Draft) -> tuple[str | None, ...]:
+def run_facts(draft: merge.RunDraft) -> tuple[str | None, ...]:
     """The columns of a run that an import may change: those from `started` on."""
     return (
         draft.started,
@@ -33,32 +39,186 @@ def facts(draft: merge.Draft) -> tuple[str | None, ...]:
 def trial_row(run_id: int, ordinal: int, trial: Trial) -> tuple[Any, ...]:
     return (
         run_id,
-        records.name("scenario", trial.scenario),
-        records.count("ordinal", ordinal),
-        records.count("completed", trial.completed or 0),
-        records.count("failed", trial.failed),
-        None if trial.duration is None else records.number("duration", trial.duration),
-        records.time_text(trial.started),
-        json_text(records.conditions(trial.conditions)),
-        json_text(records.plain("workload", trial.workload)),
-        json_text(records.numbers("metric", trial.metrics)),
+        stored_values.name("scenario", trial.scenario),
+        stored_values.count("ordinal", ordinal),
+        stored_values.count("completed", trial.completed or 0),
+        stored_values.count("failed", trial.failed),
+        None if trial.duration is None else stored_values.number("duration", trial.duration),
+        stored_values.time_text(trial.started),
+        json_text(stored_values.conditions(trial.conditions)),
+        json_text(stored_values.json_values("workload", trial.workload)),
+        json_text(stored_values.numbers("metric", trial.metrics)),
         trial.completed is not None,
     )
 
 
-def source_row(trial_id: int, source: Source) -> tuple[Any, ...]:
+def source_row(trial_id: int, source: TrialSource) -> tuple[Any, ...]:
     return (
         trial_id,
         source.sha256,
-        records.count("position", source.position),
-        records.remark(source.path),
-        records.name("format", source.format),
-        records.remark(source.tool),
-        records.remark(source.client_version),
-        records.remark(source.command),
-        records.time_text(source.imported_at),
+        stored_values.count("position", source.position),
+        stored_values.storable_text(source.path),
+        stored_values.name("format", source.format),
+        stored_values.storable_text(source.tool),
+        stored_values.storable_text(source.client_version),
+        stored_values.storable_text(source.command),
+        stored_values.time_text(source.imported_at),
     )
 
 
 def json_text(value: Any) -> str:
     return orjson.dumps(value).decode() if value else "{}"
+
+
+# MERGED regress_gate.store.bulk: Inserting many rows: by SQLAlchemy's words and the driver's executemany.
+# SQLAlchemy's own way looks at each value of each row, which takes longer than SQLite needs to store it. Only for
+# columns whose values the drivers take as they are: whole numbers, floats, texts, bytes and truth values.
+
+
+Row = tuple[Any, ...]
+
+
+def insert_rows(connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+    """At least one row, with values for the named columns, which stand in the table's order."""
+    statement, is_positional = _insert_statement(table, columns, connection.dialect)
+    if is_positional:
+        connection.exec_driver_sql(statement, list(rows))
+    else:
+        connection.exec_driver_sql(statement, [dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def insert_with_ids(
+    connection: Connection, id_: Column[int], columns: tuple[str, ...], rows: Sequence[Row]
+) -> Sequence[int]:
+    """The same; the ids that the rows got, in their order."""
+    before = connection.execute(select(func.max(id_))).scalar() or 0
+    insert_rows(connection, id_.table, columns, rows)
+    # Nobody else writes meanwhile. A database counts up, one row after the other, from beyond all that there are.
+    return connection.execute(select(id_).where(id_ > before).order_by(id_)).scalars().all()
+
+
+@lru_cache(maxsize=16)
+def _insert_statement(table: Table, columns: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
+    """The statement in the driver's own words, and whether it takes its values by their places."""
+    compiled = insert(table).compile(dialect=dialect, column_keys=list(columns))
+    places = compiled.positiontup
+    if places is not None and tuple(places) != columns:
+        raise ValueError(f"columns of {table.name} in another order than the table's")
+    return str(compiled), places is not None
+
+
+# MERGED regress_gate.store.places: Where the runs of an import belong: the rows of versions, testbeds and suites,
+# each looked up once.
+
+
+@dataclass(slots=True, eq=False)
+class ImportTarget:
+    """A version on a testbed with a suite, in one import."""
+
+    version: Version
+    testbed: str
+    suite: SuiteRef
+    was_empty: bool = True
+    """Whether no run was stored there before the import."""
+    added: set[str] = field(default_factory=set)
+    """Labels of the runs that the import stored there, where it was empty."""
+    ids: tuple[int, int, int] | None = None
+    """Of build, testbed and suite; None until a run is stored there."""
+
+
+class ImportTargets:
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        self._ids: dict[tuple[str, ...], int] = {}
+        self._testbeds: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._last_testbed: Testbed | None = None
+        self._places: dict[tuple[Version, str, SuiteRef], ImportTarget] = {}
+        self._last: tuple[Run, ImportTarget] | None = None
+
+    def of(self, run: Run) -> ImportTarget:
+        """Where a run belongs; the same object for all runs that belong there."""
+        if self._last is not None:
+            last, place = self._last
+            if last.version is run.version and last.testbed is run.testbed and last.suite is run.suite:
+                return place
+        key = (run.version, run.testbed.name, run.suite)
+        if (found := self._places.get(key)) is None:
+            found = self._places[key] = ImportTarget(*key)
+            found.ids = self._stored(found)
+            found.was_empty = found.ids is None or self._is_empty(found.ids)
+        self._last = run, found
+        return found
+
+    def ids_of(self, place: ImportTarget) -> tuple[int, int, int]:
+        """Of build, testbed and suite, which are made where they are missing; the testbed has been told of before."""
+        if place.ids is None:
+            testbed = self._testbeds[place.testbed][0]
+            place.ids = self.build_id(place.version), testbed, self._id(schema.suite, _suite_columns(place.suite))
+        return place.ids
+
+    def remember_testbed(self, testbed: Testbed, trials: list[Trial]) -> None:
+        """Store the testbed and what is new of it. Raises InputError for a contradiction."""
+        if testbed is self._last_testbed:
+            return  # the same object adds no facts to its own
+        table = schema.testbed
+        if testbed.name not in self._testbeds:
+            name = stored_values.name("testbed", testbed.name)
+            row = self._connection.execute(select(table.c.id, table.c.facts).where(table.c.name == name)).first()
+            if row is None:
+                self._testbeds[name] = self._insert(table, {"name": name, "facts": "{}"}), {}
+            else:
+                self._testbeds[name] = row.id, orjson.loads(row.facts)
+        id_, stored = self._testbeds[testbed.name]
+        facts = merge.merge_testbed_facts(testbed, stored, trials[0].source.path if trials else None)
+        if facts != stored:
+            self._testbeds[testbed.name] = id_, facts
+            self._connection.execute(update(table).where(table.c.id == id_).values(facts=json_text(facts)))
+        self._last_testbed = testbed
+
+    def build_id(self, version: Version) -> int:
+        return self._id(schema.build, version_columns(version))
+
+    def _stored(self, place: ImportTarget) -> tuple[int, int, int] | None:
+        """The ids of a place of which all three parts are stored."""
+        build = self._find(schema.build, version_columns(place.version))
+        testbed = self._find(schema.testbed, {"name": stored_values.name("testbed", place.testbed)})
+        suite = self._find(schema.suite, _suite_columns(place.suite))
+        return None if build is None or testbed is None or suite is None else (build, testbed, suite)
+
+    def _is_empty(self, ids: tuple[int, int, int]) -> bool:
+        run = schema.run.c
+        found = select(run.id).where(run.build_id == ids[0], run.testbed_id == ids[1], run.suite_id == ids[2]).limit(1)
+        return self._connection.execute(found).first() is None
+
+    def _id(self, table: Table, values: Mapping[str, str]) -> int:
+        """The id of the row that holds these values, which is made where it is missing."""
+        key = (table.name, *values.values())
+        if key not in self._ids:
+            found = self._find(table, values)
+            self._ids[key] = self._insert(table, values) if found is None else found
+        return self._ids[key]
+
+    def _find(self, table: Table, values: Mapping[str, str]) -> int | None:
+        conditions = (table.c[name] == value for name, value in values.items())
+        found: int | None = self._connection.execute(select(table.c.id).where(*conditions)).scalar()
+        return found
+
+    def _insert(self, table: Table, values: Mapping[str, str]) -> int:
+        id_: int = self._connection.execute(insert(table).values(values).returning(table.c.id)).scalar_one()
+        return id_
+
+
+def version_columns(version: Version) -> dict[str, str]:
+    return {
+        "number": stored_values.name("version", version.number or ""),
+        "commit_id": stored_values.name("commit", version.commit or ""),
+        "variant": stored_values.name("variant", version.variant or ""),
+    }
+
+
+def version_from(number: str, commit: str, variant: str) -> Version:
+    return Version(number or None, commit or None, variant or None)
+
+
+def _suite_columns(suite: SuiteRef) -> dict[str, str]:
+    return {"name": stored_values.name("suite", suite.name), "version": stored_values.name("suite", suite.version)}

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 from sqlalchemy import Column, ColumnElement, Connection, delete, insert, select, update
 
-from regress_gate.model.run import MADE_UP, Run, RunKey, SuiteRef
+from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
-from regress_gate.store import bulk, merge, records, rows, schema
-from regress_gate.store.holdings import Added, Duplicate, Elsewhere
-from regress_gate.store.places import Place, Places, version_columns, version_from
+from regress_gate.store import merge, rows, schema, stored_values
+from regress_gate.store.holdings import AddedRuns, DuplicateResult, RunMismatch
+from regress_gate.store.rows import ImportTarget, ImportTargets, version_columns, version_from
 
 __all__ = ["add_runs", "joined_runs", "set_build_config", "version_columns", "version_from"]
 
@@ -28,13 +28,13 @@ _SAMPLES = 100
 """Trials whose samples are packed at a time."""
 
 
-def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
+def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
     """See Repository.add_runs."""
     importer = _Importer(connection)
     remaining = iter(runs)
     while batch := list(islice(remaining, _BATCH)):
         importer.add(batch)
-    return Added(
+    return AddedRuns(
         tuple(importer.new),
         tuple(importer.extended),
         importer.trials,
@@ -45,9 +45,9 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> Added:
 
 def set_build_config(connection: Connection, version: Version, document: dict[str, Any]) -> None:
     table = schema.build_config
-    build = Places(connection).build_id(version)
+    build = ImportTargets(connection).build_id(version)
     connection.execute(delete(table).where(table.c.build_id == build))
-    data = rows.json_text(records.plain("build configuration", document))
+    data = rows.json_text(stored_values.json_values("build configuration", document))
     connection.execute(insert(table).values(build_id=build, data=data))
 
 
@@ -56,14 +56,14 @@ class _Importer:
 
     def __init__(self, connection: Connection):
         self._connection = connection
-        self._places = Places(connection)
+        self._places = ImportTargets(connection)
         self._was_empty = connection.execute(select(schema.source.c.trial_id).limit(1)).first() is None
         self._own: set[tuple[str, int]] = set()
         """Results that this import stored, by hash and position."""
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
         self.trials = 0
-        self.duplicates: list[Duplicate] = []
+        self.duplicates: list[DuplicateResult] = []
         self._asked: dict[int, dict[RunKey, None]] = {}
         """By stored run: the runs in which this import wanted results of it."""
 
@@ -77,8 +77,8 @@ class _Importer:
             for trial in run.trials:
                 identity = (trial.source.sha256, trial.source.position)
                 if identity in known or identity in self._own:
-                    path, held = records.remark(trial.source.path) or "", known.get(identity)
-                    self.duplicates.append(Duplicate(path, trial.source.position, held))
+                    path, held = stored_values.storable_text(trial.source.path) or "", known.get(identity)
+                    self.duplicates.append(DuplicateResult(path, trial.source.position, held))
                     if held is not None:
                         self._asked.setdefault(held, {})[run.key] = None
                 else:
@@ -88,11 +88,11 @@ class _Importer:
                 continue  # known results add nothing, neither facts nor an empty run
             self._places.remember_testbed(run.testbed, fresh)
             if (draft := drafts.get((place, run.label))) is None:
-                draft = drafts[place, run.label] = merge.Draft(run.label)
+                draft = drafts[place, run.label] = merge.RunDraft(run.label)
             draft.absorb(run, fresh)
         self._store(drafts)
 
-    def elsewhere(self) -> Iterator[Elsewhere]:
+    def elsewhere(self) -> Iterator[RunMismatch]:
         """Stored runs with results that this import wanted in other runs."""
         run = schema.run
         query = select(
@@ -101,18 +101,18 @@ class _Importer:
         for some in _chunks(self._asked):
             for row in self._connection.execute(query.where(run.c.id.in_(some))):
                 stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
-                yield from (Elsewhere(row[0], stored, asked) for asked in self._asked[row[0]] if asked != stored)
+                yield from (RunMismatch(row[0], stored, asked) for asked in self._asked[row[0]] if asked != stored)
 
     def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int]:
         """Results that were stored before this import, with their runs."""
-        hashes = {records.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
+        hashes = {stored_values.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
         if self._was_empty:
             return {}
         found = stored_sources(self._connection, hashes)
         return {identity: run for identity, run in found.items() if identity not in self._own}
 
     def _with_stored_labels(
-        self, batch: list[Run], places: list[Place], known: dict[tuple[str, int], int]
+        self, batch: list[Run], places: list[ImportTarget], known: dict[tuple[str, int], int]
     ) -> list[Run]:
         """Results that nobody said the run of, imported again with more of the kind, are still one run."""
         stored = {
@@ -120,7 +120,7 @@ class _Importer:
                 known[key] for trial in run.trials if (key := (trial.source.sha256, trial.source.position)) in known
             }
             for number, run in enumerate(batch)
-            if run.label.startswith(MADE_UP)
+            if run.label.startswith(AUTO_LABEL_PREFIX)
         }
         run = schema.run.c
         query = select(run.id, run.label, run.build_id, run.testbed_id, run.suite_id)
@@ -132,18 +132,20 @@ class _Importer:
         joined = list(batch)
         for number, ids in stored.items():
             labels = [found[id_][0] for id_ in ids if found[id_][1] == places[number].ids]
-            if len(labels) == 1 and labels[0].startswith(MADE_UP):
+            if len(labels) == 1 and labels[0].startswith(AUTO_LABEL_PREFIX):
                 joined[number] = replace(batch[number], label=labels[0])
         return joined
 
-    def _stored_drafts(self, batch: list[Run], places: list[Place]) -> dict[tuple[Place, str], merge.Draft]:
+    def _stored_drafts(
+        self, batch: list[Run], places: list[ImportTarget]
+    ) -> dict[tuple[ImportTarget, str], merge.RunDraft]:
         """The runs of this batch that the store already has."""
-        labels: dict[Place, set[str]] = {}
+        labels: dict[ImportTarget, set[str]] = {}
         for item, place in zip(batch, places, strict=True):
-            labels.setdefault(place, set()).add(records.name("label", item.label))
+            labels.setdefault(place, set()).add(stored_values.name("label", item.label))
         run, trial = schema.run, schema.trial
-        drafts: dict[tuple[Place, str], merge.Draft] = {}
-        by_id: dict[int, merge.Draft] = {}
+        drafts: dict[tuple[ImportTarget, str], merge.RunDraft] = {}
+        by_id: dict[int, merge.RunDraft] = {}
         query = select(
             run.c.id, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured
         )
@@ -156,7 +158,7 @@ class _Importer:
             there = query.where(run.c.build_id == build, run.c.testbed_id == testbed, run.c.suite_id == suite)
             for some in _chunks(wanted):
                 for id_, label, started, *facts in self._connection.execute(there.where(run.c.label.in_(some))):
-                    draft = merge.Draft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
+                    draft = merge.RunDraft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
                     drafts[place, label] = by_id[id_] = draft
         trials = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.started)
         for some_ids in _chunks(by_id):
@@ -168,7 +170,7 @@ class _Importer:
                     by_id[run_id].starts.add(start)
         return drafts
 
-    def _store(self, drafts: dict[tuple[Place, str], merge.Draft]) -> None:
+    def _store(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
         run = schema.run
         stored = [draft for draft in drafts.values() if draft.id is not None]
         self._insert_runs({place: draft for place, draft in drafts.items() if draft.id is None})
@@ -178,41 +180,41 @@ class _Importer:
             if draft.id not in self.new:
                 self.extended[draft.id] = None
             if draft.facts_changed:
-                values = dict(zip(rows.RUN_COLUMNS[-len(rows.facts(draft)) :], rows.facts(draft), strict=True))
+                values = dict(zip(rows.RUN_COLUMNS[-len(rows.run_facts(draft)) :], rows.run_facts(draft), strict=True))
                 self._connection.execute(update(run).where(run.c.id == draft.id).values(values))
         self._insert_trials(drafts.values())
         self._insert_outputs([draft for draft in drafts.values() if draft.outputs])
 
-    def _insert_runs(self, drafts: dict[tuple[Place, str], merge.Draft]) -> None:
+    def _insert_runs(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
         if not drafts:
             return
-        new = [(*self._places.ids_of(place), label, *rows.facts(draft)) for (place, label), draft in drafts.items()]
-        ids = bulk.insert_with_ids(self._connection, schema.run.c.id, rows.RUN_COLUMNS, new)
+        new = [(*self._places.ids_of(place), label, *rows.run_facts(draft)) for (place, label), draft in drafts.items()]
+        ids = rows.insert_with_ids(self._connection, schema.run.c.id, rows.RUN_COLUMNS, new)
         for ((place, label), draft), id_ in zip(drafts.items(), ids, strict=True):
             draft.id = id_
             self.new[id_] = None
             if place.was_empty:
                 place.added.add(label)
 
-    def _insert_trials(self, drafts: Iterable[merge.Draft]) -> None:
+    def _insert_trials(self, drafts: Iterable[merge.RunDraft]) -> None:
         new = [(draft.id, ordinal, trial) for draft in drafts if draft.id is not None for ordinal, trial in draft.added]
         if not new:
             return
         trials = [rows.trial_row(run_id, ordinal, trial) for run_id, ordinal, trial in new]
-        ids = bulk.insert_with_ids(self._connection, schema.trial.c.id, rows.TRIAL_COLUMNS, trials)
+        ids = rows.insert_with_ids(self._connection, schema.trial.c.id, rows.TRIAL_COLUMNS, trials)
         sources = [rows.source_row(id_, trial.source) for id_, (_, _, trial) in zip(ids, new, strict=True)]
-        bulk.insert_rows(self._connection, schema.source, rows.SOURCE_COLUMNS, sources)
+        rows.insert_rows(self._connection, schema.source, rows.SOURCE_COLUMNS, sources)
         sampled = (
             (id_, trial.samples) for id_, (_, _, trial) in zip(ids, new, strict=True) if trial.samples is not None
         )
         while some := list(islice(sampled, _SAMPLES)):
-            from regress_gate.store import codec  # needs numpy, which is not for free
+            from regress_gate.store import sample_codec  # needs numpy, which is not for free
 
-            packed = [(id_, codec.encode(samples)) for id_, samples in some]
-            bulk.insert_rows(self._connection, schema.samples, ("trial_id", "data"), packed)
+            packed = [(id_, sample_codec.encode(samples)) for id_, samples in some]
+            rows.insert_rows(self._connection, schema.samples, ("trial_id", "data"), packed)
         self.trials += len(new)
 
-    def _insert_outputs(self, drafts: list[merge.Draft]) -> None:
+    def _insert_outputs(self, drafts: list[merge.RunDraft]) -> None:
         """The first answers of a run are kept: a server's answers are asked for once."""
         table = schema.outputs
         there = {

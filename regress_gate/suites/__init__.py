@@ -8,9 +8,9 @@ from pathlib import Path
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import Document, parse_yaml, validate
-from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
+from regress_gate.text import did_you_mean
 
 
 def shipped_suites() -> dict[str, Suite]:
@@ -24,13 +24,13 @@ def shipped_suites() -> dict[str, Suite]:
     return found
 
 
-def find_suite(ref: SuiteRef) -> Suite | None:
+def find_shipped_suite(ref: SuiteRef) -> Suite | None:
     """The shipped suite in exactly this version; None for any other, whose limits and margins are then the defaults."""
     suite = shipped_suites().get(ref.name)
     return suite if suite is not None and suite.version == ref.version else None
 
 
-def is_path(name: str) -> bool:
+def is_suite_path(name: str) -> bool:
     """Whether what was given for a suite is a file and not a name."""
     return name.endswith((".yaml", ".yml"))
 
@@ -45,7 +45,7 @@ def read_document(file: Path) -> Document:
         raise InputError(f"cannot be read ({error.strerror})", where=file) from None
 
 
-def template(name: str) -> str:
+def suite_template(name: str) -> str:
     """A suite to begin with: complete, commented, and of that name."""
     text = (resources.files(__name__) / "template.txt").read_text(encoding="utf-8")
     return text.replace("NAME", name, 1)
@@ -56,7 +56,7 @@ def load_suite(name: str) -> Suite:
 
     Raises InputError with file and line, or with the nearest known name.
     """
-    if is_path(name):
+    if is_suite_path(name):
         return validate(Suite, read_document(Path(name)))
     suites = shipped_suites()
     wanted, _, version = name.partition("@")

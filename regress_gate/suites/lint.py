@@ -11,17 +11,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from regress_gate.errors import InputError
-from regress_gate.model.complaint import Complaint, Found
 from regress_gate.model.deployment import engine_arg_key
-from regress_gate.model.documents import Document, ModelT, complaints
+from regress_gate.model.documents import Document, LintMessage, LocatedMessage, ModelT, validation_messages
 from regress_gate.model.metric import METRICS
-from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.policy import Policy, PolicyOverrides
-from regress_gate.model.suite import LONGEST_CONVERSATION, RecordedPrompts, Scenario, Suite, Workload
+from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite, Workload
 from regress_gate.suites import read_document
+from regress_gate.text import did_you_mean
 
 
-def lint(file: Path, known_issues: Collection[str]) -> list[Complaint]:
+def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
     """All complaints by line, of a file that need not be valid or even there. `known_issues` are ids and aliases."""
     try:
         document = read_document(file)
@@ -29,7 +28,7 @@ def lint(file: Path, known_issues: Collection[str]) -> list[Complaint]:
             what = "the file is empty" if document.data is None else "expected keys and values"
             raise InputError(what, line=document.line(()))
     except InputError as error:
-        return [Complaint(file, error.line, error.what, "error")]
+        return [LintMessage(file, error.line, error.what, "error")]
     found = list(_schema(document, file))
     policy = Policy().over(_read(PolicyOverrides, document.data.get("gate")) or PolicyOverrides())
     for index, data in enumerate(_items(document.data.get("scenarios"))):
@@ -37,19 +36,19 @@ def lint(file: Path, known_issues: Collection[str]) -> list[Complaint]:
             continue  # the schema has said why
         for location, what, severity in _scenario(scenario, policy, known_issues):
             line = document.line(("scenarios", index, *location))
-            found.append(Complaint(file, line, f"scenario {scenario.name}: {what}", severity))
+            found.append(LintMessage(file, line, f"scenario {scenario.name}: {what}", severity))
     return sorted(found, key=lambda complaint: (complaint.line or 0, complaint.what))
 
 
-def _schema(document: Document, file: Path) -> Iterator[Complaint]:
+def _schema(document: Document, file: Path) -> Iterator[LintMessage]:
     try:
         Suite.model_validate(document.data)
     except ValidationError as failure:
-        for _, line, what in complaints(Suite, document, failure):
-            yield Complaint(file, line or None, what, "error")
+        for _, line, what in validation_messages(Suite, document, failure):
+            yield LintMessage(file, line or None, what, "error")
 
 
-def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str]) -> Iterator[Found]:
+def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str]) -> Iterator[LocatedMessage]:
     if not scenario.why:
         yield (), "no why: nobody will know what it is for", "warning"
     for index, issue in enumerate(scenario.sees):
@@ -60,7 +59,7 @@ def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str])
     yield from _percentiles(scenario, policy)
 
 
-def _measurable(scenario: Scenario) -> Iterator[Found]:
+def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
     workload = scenario.workload
     if workload.missing:
         what = f"cannot be measured, only imported: the workload does not say {', '.join(workload.missing)}"
@@ -85,7 +84,7 @@ def _is_there(file: Path) -> bool:
         return False
 
 
-def _limits(scenario: Scenario) -> Iterator[Found]:
+def _limits(scenario: Scenario) -> Iterator[LocatedMessage]:
     """What the server's own limits say of the workload; engine arguments that are not given are not guessed."""
     workload = scenario.workload
     arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
@@ -95,7 +94,7 @@ def _limits(scenario: Scenario) -> Iterator[Found]:
         what = f"{length} tokens of prompt and answer are more than max_model_len ({longest})"
         yield ("workload", "input_len"), what, "error"
     if type(longest) is int and _may_be_longer(workload, longest):
-        what = f"conversations of up to {LONGEST_CONVERSATION} tokens are sent, and max_model_len is {longest}"
+        what = f"conversations of up to {MAX_CONVERSATION_TOKENS} tokens are sent, and max_model_len is {longest}"
         yield ("workload", "dataset"), what, "warning"
     if type(seats) is int and workload.concurrency is not None and workload.concurrency > seats:
         what = f"concurrency {workload.concurrency} is above max_num_seqs ({seats}): the rest only waits"
@@ -105,11 +104,13 @@ def _limits(scenario: Scenario) -> Iterator[Found]:
 def _may_be_longer(workload: Workload, max_model_len: int) -> bool:
     dataset = workload.dataset
     return (
-        isinstance(dataset, RecordedPrompts) and dataset.format == "sharegpt" and max_model_len < LONGEST_CONVERSATION
+        isinstance(dataset, RecordedPrompts)
+        and dataset.format == "sharegpt"
+        and max_model_len < MAX_CONVERSATION_TOKENS
     )
 
 
-def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[Found]:
+def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[LocatedMessage]:
     workload = scenario.workload
     if workload.num_requests is None:
         return

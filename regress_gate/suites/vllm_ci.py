@@ -6,11 +6,12 @@ file. What a suite cannot say is named and left out whole: nothing is sent that 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from regress_gate.model.suite import Scenario
@@ -39,7 +40,7 @@ _WITHOUT_EFFECT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedSuite:
     """A definition as the data of a suite."""
 
     suite: Mapping[str, Any] | None
@@ -48,7 +49,7 @@ class Imported:
     """Each test or scenario that the suite lacks, with the reason."""
 
 
-class _LeftOutError(Exception):
+class _UnsupportedError(Exception):
     """`str()` of it says why a test or scenario cannot be said in a suite."""
 
 
@@ -58,7 +59,7 @@ def is_definition(data: object) -> bool:
     return isinstance(tests, list) and any(isinstance(test, dict) and "test_name" in test for test in tests)
 
 
-def suite_of(data: object, name: str, source: str) -> Imported:
+def convert_definition(data: object, name: str, source: str) -> ImportedSuite:
     """The definition as a suite of that name, version 1. `source` says in its description where it is from."""
     scenarios: dict[str, Mapping[str, Any]] = {}
     left_out: list[str] = []
@@ -67,20 +68,20 @@ def suite_of(data: object, name: str, source: str) -> Imported:
         try:
             for scenario in _scenarios(test):
                 if len(scenarios) >= MAX_SCENARIOS:
-                    raise _LeftOutError(f"has more than the {MAX_SCENARIOS} scenarios that a definition may have")
+                    raise _UnsupportedError(f"has more than the {MAX_SCENARIOS} scenarios that a definition may have")
                 try:
                     _check(scenario, scenarios)
-                except _LeftOutError as reason:
+                except _UnsupportedError as reason:
                     left_out.append(f"{scenario['name']} {reason}")
                     continue
                 scenarios[scenario["name"]] = scenario
-        except _LeftOutError as reason:
+        except _UnsupportedError as reason:
             left_out.append(f"{label} {reason}")
     if not scenarios:
-        return Imported(None, tuple(left_out))
+        return ImportedSuite(None, tuple(left_out))
     described = f"Imported from vLLM's CI definition {source}; its scenarios have the names of the CI's result files."
     suite = {"name": name, "version": 1, "description": described, "scenarios": list(scenarios.values())}
-    return Imported(suite, tuple(left_out))
+    return ImportedSuite(suite, tuple(left_out))
 
 
 def _merged(data: object) -> Iterator[object]:
@@ -109,16 +110,16 @@ def _label(test: object) -> str:
 def _scenarios(test: object) -> Iterator[dict[str, Any]]:
     """The scenarios of a test. Raises _LeftOutError for a test of which none can be said."""
     if not isinstance(test, dict) or not isinstance(test.get("test_name"), str):
-        raise _LeftOutError("is not an object with a test_name")
+        raise _UnsupportedError("is not an object with a test_name")
     for key, reason in _OTHER_TESTS.items():
         if key in test:
-            raise _LeftOutError(reason)
+            raise _UnsupportedError(reason)
     if unknown := [key for key in test if key not in _TEST_KEYS]:
-        raise _LeftOutError(f"has {unknown[0]!r}, which is not known")
+        raise _UnsupportedError(f"has {unknown[0]!r}, which is not known")
     server = _server(test)
     client = {key.replace("-", "_"): value for key, value in _dict(test.get("client_parameters")).items()}
     if client.get("model") != server["model"]:
-        raise _LeftOutError(f"serves {server['model']!r} and asks for {client.get('model')!r}")
+        raise _UnsupportedError(f"serves {server['model']!r} and asks for {client.get('model')!r}")
     workload = _workload(client)
     requests = workload["num_requests"]
     for rate, limit in product(_rates(test), _limits(test, requests)):
@@ -138,7 +139,7 @@ def _scenarios(test: object) -> Iterator[dict[str, Any]]:
 def _server(test: Mapping[str, Any]) -> dict[str, Any]:
     given = {key.replace("-", "_"): value for key, value in _dict(test.get("server_parameters")).items()}
     if not isinstance(given.get("model"), str):
-        raise _LeftOutError("does not say which model it serves")
+        raise _UnsupportedError("does not say which model it serves")
     arguments = {key: _argument(key, value) for key, value in given.items() if key not in _SERVER_OURS}
     env = {key: _env(key, value) for key, value in _dict(test.get("server_environment_variables")).items()}
     server: dict[str, Any] = {"model": given["model"]}
@@ -157,7 +158,7 @@ def _argument(key: str, value: object) -> str | int | float | bool:
         return json.dumps(value, separators=(",", ":"))
     if isinstance(value, str | int | float):
         return value
-    raise _LeftOutError(f"has no value for the server parameter {key!r}")
+    raise _UnsupportedError(f"has no value for the server parameter {key!r}")
 
 
 def _env(key: str, value: object) -> str:
@@ -165,7 +166,7 @@ def _env(key: str, value: object) -> str:
         return value
     if isinstance(value, int | float):
         return json.dumps(value)
-    raise _LeftOutError(f"has no text for the environment variable {key!r}")
+    raise _UnsupportedError(f"has no text for the environment variable {key!r}")
 
 
 def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,18 +174,20 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
     left = dict(client)
     backend = left.pop("backend", "openai")
     if (api := _BACKENDS.get(backend) if isinstance(backend, str) else None) is None:
-        raise _LeftOutError(f"asks the backend {backend!r}; suites have completions, embeddings and rerank")
+        raise _UnsupportedError(f"asks the backend {backend!r}; suites have completions, embeddings and rerank")
     if (endpoint := left.pop("endpoint", _ENDPOINTS[api])) != _ENDPOINTS[api]:
-        raise _LeftOutError(f"asks {endpoint!r}, which suites do not")
+        raise _UnsupportedError(f"asks {endpoint!r}, which suites do not")
     dataset, file = left.pop("dataset_name", "random"), left.pop("dataset_path", None)
     if dataset == "random":
         workload = _random(left, api)
     elif dataset == "sharegpt" and api == "completions":
         workload = _conversations(left, file)
     else:
-        raise _LeftOutError(f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt")
+        raise _UnsupportedError(
+            f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt"
+        )
     if not (requests := _count(left, "num_prompts")):
-        raise _LeftOutError("does not say num_prompts")
+        raise _UnsupportedError("does not say num_prompts")
     workload["num_requests"] = requests
     if warmup := _count(left, "num_warmups"):
         workload["warmup_requests"] = warmup
@@ -196,7 +199,7 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
         if left.get(key) == neutral:
             del left[key]
     if unknown := sorted(left.keys() - _WITHOUT_EFFECT):
-        raise _LeftOutError(f"has the client parameter {unknown[0]!r}, which suites cannot say")
+        raise _UnsupportedError(f"has the client parameter {unknown[0]!r}, which suites cannot say")
     return workload
 
 
@@ -204,7 +207,7 @@ def _random(left: dict[str, Any], api: str) -> dict[str, Any]:
     prefix = _count(left, "random_prefix_len") or 0
     length = _count(left, "random_input_len")
     if not length:
-        raise _LeftOutError("does not say random_input_len")
+        raise _UnsupportedError("does not say random_input_len")
     workload: dict[str, Any] = {"input_len": length + prefix}
     if prefix:
         workload["prefix_len"] = prefix
@@ -212,13 +215,13 @@ def _random(left: dict[str, Any], api: str) -> dict[str, Any]:
     if api != "completions":
         return {**workload, "api": api}
     if not answer:
-        raise _LeftOutError("does not say random_output_len")
+        raise _UnsupportedError("does not say random_output_len")
     return {**workload, "output_len": answer, "ignore_eos": _ignores_eos(left)}
 
 
 def _conversations(left: dict[str, Any], file: object) -> dict[str, Any]:
     if not isinstance(file, str) or not file:
-        raise _LeftOutError("does not say dataset_path")
+        raise _UnsupportedError("does not say dataset_path")
     workload: dict[str, Any] = {"dataset": {"format": "sharegpt", "file": file}}
     if answer := _count(left, "sharegpt_output_len"):
         workload["output_len"] = answer
@@ -236,16 +239,16 @@ def _count(parameters: dict[str, Any], key: str) -> int | None:
         return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise _LeftOutError(f"has {key} {value!r}, which is no count")
+    raise _UnsupportedError(f"has {key} {value!r}, which is no count")
 
 
 def _rates(test: Mapping[str, Any]) -> list[float | None]:
     """Requests per second; None for no limit."""
     given = test.get("qps_list")
     if not isinstance(given, list) or not given:
-        raise _LeftOutError("has no qps_list")
+        raise _UnsupportedError("has no qps_list")
     if bad := [rate for rate in given if rate != "inf" and not _is_positive(rate)]:
-        raise _LeftOutError(f"has {bad[0]!r} in qps_list, which is no rate")
+        raise _UnsupportedError(f"has {bad[0]!r} in qps_list, which is no rate")
     return [None if rate == "inf" else rate for rate in given]
 
 
@@ -255,9 +258,9 @@ def _limits(test: Mapping[str, Any], requests: int) -> list[int]:
     if given is None:
         return [requests]
     if not isinstance(given, list) or not given:
-        raise _LeftOutError("has an empty max_concurrency_list")
+        raise _UnsupportedError("has an empty max_concurrency_list")
     if bad := [limit for limit in given if not _is_positive(limit) or limit != int(limit)]:
-        raise _LeftOutError(f"has {bad[0]!r} in max_concurrency_list, which is no count")
+        raise _UnsupportedError(f"has {bad[0]!r} in max_concurrency_list, which is no count")
     return [int(limit) for limit in given]
 
 
@@ -268,14 +271,46 @@ def _is_positive(value: object) -> bool:
 def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Raises _LeftOutError for a scenario that a suite would refuse."""
     if scenario["name"] in others:
-        raise _LeftOutError("is given twice")
+        raise _UnsupportedError("is given twice")
     try:
         Scenario.model_validate(scenario)
     except ValidationError as failure:
         error = failure.errors(include_url=False)[0]
         where = ".".join(map(str, error["loc"]))
-        raise _LeftOutError(f"cannot be said in a suite: {where}: {error['msg']}") from None
+        raise _UnsupportedError(f"cannot be said in a suite: {where}: {error['msg']}") from None
     longest = scenario["server"].get("engine_args", {}).get("max_model_len")
     tokens = sum(scenario["workload"].get(key, 0) for key in ("input_len", "output_len"))
     if type(longest) is int and tokens > longest:
-        raise _LeftOutError(f"sends and asks for {tokens} tokens, more than its max_model_len of {longest}")
+        raise _UnsupportedError(f"sends and asks for {tokens} tokens, more than its max_model_len of {longest}")
+
+
+# MERGED regress_gate.suites.writing: A suite's data as the text of a YAML file, which reads back to the same data.
+# Not for checking it.
+
+
+_LIKE_NUMBERS = tuple("+-.0123456789")
+WIDTH = 120
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists inside the mappings that hold them, and quotes text that could be taken for another."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - PyYAML's signature
+        super().increase_indent(flow, indentless=False)
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the reader refuses all of them
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    quoted = '"' if value.startswith(_LIKE_NUMBERS) or not value.isprintable() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=quoted)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def suite_text(suite: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
+    """The YAML text, with the comments (one line each) before it."""
+    body = yaml.dump(dict(suite), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+    return "".join(f"# {line}\n" for line in comments) + str(body)

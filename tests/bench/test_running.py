@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from regress_gate.bench import running
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.running import find_failure, is_local, tells_health
+from regress_gate.bench import external_servers
+from regress_gate.bench.external_servers import find_health_failure, has_health_page, is_local
+from regress_gate.bench.load.load_errors import LoadError
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost:8000/", "http://[::1]:8000"])
@@ -47,25 +47,25 @@ def serve() -> Iterator[Callable[..., str]]:
 
 
 def test_a_server_without_a_health_page_says_nothing_of_its_health(serve: Callable[..., str]) -> None:
-    assert tells_health(serve(200))
-    assert not tells_health(serve(404))
+    assert has_health_page(serve(200))
+    assert not has_health_page(serve(404))
 
 
 def test_one_that_is_ill_from_the_beginning_is_not_measured(serve: Callable[..., str]) -> None:
     with pytest.raises(LoadError, match="/health answers 503: the server is not healthy"):
-        tells_health(serve(503))
+        has_health_page(serve(503))
     with pytest.raises(LoadError, match="/health answers nothing"):
-        tells_health("http://127.0.0.1:9")
+        has_health_page("http://127.0.0.1:9")
 
 
 def test_one_bad_answer_is_no_failure(serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_HEALTH_POLL", 0.01)
-    assert find_failure(serve(503, 503, 200)) is None
+    monkeypatch.setattr(external_servers, "_HEALTH_POLL", 0.01)
+    assert find_health_failure(serve(503, 503, 200)) is None
 
 
 def test_one_that_stays_ill_has_failed(serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_HEALTH_POLL", 0.01)
-    monkeypatch.setattr(running, "HEALTH_WITHIN", 0.1)
-    failure = find_failure(serve(503))
+    monkeypatch.setattr(external_servers, "_HEALTH_POLL", 0.01)
+    monkeypatch.setattr(external_servers, "RECOVERY_WITHIN", 0.1)
+    failure = find_health_failure(serve(503))
     assert failure is not None
     assert (failure.kind, failure.kind.may_be_the_version) == ("unresponsive", True)

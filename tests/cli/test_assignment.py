@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from regress_gate.app.measurement_task import MeasurementTask, find_server_gpus, make_task, note_unwatched_gpus
+from regress_gate.app.settings import Settings
 from regress_gate.bench.machine import fingerprint
 from regress_gate.bench.machine.fingerprint import Accelerators
-from regress_gate.cli.measuring import Assignment, assignment
-from regress_gate.cli.settings import Settings
-from regress_gate.cli.this_machine import gpus_of, note_what_is_not_recorded
 from regress_gate.errors import InputError
+from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.provisioning import ProvisionConfig, Way
 from regress_gate.model.testbed import Testbed
 from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 from tests.cli.conftest import Gate
@@ -32,10 +31,10 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Have:
     return put
 
 
-def assign(suite: str, *, said: str | None = None, way: ProvisionConfig | None = None, **more: bool) -> Assignment:
+def assign(suite: str, *, said: str | None = None, way: ProvisionConfig | None = None, **more: bool) -> MeasurementTask:
     deployment = Deployment(accelerator=said)
     settings = Settings(suite_flag=suite, testbed_flag="lab", deployment_flag=deployment, environment=dict(os.environ))
-    return assignment(settings, {"single": "0.19.1"}, way or ProvisionConfig(), **more)
+    return make_task(settings, {"single": "0.19.1"}, way or ProvisionConfig(), **more)
 
 
 @pytest.mark.usefixtures("gate")
@@ -79,18 +78,18 @@ class TestGpus:
         monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(*(FakeGpu(uuid=f"GPU-{number}") for number in range(8))))
 
     def test_as_many_as_the_suite_wants(self) -> None:
-        assert gpus_of(assign("h100-llama8b")) == (0,)
-        assert gpus_of(assign("h100-llama70b-tp4")) == (0, 1, 2, 3)
+        assert find_server_gpus(assign("h100-llama8b")) == (0,)
+        assert find_server_gpus(assign("h100-llama70b-tp4")) == (0, 1, 2, 3)
 
     def test_the_processor_is_none(self) -> None:
-        assert gpus_of(assign("cpu-tiny")) == ()
+        assert find_server_gpus(assign("cpu-tiny")) == ()
 
     def test_of_a_container_those_that_it_is_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        given = ProvisionConfig(way=Way.DOCKER, gpus="4,5,6,7")
-        assert gpus_of(assign("h100-llama70b-tp4", way=given)) == (4, 5, 6, 7)
+        given = ProvisionConfig(way=ProvisionMethod.DOCKER, gpus="4,5,6,7")
+        assert find_server_gpus(assign("h100-llama70b-tp4", way=given)) == (4, 5, 6, 7)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-        assert gpus_of(assign("h100-llama8b", way=ProvisionConfig(way=Way.DOCKER))) == (2,)
-        assert gpus_of(assign("h100-llama8b", way=given)) == (4,)
+        assert find_server_gpus(assign("h100-llama8b", way=ProvisionConfig(way=ProvisionMethod.DOCKER))) == (2,)
+        assert find_server_gpus(assign("h100-llama8b", way=given)) == (4,)
 
 
 class Told:
@@ -110,11 +109,11 @@ class Told:
 def test_that_a_gpu_is_not_watched_is_said_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     bed, told = Testbed("lab", accelerator="NVIDIA H200", driver="570.86.15"), Told()
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu()))
-    note_what_is_not_recorded(bed, told)
+    note_unwatched_gpus(bed, told)
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    note_what_is_not_recorded(Testbed("lab", accelerator="cpu"), told)
+    note_unwatched_gpus(Testbed("lab", accelerator="cpu"), told)
     assert told.notes == []
-    note_what_is_not_recorded(bed, told)
+    note_unwatched_gpus(bed, told)
     assert len(told.notes) == 1
     assert "pip install 'vllm-regress-gate[gpu]'" in told.notes[0]
 
@@ -126,7 +125,7 @@ def test_a_ref_that_the_store_resolves_is_a_build_to_measure(gate: Gate, have: H
 
     def meant(text: str) -> str:
         settings = Settings(suite_flag="cpu-tiny", environment=dict(os.environ))
-        return str(assignment(settings, {"single": text}, ProvisionConfig()).versions["single"])
+        return str(make_task(settings, {"single": text}, ProvisionConfig()).versions["single"])
 
     assert meant("latest") == "99.0.0"
     gate("baseline", "pin", "0.18.1")

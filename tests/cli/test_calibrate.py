@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regress_gate.cli.calibrate import RUNS_SHOWN, _effects, _print
-from regress_gate.model.run import Place
+from regress_gate.model.run import BlockPosition
 from tests.cli.measuring.lab import Lab
 from tests.factories import make_run, make_trial
 
@@ -104,7 +104,7 @@ def experiment(rng, *, names, second=1.0):
                 make_trial(name, ttft_median=0.1 * np.exp(rng.normal(0, 0.05)) * (second if position == 2 else 1.0))
                 for name in names
             ]
-            place = Place("e1", block, position, "baseline")
+            place = BlockPosition("e1", block, position, "baseline")
             runs.append(make_run(f"{block}-{position}", "0.19.1", *trials, place=place))
     return runs
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regress_gate.cli.settings import Settings
+from regress_gate.app.settings import Settings
 from regress_gate.model.deployment import Deployment
 from tests.cli.test_known_issues import MIXTRAL, checked, issue
 from tests.known.test_from_collect_env import CUDA

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from regress_gate.cli.main import COMMANDS
-from regress_gate.model.build_config import Argument, BuildConfig
 from regress_gate.model.version import Version
 from regress_gate.store.repository import open_store
+from regress_gate.vllm.build_config import Argument, BuildConfig
 from tests.cli.conftest import Gate
 
 LINE = "vllm serve m --max-num-seqs 16 --gpu-memory-utilization 0.9 --enforce-eager"

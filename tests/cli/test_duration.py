@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.cli.duration import Duration, in_words
+from regress_gate.cli.options import Duration
+from regress_gate.text import duration_text
 
 
 def seconds(text):
@@ -52,11 +53,11 @@ def test_no_text_breaks_it(text):
     [(0, "0 s"), (89, "89 s"), (90, "2 min"), (720, "12 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")],
 )
 def test_they_are_told_as_exactly_as_anyone_needs(given, words):
-    assert in_words(given) == words
+    assert duration_text(given) == words
 
 
 @given(st.integers(0, 23), st.integers(0, 59))
 def test_hours_and_minutes_are_read_back_as_they_were_told(hours, minutes):
     total = hours * 3600 + minutes * 60
     if total >= 90:
-        assert seconds(in_words(total).replace(" ", "").replace("min", "m")) == total
+        assert seconds(duration_text(total).replace(" ", "").replace("min", "m")) == total

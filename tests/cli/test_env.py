@@ -10,20 +10,15 @@ from typing import Any
 import click
 import pytest
 
-from regress_gate.bench.provision.cache import Cache
+from regress_gate.app.provisioning import default_variant, make_provisioner, provisioning_from, resolve_published_build
+from regress_gate.app.settings import Settings
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.docker import DockerProvisioner
+from regress_gate.bench.provision.environment_cache import EnvironmentCache
 from regress_gate.bench.provision.venv import VenvProvisioner
-from regress_gate.cli.provisioning import (
-    default_variant,
-    make_provisioner,
-    provision_options,
-    provisioning_from,
-    resolve_build,
-)
-from regress_gate.cli.settings import Settings
+from regress_gate.cli.options import provision_options
 from regress_gate.errors import InputError
-from regress_gate.model.provisioning import ProvisionConfig, Way
+from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.version import Version
 from tests.bench.provision.fake_docker import FakeDocker
 from tests.bench.provision.wheels import make_cpu_build
@@ -41,7 +36,7 @@ def environments(gate: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make(directory: Path, version: str, *, days: float = 0) -> Path:
     """A small environment that was last used some days ago."""
-    cache = Cache(directory)
+    cache = EnvironmentCache(directory)
     key = f"vllm-{version.replace(':', '-')}-1a2b3c4d-cp311-x86_64"
     path = cache.clear(key)
     (path / "venv").mkdir()
@@ -58,7 +53,7 @@ class TestList:
         make(environments, "0.19.1+cpu", days=40)
         make(environments, f"0.23.1rc1.dev1403+g{COMMIT}.cu129")
         (make(environments, "0.20.0", days=2) / "venv" / "file").write_text("changed since")
-        Cache(environments).clear("half")
+        EnvironmentCache(environments).clear("half")
         shown = gate("env", "list").out
         lines = shown.splitlines()
         assert max(map(len, lines)) <= 80
@@ -68,7 +63,7 @@ class TestList:
 
     def test_json_has_everything(self, gate: Any, environments: Path) -> None:
         path = make(environments, "0.19.1+cpu")
-        with closing(Cache(environments).hold(path.name)) as hold:
+        with closing(EnvironmentCache(environments).hold(path.name)) as hold:
             hold.take(exclusive=False, wait=0)
             (found,) = gate("env", "list", "--format", "json").json
         assert found["state"] == "in use"
@@ -96,13 +91,13 @@ class TestPrune:
 
     def test_they_can_be_named_by_id_key_and_version(self, gate: Any, environments: Path) -> None:
         paths = [make(environments, version) for version in ("0.19.1+cpu", "0.20.0", "0.21.0", "0.22.0")]
-        identity = next(entry.id for entry in Cache(environments).entries() if entry.path == paths[2])
+        identity = next(entry.id for entry in EnvironmentCache(environments).entries() if entry.path == paths[2])
         assert gate("env", "prune", "v0.19.1", paths[1].name, identity).code == 0
         assert [path.exists() for path in paths] == [False, False, False, True]
 
     def test_one_in_use_stays_and_is_said_to(self, gate: Any, environments: Path) -> None:
         path = make(environments, "0.19.1")
-        with closing(Cache(environments).hold(path.name)) as hold:
+        with closing(EnvironmentCache(environments).hold(path.name)) as hold:
             hold.take(exclusive=False, wait=0)
             pruned = gate("env", "prune", "0.19.1")
         assert path.exists()
@@ -186,14 +181,14 @@ class TestChoice:
         assert chosen() == ProvisionConfig()
         file = gate.directory / "regress-gate.toml"
         file.write_text("[provision]\nway = 'command'\nvariant = 'cu129'\ncommand = 'a'\n")
-        assert chosen().way is Way.COMMAND
-        assert chosen(REGRESS_GATE_PROVISION="venv").way is Way.VENV
+        assert chosen().way is ProvisionMethod.COMMAND
+        assert chosen(REGRESS_GATE_PROVISION="venv").way is ProvisionMethod.VENV
         flagged = chosen("--provision", "docker", "--variant", "cpu", REGRESS_GATE_PROVISION="venv")
-        assert (flagged.way, flagged.variant, flagged.command) == (Way.DOCKER, "cpu", "a")
+        assert (flagged.way, flagged.variant, flagged.command) == (ProvisionMethod.DOCKER, "cpu", "a")
 
     def test_a_launch_line_or_an_image_chooses_its_way(self) -> None:
-        assert chosen("--serve-command", "x", REGRESS_GATE_PROVISION="venv").way is Way.COMMAND
-        assert chosen("--image", "x").way is Way.DOCKER
+        assert chosen("--serve-command", "x", REGRESS_GATE_PROVISION="venv").way is ProvisionMethod.COMMAND
+        assert chosen("--image", "x").way is ProvisionMethod.DOCKER
 
     def test_a_variable_that_names_no_way_is_told(self) -> None:
         with pytest.raises(InputError, match=r"REGRESS_GATE_PROVISION: 'dokcer' is no way .*mean 'docker'"):
@@ -229,8 +224,8 @@ class TestChoice:
         ("config", "kind"),
         [
             (ProvisionConfig(), VenvProvisioner),
-            (ProvisionConfig(way=Way.DOCKER, image="x"), DockerProvisioner),
-            (ProvisionConfig(way=Way.COMMAND, command="env {version} {port}"), CommandProvisioner),
+            (ProvisionConfig(way=ProvisionMethod.DOCKER, image="x"), DockerProvisioner),
+            (ProvisionConfig(way=ProvisionMethod.COMMAND, command="env {version} {port}"), CommandProvisioner),
         ],
     )
     def test_each_way_has_its_provisioner(self, config: ProvisionConfig, kind: type) -> None:
@@ -238,7 +233,7 @@ class TestChoice:
 
     def test_a_way_without_what_it_needs_is_refused(self) -> None:
         with pytest.raises(InputError, match="there is no launch line; give --serve-command"):
-            make_provisioner(ProvisionConfig(way=Way.COMMAND), accelerator=None, environ={})
+            make_provisioner(ProvisionConfig(way=ProvisionMethod.COMMAND), accelerator=None, environ={})
 
     @pytest.mark.parametrize(
         ("accelerator", "variant"),
@@ -255,8 +250,8 @@ class TestChoice:
         assert default_variant(accelerator) == variant
 
     def test_refs_that_mean_a_build_are_resolved(self) -> None:
-        assert resolve_build("v0.19.1", ProvisionConfig(), accelerator="cpu") == Version.parse("0.19.1")
-        assert resolve_build(f"commit:{COMMIT}", ProvisionConfig(), accelerator="cpu").commit == COMMIT
+        assert resolve_published_build("v0.19.1", ProvisionConfig(), accelerator="cpu") == Version.parse("0.19.1")
+        assert resolve_published_build(f"commit:{COMMIT}", ProvisionConfig(), accelerator="cpu").commit == COMMIT
 
     def test_nightly_is_asked_of_the_index(self, gate: Any) -> None:
         import platform
@@ -267,4 +262,4 @@ class TestChoice:
         entry = {"version": "0.23.1rc1.dev1", "platform_tag": platform.machine(), "path": path}
         listing.write_text(json.dumps([entry]))
         config = ProvisionConfig(wheel_index=gate.directory.as_uri())
-        assert resolve_build("nightly", config, accelerator="cpu") == Version("0.23.1rc1.dev1", COMMIT, "cpu")
+        assert resolve_published_build("nightly", config, accelerator="cpu") == Version("0.23.1rc1.dev1", COMMIT, "cpu")

@@ -105,7 +105,7 @@ class Twin:
 
 
 def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(gate, monkeypatch):
-    monkeypatch.setattr("regress_gate.ingest.intake.READERS", (*READERS, Twin()))
+    monkeypatch.setattr("regress_gate.ingest.importer.READERS", (*READERS, Twin()))
     write(gate.directory / "a.json", result())
     done = gate("import", "a.json", *FLAGS)
     assert done.code == 2

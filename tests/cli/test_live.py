@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from regress_gate.cli import live as module
-from regress_gate.cli.live import live_on_stderr
+from regress_gate.cli import progress as module
+from regress_gate.cli.progress import live_on_stderr
 
 HOSTILE = "\x1b]0;owned\x07[red]measured[/red]\x1b[2J"
 

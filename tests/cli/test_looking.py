@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, Plan, suite_digest
-from regress_gate.cli.looking import Looks
-from regress_gate.cli.measuring import Assignment
-from regress_gate.model.provisioning import ProvisionConfig
+from regress_gate.app.interim_analysis import InterimAnalysis
+from regress_gate.app.measurement_task import MeasurementTask
+from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, ExperimentPlan, suite_digest
+from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.result import Reason, ReasonCode, Result, Verdict
-from regress_gate.model.run import Place, SuiteRef
+from regress_gate.model.run import BlockPosition, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, open_store
@@ -51,12 +51,12 @@ class Desk:
     live: Any = field(default_factory=Said)
 
     @property
-    def looks(self) -> Looks:
+    def looks(self) -> InterimAnalysis:
         suite = load_suite("cpu-tiny")
         versions = {side: Version.parse(text) for side, text in VERSIONS.items()}
-        what = Assignment(suite, Testbed("lab"), versions, ProvisionConfig(), {})
+        what = MeasurementTask(suite, Testbed("lab"), versions, ProvisionConfig(), {})
         settings: Any = SimpleNamespace(store_url=SimpleNamespace(value=self.url), suite=SimpleNamespace(value=None))
-        return Looks(settings, what, self.decide)
+        return InterimAnalysis(settings, what, self.decide)
 
     def decide(self, refs: Any, place: Any) -> Result:
         self.asked.append(([str(ref) for ref in refs], place))
@@ -71,7 +71,7 @@ class Desk:
                 make_trial(f"{block} {side}"),
                 suite=SuiteRef(suite.name, suite.version),
                 testbed=Testbed("lab"),
-                place=Place("e1", block, 1, side, seconds=45.0, most_blocks=most_blocks),
+                place=BlockPosition("e1", block, 1, side, seconds=45.0, most_blocks=most_blocks),
             )
             for block in blocks
             for side, version in VERSIONS.items()
@@ -80,7 +80,7 @@ class Desk:
     def ask(self, *, most_blocks: int = 6) -> str | None:
         suite = load_suite("cpu-tiny")
         ref = SuiteRef(suite.name, suite.version)
-        plan = Plan("e1", ref, suite_digest(suite), "lab", VERSIONS, 6, 1, False, None, most_blocks)
+        plan = ExperimentPlan("e1", ref, suite_digest(suite), "lab", VERSIONS, 6, 1, False, None, most_blocks)
         return self.looks.after_block(self.store, plan, self.live)()
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regress_gate.cli.duration import in_words
-from regress_gate.model.run import Place, RunFailure, SuiteRef
+from regress_gate.model.run import BlockPosition, RunFailure, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.store.repository import open_store
+from regress_gate.text import duration_text
 from tests.factories import make_run, make_trial
 
 SUITE = """\
@@ -43,7 +43,7 @@ def a_run(version, block, scenario, group, seconds, *, sd, rng, side):
         replace(trial, source=source),
         suite=SuiteRef("small", "1"),
         testbed=Testbed("lab", accelerator="cpu"),
-        place=Place("e1", block, 1, side, group=group, seconds=seconds),
+        place=BlockPosition("e1", block, 1, side, group=group, seconds=seconds),
     )
 
 
@@ -223,7 +223,7 @@ class TestBudget:
 
     def test_a_budget_in_which_no_block_ends_is_said_to_be_one(self, plan):
         plan.store(blocks=1)
-        assert f"not one block fits the budget of {in_words(60)}" in plan("--budget", "1m").out
+        assert f"not one block fits the budget of {duration_text(60)}" in plan("--budget", "1m").out
 
     def test_a_budget_cannot_be_held_against_an_unknown_time(self, plan):
         assert "time  not known" in plan("--budget", "1m").out

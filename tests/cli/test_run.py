@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from regress_gate.bench import running
-from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE, machine_lock
+from regress_gate.bench import external_servers
+from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE, machine_lock
 from tests.cli.conftest import ROOT
 from tests.cli.measuring.unguarded import LIMITS
 
@@ -214,7 +214,7 @@ def test_a_suite_that_is_not_there_and_one_that_is_misspelt_are_named(gate):
 
 
 def test_a_trial_that_measured_the_client_is_not_stored(gate, server, suite, monkeypatch):
-    monkeypatch.setattr("regress_gate.bench.load.guards.MAX_CPU_SHARE", 0.0)
+    monkeypatch.setattr("regress_gate.bench.load.client_guards.MAX_CPU_SHARE", 0.0)
     outcome = measure(gate, server(), suite)
     assert outcome.code == 4
     assert "the client was the bottleneck" in outcome.err
@@ -224,7 +224,7 @@ def test_a_trial_that_measured_the_client_is_not_stored(gate, server, suite, mon
 class TestFailing:
     @pytest.fixture(autouse=True)
     def impatience(self, monkeypatch):
-        monkeypatch.setattr(running, "HEALTH_WITHIN", 0.5)
+        monkeypatch.setattr(external_servers, "RECOVERY_WITHIN", 0.5)
 
     @pytest.mark.parametrize("fault", ["--die-after", "--unhealthy-after"])
     def test_a_server_that_stops_serving_has_a_failed_run_and_no_numbers(self, gate, server, suite, fault):
@@ -262,7 +262,7 @@ def test_where_nothing_could_be_used_nothing_is_decided_from_what_was_stored_bef
     urls = server("0.19.0"), server("0.19.1")
     for version, url in zip(("0.19.0", "0.19.1"), urls, strict=True):
         assert measure(gate, url, suite, version=version).code == 0
-    monkeypatch.setattr("regress_gate.bench.load.guards.MAX_CPU_SHARE", 0.0)
+    monkeypatch.setattr("regress_gate.bench.load.client_guards.MAX_CPU_SHARE", 0.0)
     given = ("--suite", suite, "--testbed", "lab", "--url", urls[0], "--url", urls[1], "-q")
     outcome = gate("compare", "v0.19.0", "v0.19.1", "--measure", *given)
     assert (outcome.code, outcome.out) == (4, "")

@@ -6,8 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regress_gate.bench.provision.interface import Environment, Launch, Progress, Provisioner, ServeRequest
-from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.provision.interface import (
+    Environment,
+    Launch,
+    Progress,
+    Provisioner,
+    ServeRequest,
+    serve_arguments,
+)
 from regress_gate.model.version import Version
 
 ROOT = Path(__file__).parents[2]

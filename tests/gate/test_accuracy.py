@@ -21,7 +21,7 @@ from regress_gate.gate.decide import decide_compare
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
-from regress_gate.model.run import Place
+from regress_gate.model.run import BlockPosition
 from tests.factories import NOW, SUITE, make_run, make_side_of
 
 TOKENS = ("a", "b", "c", "d")
@@ -175,7 +175,7 @@ class TestRunLevelValues:
 
     def test_answers_of_differently_configured_servers_are_compared_apart(self):
         def place(group):
-            return Place("e", block=1, position=1, side="single", group=group)
+            return BlockPosition("e", block=1, position=1, side="single", group=group)
 
         def side(version, **changes):
             collected = {"server-c1": steady(), "server-c8": steady(**changes)}

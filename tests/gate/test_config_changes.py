@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from regress_gate.gate.config_changes import ChangeKind, ConfigChange, Matters, compare_configs
-from regress_gate.model.build_config import Argument, BuildConfig
+from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind, compare_configs
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
-from regress_gate.store.shipped_builds import ShippedBuilds
+from regress_gate.store.combined import ShippedBuilds
+from regress_gate.vllm.build_config import Argument, BuildConfig
 
-B, A, I = Matters.BLOCKS, Matters.AFFECTS, Matters.INFORMS  # noqa: E741
+B, A, I = ChangeRelevance.BLOCKS, ChangeRelevance.AFFECTS, ChangeRelevance.INFORMS  # noqa: E741
 
 
 def argument(*flags: str, default: Any = None, **facts: Any) -> Argument:
@@ -29,7 +29,7 @@ def compared(
     return compare_configs(old, new, deployment=Deployment(engine_args=engine_args, env=env or {}))
 
 
-def brief(changes: Sequence[ConfigChange]) -> list[tuple[str, str, Any, Any, Matters]]:
+def brief(changes: Sequence[ConfigChange]) -> list[tuple[str, str, Any, Any, ChangeRelevance]]:
     return [(change.kind.value, change.name, change.before, change.after, change.matters) for change in changes]
 
 
@@ -53,7 +53,9 @@ def test_a_removed_flag_blocks_who_uses_it_and_informs_everybody_else() -> None:
     changes = compared(old, new, max_num_seqs=8)
     assert brief(changes)[:1] == [("flag_removed", "--max-num-seqs", 8, None, B)]
     assert changes[0].why == "0.20.0 has no --max-num-seqs"
-    assert [change.kind for change in changes] == [ChangeKind.FLAG_REMOVED, ChangeKind.FLAG_ADDED], "told once"
+    assert [change.kind for change in changes] == [ConfigChangeKind.FLAG_REMOVED, ConfigChangeKind.FLAG_ADDED], (
+        "told once"
+    )
 
 
 def test_a_rename_is_told_only_where_vllm_said_it() -> None:
@@ -61,9 +63,9 @@ def test_a_rename_is_told_only_where_vllm_said_it() -> None:
     new = build("0.20.0", new_name=argument("--new-name"))
     assert ("flag_renamed", "--old-name", None, "--new-name", I) in brief(compared(build(old_name=said), new))
     blocking = compared(build(old_name=said), new, old_name=1)[0]
-    assert (blocking.kind, blocking.after, blocking.matters) == (ChangeKind.FLAG_RENAMED, "--new-name", B)
+    assert (blocking.kind, blocking.after, blocking.matters) == (ConfigChangeKind.FLAG_RENAMED, "--new-name", B)
     silent = compared(build(old_name=argument("--old-name")), new)
-    assert [change.kind for change in silent] == [ChangeKind.FLAG_REMOVED, ChangeKind.FLAG_ADDED]
+    assert [change.kind for change in silent] == [ConfigChangeKind.FLAG_REMOVED, ConfigChangeKind.FLAG_ADDED]
 
 
 def test_an_argument_that_goes_by_another_name_but_takes_the_old_flag_is_not_removed() -> None:
@@ -94,13 +96,13 @@ def test_a_switch_that_takes_a_value_now_blocks_who_uses_it() -> None:
 
 def test_what_the_baseline_does_not_take_either_is_no_change() -> None:
     change = compared(build(max_num_seqs=SEQS), build("0.20.0", max_num_seqs=SEQS), max_num_seqss=4)[0]
-    assert (change.kind, change.matters) == (ChangeKind.LAUNCH_REFUSED, I)
+    assert (change.kind, change.matters) == (ConfigChangeKind.LAUNCH_REFUSED, I)
     assert change.why == "0.20.0 has no --max-num-seqss (did you mean --max-num-seqs?); nor does the baseline take it"
 
 
 def test_without_a_known_baseline_a_refusal_is_told_and_does_not_block() -> None:
     (change,) = compare_configs(None, build(max_num_seqs=SEQS), deployment=Deployment(engine_args={"gone": 1}))
-    assert (change.kind, change.matters) == (ChangeKind.LAUNCH_REFUSED, Matters.AFFECTS)
+    assert (change.kind, change.matters) == (ConfigChangeKind.LAUNCH_REFUSED, ChangeRelevance.AFFECTS)
     assert compare_configs(build(), None) == []
 
 
@@ -200,7 +202,7 @@ def test_two_real_builds(engine_args: dict[str, Any], blocked: list[str]) -> Non
 def test_a_server_that_started_with_an_argument_knows_better_than_what_was_read() -> None:
     old, new = build(max_num_seqs=SEQS), build("0.20.0", seed=argument("--seed"))
     deployment = Deployment(engine_args={"max_num_seqs": 8})
-    assert compare_configs(old, new, deployment=deployment)[0].matters is Matters.BLOCKS
+    assert compare_configs(old, new, deployment=deployment)[0].matters is ChangeRelevance.BLOCKS
     served = [{"non_default_args": {"max_num_seqs": 8}}]
     changes = compare_configs(old, new, candidate_servers=served, deployment=deployment)
-    assert not any(change.matters is Matters.BLOCKS for change in changes)
+    assert not any(change.matters is ChangeRelevance.BLOCKS for change in changes)

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from regress_gate.gate.check import decide_check
 from regress_gate.gate.decide import decide_compare
-from regress_gate.gate.values import run_level_values
+from regress_gate.gate.replicates import run_level_values
 from regress_gate.model.metric import metric
-from regress_gate.model.policy import Policy
+from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision, ReasonCode, Verdict
-from regress_gate.model.run import Conditions, Place, SuiteRef
+from regress_gate.model.run import BlockPosition, Conditions, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.model.waiver import Waiver
 from tests.factories import (
     NOW,
     SUITE,
@@ -592,7 +591,7 @@ class TestSideBySide:
     def placed(self, version, values, experiment, **place):
         side = side_with(version, values)
         name = "baseline" if version == "0.19.0" else "candidate"
-        places = [Place(experiment, block, 1, name, **place) for block in range(1, len(values) + 1)]
+        places = [BlockPosition(experiment, block, 1, name, **place) for block in range(1, len(values) + 1)]
         runs = [replace(run, place=where) for run, where in zip(side.runs, places, strict=True)]
         return make_side_of(version, *runs)
 

@@ -4,13 +4,12 @@ from datetime import date
 
 import pytest
 
-from regress_gate.gate.config_changes import ChangeKind, ConfigChange, Matters
+from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
 from regress_gate.gate.decide import decide_compare
-from regress_gate.model.policy import Policy
-from regress_gate.model.run import Place, RunFailure
+from regress_gate.model.policy import Policy, Waiver
+from regress_gate.model.run import BlockPosition, RunFailure
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
-from regress_gate.model.waiver import Waiver
 from tests.factories import NOW, SUITE, make_run, make_side_of, make_trial
 from tests.report.builders import HOSTILE
 
@@ -93,7 +92,7 @@ class TestWhoseFaultItIs:
         """The baseline cannot start one of them here, the candidate none: the other one is the candidate's fault."""
 
         def at(group):
-            return Place("e1", 1, 1, "baseline", group=group)
+            return BlockPosition("e1", 1, 1, "baseline", group=group)
 
         ours = [served(OLD, 1, place=at("server-a")), crashed(OLD, 2, place=at("server-b"))]
         theirs = [crashed(NEW, 1, place=at("server-a")), crashed(NEW, 2, place=at("server-b"))]
@@ -138,7 +137,7 @@ class TestWhatAFailureIsNot:
 class TestALaunchLineThatIsRefused:
     @pytest.mark.parametrize(("matters", "decision"), [("blocks", "fail"), ("affects", "pass"), ("informs", "pass")])
     def test_fails_the_gate_whatever_was_measured_and_whatever_is_waived(self, matters, decision):
-        change = ConfigChange(ChangeKind.FLAG_REMOVED, "--swap-space", 4, None, Matters(matters))
+        change = ConfigChange(ConfigChangeKind.FLAG_REMOVED, "--swap-space", 4, None, ChangeRelevance(matters))
         waiver = Waiver(finding="*", until=date(2030, 1, 1), max_change=0.99, owner="o", reason="r")
         result = decide(runs_of(OLD, 6), runs_of(NEW, 6), waivers=[waiver], config_changes=[change])
         assert result.decision == decision
@@ -146,7 +145,7 @@ class TestALaunchLineThatIsRefused:
         assert result.config_changes == [change.as_document()]
 
     def test_weighs_less_than_a_server_that_was_seen_to_fail(self):
-        change = ConfigChange(ChangeKind.FLAG_REMOVED, "--swap-space", 4, None, Matters.BLOCKS)
+        change = ConfigChange(ConfigChangeKind.FLAG_REMOVED, "--swap-space", 4, None, ChangeRelevance.BLOCKS)
         result = decide(runs_of(OLD, 6), runs_of(NEW, 0, 1), config_changes=[change])
         assert codes(result) == ["server_failed", "flag_removed"]
         assert result.reasons[1].text == "the candidate does not take --swap-space"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtr, stdtrit
 from scipy.stats import binomtest
 
-from regress_gate.gate.futility import why_futile
+from regress_gate.gate.early_stopping import why_futile
 from regress_gate.model.metric import Direction, metric
 from regress_gate.model.result import SeriesResult, Verdict
 from tests.report.builders import a_series

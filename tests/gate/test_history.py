@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.gate.history import Order, Selection, lines_of, sides_of
+from regress_gate.gate.history import HistoryFilter, HistoryOrder, history_lines, sides_by_version
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
 from tests.factories import make_run, make_trial
 
 
 def lines(*runs, metrics=(), scenarios=(), limits=None):
-    return lines_of(sides_of(runs, limits or ConditionLimits()), Policy(), Selection(metrics, scenarios))
+    return history_lines(
+        sides_by_version(runs, limits or ConditionLimits()), Policy(), HistoryFilter(metrics, scenarios)
+    )
 
 
 def on_day(day, *arguments, **more):
@@ -28,7 +30,7 @@ def names(line):
 def test_releases_and_candidates_stand_in_the_order_of_versions():
     runs = [on_day(day, "1", version) for day, version in enumerate(["0.10.0", "0.9.2", "0.10.0rc1", "0.9.10"], 1)]
     (line,) = lines(*runs)
-    assert line.order is Order.VERSION
+    assert line.order is HistoryOrder.VERSION
     assert names(line) == ["0.9.2", "0.9.10", "0.10.0rc1", "0.10.0"]
 
 
@@ -37,7 +39,7 @@ def test_nightlies_and_commits_stand_by_the_day_of_their_first_run_and_in_a_line
     runs = [on_day(9, "1", new), on_day(3, "1", old), on_day(20, "2", old), on_day(1, "1", "0.24.0")]
     releases, nightlies = lines(*runs)
     assert names(releases) == ["0.24.0"]
-    assert nightlies.order is Order.DATE
+    assert nightlies.order is HistoryOrder.DATE
     assert names(nightlies) == [old, new]
 
 

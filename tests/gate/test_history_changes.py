@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from regress_gate.gate.history import Selection, lines_of, sides_of
-from regress_gate.gate.history_changes import Way, find_line_changes, without_improvements
+from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history_changes import ChangeMethod, find_line_changes, without_improvements
 from regress_gate.model.policy import Policy
-from regress_gate.model.run import Place
+from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import ConditionLimits
 from tests.factories import make_run, make_trial
 
@@ -19,9 +19,9 @@ def history(levels, *, runs=5, metrics=("ttft_median",), name="ttft_median", exp
     for place, level in enumerate(levels, 1):
         for number, luck in enumerate(ripple[:runs], 1):
             trial = make_trial(**{"output_throughput": None, "ttft_median": None, name: level * (1 + luck)})
-            at = None if experiment is None else Place(experiment, number, place, "single")
+            at = None if experiment is None else BlockPosition(experiment, number, place, "single")
             made.append(make_run(str(number), f"0.{place}.0", trial, place=at))
-    (line,) = lines_of(sides_of(made, ConditionLimits()), Policy(), Selection(metrics))
+    (line,) = history_lines(sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter(metrics))
     return line
 
 
@@ -32,7 +32,7 @@ def changes(line, **policy):
 def test_with_few_versions_neighbours_are_compared_and_the_step_is_named():
     found = changes(history([0.1, 0.1, 0.134, 0.134]))
     (change,) = found.found
-    assert (found.way, found.series, found.steps) == (Way.NEIGHBOURS, 1, 3)
+    assert (found.way, found.series, found.steps) == (ChangeMethod.NEIGHBOURS, 1, 3)
     assert (change.name, change.kind, change.at, change.since) == ("c8/ttft_median", "step", 2, (1, 2))
     assert change.loss == pytest.approx(0.34, abs=0.01)
     assert change.interval[0] < 0.34 < change.interval[1]
@@ -43,7 +43,7 @@ def test_with_few_versions_neighbours_are_compared_and_the_step_is_named():
 def test_with_eight_versions_change_points_are_looked_for():
     found = changes(history([0.1] * 10 + [0.134] * 10))
     (change,) = found.found
-    assert (found.way, found.series, found.steps) == (Way.CHANGE_POINTS, 1, 1)
+    assert (found.way, found.series, found.steps) == (ChangeMethod.CHANGE_POINTS, 1, 1)
     assert change.since[0] < change.at <= change.since[1]
     assert change.since[0] <= 9 <= change.at <= 11
     assert change.loss == pytest.approx(0.34, abs=0.03)
@@ -111,7 +111,9 @@ def test_a_version_of_which_no_run_counts_is_passed_over():
     line = history([0.1, 0.134])
     made = [run for side in line.sides for run in side.runs]
     void = make_run("1", "0.1.5", make_trial(ttft_median=9.0), void="the neighbour was loud")
-    (line,) = lines_of(sides_of([*made, void], ConditionLimits()), Policy(), Selection(["ttft_median"]))
+    (line,) = history_lines(
+        sides_by_version([*made, void], ConditionLimits()), Policy(), HistoryFilter(["ttft_median"])
+    )
     (change,) = changes(line).found
     assert change.since == (0, 2)
 
@@ -119,7 +121,7 @@ def test_a_version_of_which_no_run_counts_is_passed_over():
 def test_versions_that_are_not_comparable_are_not_held_against_each_other():
     old = [make_run(str(n), "0.1.0", make_trial(ttft_median=0.1 + n * 1e-4), load=0.0) for n in range(4)]
     new = [make_run(str(n), "0.2.0", make_trial(ttft_median=0.2 + n * 1e-4), load=5.0) for n in range(4)]
-    (line,) = lines_of(sides_of([*old, *new], ConditionLimits()), Policy(), Selection())
+    (line,) = history_lines(sides_by_version([*old, *new], ConditionLimits()), Policy(), HistoryFilter())
     found = changes(line)
     assert (found.steps, found.found) == (0, ())
     assert found.notes[0].startswith("0.1.0 and 0.2.0 are not comparable, so not looked at: ")
@@ -135,7 +137,9 @@ def test_what_nobody_asked_for_is_no_member_of_the_family():
             for version, level in (("0.1.0", 0.1), ("0.2.0", 0.15))
             for n in range(4)
         ]
-        (line,) = lines_of(sides_of(made, ConditionLimits()), Policy(), Selection(["ttft_median"], ["c7"]))
+        (line,) = history_lines(
+            sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"], ["c7"])
+        )
         return changes(line)
 
     assert asked_for_c7(range(40)) == asked_for_c7([7])
@@ -148,7 +152,7 @@ def test_many_versions_across_two_machines_are_said_to_be():
         for place in range(12)
         for n in range(2)
     ]
-    (line,) = lines_of(sides_of(made, ConditionLimits()), Policy(), Selection(["ttft_median"]))
+    (line,) = history_lines(sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"]))
     (note,) = [note for note in changes(line).notes if "not comparable" in note]
     assert note.startswith("0.5.0 and 0.6.0 are not comparable: ")
 
@@ -167,7 +171,7 @@ def test_an_unchanged_young_history_raises_hardly_any_alarm():
             for place in range(1, 6)
             for n in range(4)
         ]
-        (line,) = lines_of(sides_of(made, ConditionLimits()), Policy(), Selection())
+        (line,) = history_lines(sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter())
         alarms += bool(changes(line).found)
     # Worse and better are each a family of its own, at 5 % together over the four steps.
     assert alarms / 300 <= 0.10 + 3 * (0.10 * 0.90 / 300) ** 0.5

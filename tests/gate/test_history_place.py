@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from regress_gate.gate.decide import decide_compare
-from regress_gate.gate.history_place import place_regressions, with_origins
-from regress_gate.gate.series import judge
+from regress_gate.gate.regression_origin import add_regression_origins, find_regression_origins
+from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
 from tests.factories import NOW, SUITE, make_run, make_side_of, make_trial
@@ -30,8 +30,8 @@ def side(version, level, *, runs=5, day=None, **more):
 
 
 def origins(baseline, candidate, *history):
-    series = judge(baseline, candidate, Policy()).series
-    return place_regressions(baseline, candidate, history, series, Policy(), ConditionLimits())
+    series = compare_all_series(baseline, candidate, Policy()).series
+    return find_regression_origins(baseline, candidate, history, series, Policy(), ConditionLimits())
 
 
 OLD, NEW = side("0.19.0", 0.1), side("0.32.0", 0.134)
@@ -133,7 +133,7 @@ def result(baseline, candidate):
 
 def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warning():
     before = result(OLD, NEW)
-    after = with_origins(before, OLD, NEW, [side("0.24.0", 0.134)], Policy(), ConditionLimits())
+    after = add_regression_origins(before, OLD, NEW, [side("0.24.0", 0.134)], Policy(), ConditionLimits())
     told = "this step came with 0.24.0, not with 0.32.0"
     (one,) = [one for one in after.series if one.name == "c8/ttft_median"]
     assert one.notes[-1] == told
@@ -146,17 +146,17 @@ def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warn
 
 
 def test_a_baseline_that_may_be_the_exception_is_a_warning():
-    after = with_origins(result(OLD, NEW), OLD, NEW, [side("0.18.0", 0.134)], Policy(), ConditionLimits())
+    after = add_regression_origins(result(OLD, NEW), OLD, NEW, [side("0.18.0", 0.134)], Policy(), ConditionLimits())
     assert after.warnings[-1] == "in 1 of 1 regressions 0.18.0 stood where 0.32.0 stands: 0.19.0 may be the exception"
 
 
 def test_a_step_of_the_candidates_own_is_no_warning():
     before = result(OLD, NEW)
-    after = with_origins(before, OLD, NEW, [side("0.24.0", 0.1)], Policy(), ConditionLimits())
+    after = add_regression_origins(before, OLD, NEW, [side("0.24.0", 0.1)], Policy(), ConditionLimits())
     assert after.warnings == before.warnings
     assert after.series[0].notes[-1] == "this step came with 0.32.0: 0.24.0 is without it"
 
 
 def test_without_a_history_a_result_stays_as_it_is():
     before = result(OLD, NEW)
-    assert with_origins(before, OLD, NEW, [], Policy(), ConditionLimits()) == before
+    assert add_regression_origins(before, OLD, NEW, [], Policy(), ConditionLimits()) == before

@@ -7,7 +7,7 @@ import pytest
 
 from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy
-from regress_gate.model.result import Decision, KnownIssueOut, Measured, Result, Verdict
+from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Result, Verdict
 from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.model.suite import RecordedPrompts, Scenario, ServerConfig, Suite, Workload
 from tests.factories import NOW, SUITE, make_finding, make_run, make_side_of, make_trial
@@ -97,11 +97,11 @@ class TestExplanations:
         assert (one.series, one.issue) == (["c1/ttft_median"], "VLLM-1")
         assert one.causes[0].probability > 0.8
         issue = the(result, "VLLM-1")
-        assert issue.measured is Measured.EXPLAINS
+        assert issue.measured is IssueObservation.EXPLAINS
         assert issue.matched_series == ["c1/ttft_median"]
         assert issue.score is not None
         assert 0.8 < issue.score < 1
-        assert the(result, "VLLM-2").measured is Measured.NOT_OBSERVED
+        assert the(result, "VLLM-2").measured is IssueObservation.NOT_OBSERVED
 
     def test_statistics_of_one_metric_are_one_piece_of_evidence(self) -> None:
         result = decide(finding(), c1_ttft_median=1.4, c1_ttft_p99=1.4)
@@ -113,7 +113,7 @@ class TestExplanations:
         result = decide(finding(), c64_tpot_median=1.4)
         (one,) = result.explanations
         assert (one.series, one.issue) == (["c64/tpot_median"], None)
-        assert the(result, "VLLM-1").measured is Measured.NOT_OBSERVED
+        assert the(result, "VLLM-1").measured is IssueObservation.NOT_OBSERVED
 
     def test_explaining_a_regression_does_not_excuse_it(self) -> None:
         assert decide(finding(), c1_ttft_median=1.4).decision is Decision.FAIL
@@ -128,7 +128,7 @@ class TestWhatTheSuiteCanShow:
     def test_another_model_on_the_scenarios_server_cannot(self) -> None:
         result = decide(finding(scope={"model": ["org/Other"]}), c1_ttft_median=1.4)
         issue = the(result, "VLLM-1")
-        assert issue.measured is Measured.NOT_TESTABLE
+        assert issue.measured is IssueObservation.NOT_TESTABLE
         assert "org/Model is not org/Other" in issue.measured_why
         assert result.explanations[0].issue is None
 
@@ -148,7 +148,7 @@ class TestWhatTheSuiteCanShow:
 
     def test_another_machine_cannot(self) -> None:
         result = decide(finding(scope={"accelerator": ["MI300X"]}), c1_ttft_median=1.4)
-        assert the(result, "VLLM-1").measured is Measured.NOT_TESTABLE
+        assert the(result, "VLLM-1").measured is IssueObservation.NOT_TESTABLE
 
     def test_imported_results_say_their_own_concurrency(self) -> None:
         result = decide(finding(), imported=True, c1_ttft_median=1.4, c64_tpot_median=1.4)

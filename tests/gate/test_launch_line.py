@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from regress_gate.gate.launch_line import Refusal, find_launch_problems, launch_problems
-from regress_gate.model.build_config import BuildConfig
+from regress_gate.gate.launch_line import RefusalKind, find_launch_problems, launch_problem_texts
 from regress_gate.model.version import Version
-from regress_gate.store.shipped_builds import ShippedBuilds
+from regress_gate.store.combined import ShippedBuilds
+from regress_gate.vllm.build_config import BuildConfig
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +35,37 @@ def old() -> BuildConfig:
     ],
 )
 def test_what_the_parser_takes_is_no_problem(old: BuildConfig, engine_args: dict[str, Any]) -> None:
-    assert launch_problems(old, engine_args, {"VLLM_NOBODY_KNOWS": "1"}) == []
+    assert launch_problem_texts(old, engine_args, {"VLLM_NOBODY_KNOWS": "1"}) == []
 
 
 @pytest.mark.parametrize(
     ("engine_args", "code", "text"),
     [
-        ({"task": "generate"}, Refusal.FLAG, "0.19.1+cpu has no --task"),
-        ({"max_num_seqss": 4}, Refusal.FLAG, "0.19.1+cpu has no --max-num-seqss (did you mean --max-num-seqs?)"),
-        ({"compilation_config.level": 3}, Refusal.FLAG, "0.19.1+cpu has no --compilation-config.level"),
-        ({"compilation_config": '{"level": 3}'}, Refusal.FLAG, "0.19.1+cpu has no --compilation-config.level"),
+        ({"task": "generate"}, RefusalKind.FLAG, "0.19.1+cpu has no --task"),
+        ({"max_num_seqss": 4}, RefusalKind.FLAG, "0.19.1+cpu has no --max-num-seqss (did you mean --max-num-seqs?)"),
+        ({"compilation_config.level": 3}, RefusalKind.FLAG, "0.19.1+cpu has no --compilation-config.level"),
+        ({"compilation_config": '{"level": 3}'}, RefusalKind.FLAG, "0.19.1+cpu has no --compilation-config.level"),
         (
             {"compilation_config": '{"pass_config": {"enable_fusion": true}}'},
-            Refusal.FLAG,
+            RefusalKind.FLAG,
             "0.19.1+cpu has no --compilation-config.pass_config.enable_fusion",
         ),
-        ({"enforce_eager": 1}, Refusal.VALUE, "in 0.19.1+cpu --enforce-eager takes no value"),
-        ({"max_num_seqs": True}, Refusal.VALUE, "in 0.19.1+cpu --max-num-seqs needs a value"),
+        ({"enforce_eager": 1}, RefusalKind.VALUE, "in 0.19.1+cpu --enforce-eager takes no value"),
+        ({"max_num_seqs": True}, RefusalKind.VALUE, "in 0.19.1+cpu --max-num-seqs needs a value"),
         (
             {"max_num_seqs": False},
-            Refusal.VALUE,
+            RefusalKind.VALUE,
             "in 0.19.1+cpu --max-num-seqs cannot be switched off with --no-max-num-seqs",
         ),
         (
             {"uvicorn_log_level": "debgu"},
-            Refusal.CHOICE,
+            RefusalKind.CHOICE,
             "in 0.19.1+cpu --uvicorn-log-level cannot be 'debgu' (did you mean 'debug'?)",
         ),
     ],
 )
 def test_what_the_parser_refuses_is_told(
-    old: BuildConfig, engine_args: dict[str, Any], code: Refusal, text: str
+    old: BuildConfig, engine_args: dict[str, Any], code: RefusalKind, text: str
 ) -> None:
     (problem,) = find_launch_problems(old, engine_args, {})
     assert problem.code is code
@@ -75,9 +75,9 @@ def test_what_the_parser_refuses_is_told(
 def test_an_unknown_variable_is_refused_only_where_the_user_asks_for_it(old: BuildConfig) -> None:
     strict = {"fail_on_environ_validation": True}
     env = {"VLLM_NOBODY_KNOWS": "1", "HF_HOME": "/x", "VLLM_LOGGING_LEVEL": "INFO"}
-    assert launch_problems(old, strict, env) == ["0.19.1+cpu refuses the unknown variable VLLM_NOBODY_KNOWS"]
+    assert launch_problem_texts(old, strict, env) == ["0.19.1+cpu refuses the unknown variable VLLM_NOBODY_KNOWS"]
 
 
 def test_a_build_that_could_not_tell_its_arguments_refuses_nothing(old: BuildConfig) -> None:
     silent = old.model_copy(update={"arguments": {}, "env": {}})
-    assert launch_problems(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []
+    assert launch_problem_texts(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []

@@ -8,19 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from regress_gate.gate.likely_end import LikelyEnd, likely_end
+from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss
-from regress_gate.stats.noise import Expected
-from regress_gate.stats.power import POWER
-from regress_gate.stats.sequential import Looks, level
+from regress_gate.stats.power import POWER, ExpectedSeries
+from regress_gate.stats.sequential import InterimStage, nominal_level
 
-QUIET = Expected(Direction.LOWER, Scale.RATIO, margin=0.05, run_sd=0.01)
+QUIET = ExpectedSeries(Direction.LOWER, Scale.RATIO, margin=0.05, run_sd=0.01)
 LOUD = replace(QUIET, run_sd=0.03)
 
 
-def ends(*series: Expected, have: int = 0, most: int = 8) -> LikelyEnd:
-    return likely_end(series, have=have, most=most, error=0.05 / 10, confidence=0.95)
+def ends(*series: ExpectedSeries, have: int = 0, most: int = 8) -> ExpectedStop:
+    return expect_stop(series, have=have, most=most, error=0.05 / 10, confidence=0.95)
 
 
 def test_a_quiet_series_ends_it_soon_and_a_loud_one_late() -> None:
@@ -35,7 +34,7 @@ def test_the_series_that_takes_longest_says_when() -> None:
 
 
 def test_what_the_last_block_will_not_show_has_no_end() -> None:
-    assert ends(replace(QUIET, run_sd=0.3)) == LikelyEnd(None, None)
+    assert ends(replace(QUIET, run_sd=0.3)) == ExpectedStop(None, None)
 
 
 def test_what_is_stored_is_not_measured_again() -> None:
@@ -45,7 +44,7 @@ def test_what_is_stored_is_not_measured_again() -> None:
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_plan_without_a_look_has_no_end(most: int) -> None:
-    assert ends(QUIET, most=most) == LikelyEnd(None, None)
+    assert ends(QUIET, most=most) == ExpectedStop(None, None)
 
 
 @given(spread=st.floats(0.002, 0.2), louder=st.floats(1.0, 3.0), most=st.integers(2, 12))
@@ -61,7 +60,7 @@ def test_by_then_an_unchanged_series_is_mostly_shown_to_be_one() -> None:
     at = ends(LOUD, most=most).unchanged
     assert at is not None
     rng = np.random.default_rng(20261121)
-    confidence = 1 - 2 * level(0.025, Looks(at, most))
+    confidence = 1 - 2 * nominal_level(0.025, InterimStage(at, most))
     shown = 0
     for _ in range(400):
         baseline, candidate = np.exp(rng.normal(0, LOUD.run_sd, (2, at)))

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from regress_gate.gate.noise_floor import series_effects, series_spread
 from regress_gate.gate.planning import plan_runs
-from regress_gate.gate.series import judge
-from regress_gate.gate.spread import series_effects, series_spread
+from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.documents import Document, validate
 from regress_gate.model.metric import METRICS
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
-from regress_gate.model.run import Place
+from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import Suite
 from tests.factories import make_run, make_side_of, make_trial
 
@@ -50,7 +50,7 @@ class TestWhichSeries:
     def test_are_those_that_a_comparison_gates(self):
         ours, theirs = runs_of("0.19.0", 4, ttft_p99=0.2, e2el_mean=1.0), runs_of("0.19.1", 4, ttft_p99=0.2)
         sides = make_side_of("0.19.0", *ours), make_side_of("0.19.1", *theirs)
-        gated = {series.name for series in judge(*sides, POLICY).series if series.gated}
+        gated = {series.name for series in compare_all_series(*sides, POLICY).series if series.gated}
         assert (
             set(by_name(planned([*ours, *theirs])))
             == gated
@@ -162,7 +162,7 @@ class TestSpread:
 
 
 def placed(number, block, position, *, group="server", seconds=60.0, side="baseline", scenario="c8", ttft=0.1):
-    place = Place("e1", block, position, side, group=group, seconds=seconds)
+    place = BlockPosition("e1", block, position, side, group=group, seconds=seconds)
     return make_run(str(number), "0.19.0", make_trial(scenario, ttft_median=ttft), place=place)
 
 

@@ -5,9 +5,8 @@ from datetime import UTC, date, datetime
 import pytest
 from packaging.version import Version as Pep440
 
-from regress_gate.gate.check import decide_check
-from regress_gate.gate.recommend import Recommendation, advise, recommend
-from regress_gate.known.match import findings
+from regress_gate.gate.check import Recommendation, decide_check, recommend_release, recommendation_text
+from regress_gate.known.matching.findings import match_issues
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Result
@@ -27,11 +26,11 @@ def chosen(
     baseline = None if base is None else Version.parse(base)
 
     def check(candidate: Version) -> Result:
-        found = findings(RECORDS, deployment, baseline, candidate)
+        found = match_issues(RECORDS, deployment, baseline, candidate)
         return decide_check(baseline, candidate, policy=Policy(), waivers=[], findings=found, now=NOW)
 
     days = {version: day for version, day in DAYS.items() if version <= Pep440(f"0.{newest}.0")}
-    return recommend(days, check, baseline=baseline, today=NOW.date(), min_age_days=min_age_days)
+    return recommend_release(days, check, baseline=baseline, today=NOW.date(), min_age_days=min_age_days)
 
 
 def test_the_newest_that_passes() -> None:
@@ -92,4 +91,4 @@ def test_nothing_older_than_the_baseline_is_recommended() -> None:
     ],
 )
 def test_it_is_said_in_words(found: Recommendation, base: str | None, said: str) -> None:
-    assert advise(found, None if base is None else Version.parse(base)) == said
+    assert recommendation_text(found, None if base is None else Version.parse(base)) == said

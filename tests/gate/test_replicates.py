@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from regress_gate.gate.replicates import circumstances, replicates, session_of, tabulate
-from regress_gate.model.run import Place
-from regress_gate.stats.sequential import Looks
+from regress_gate.gate.replicates import make_replicates, measurement_design, session_of, tabulate
+from regress_gate.model.run import BlockPosition
+from regress_gate.stats.sequential import InterimStage
 from tests.factories import make_run, make_trial
 
 TTFT, STARTUP = ("c8", "ttft_median"), ("server", "startup_time")
@@ -15,7 +15,7 @@ TTFT, STARTUP = ("c8", "ttft_median"), ("server", "startup_time")
 
 def placed(side, block, ttft, *, version=None, experiment="e1", group="server", scenario="c8", most=None, **changes):
     version = version or {"baseline": "0.19.0", "candidate": "0.19.1"}[side]
-    place = Place(experiment, block, 1 if side == "baseline" else 2, side, group=group, most_blocks=most)
+    place = BlockPosition(experiment, block, 1 if side == "baseline" else 2, side, group=group, most_blocks=most)
     trial = make_trial(scenario, ttft_median=ttft)
     return make_run(f"{experiment}-{block}-{side}-{group}", version, trial, place=place, **changes)
 
@@ -29,7 +29,7 @@ class TestRows:
     def test_in_blocks_row_i_of_one_side_belongs_to_row_i_of_the_other(self):
         baseline = [placed("baseline", block, block / 10) for block in (3, 1, 2)]
         candidate = [placed("candidate", block, block / 5) for block in (2, 3, 1)]
-        table = tabulate(replicates(baseline, candidate, paired=True), {})
+        table = tabulate(make_replicates(baseline, candidate, paired=True), {})
         ours, theirs = table.values(TTFT)
         assert ours.tolist() == [0.1, 0.2, 0.3]
         assert theirs.tolist() == [0.2, 0.4, 0.6]
@@ -37,14 +37,14 @@ class TestRows:
     def test_a_block_that_lacks_a_series_on_one_side_keeps_its_row(self):
         baseline = [placed("baseline", block, 0.1) for block in (1, 2)]
         candidate = [placed("candidate", 1, 0.1), placed("candidate", 2, None)]
-        ours, theirs = tabulate(replicates(baseline, candidate, paired=True), {}).values(TTFT)
+        ours, theirs = tabulate(make_replicates(baseline, candidate, paired=True), {}).values(TTFT)
         assert ours.tolist() == [0.1, 0.1]
         assert theirs == pytest.approx([0.1, np.nan], nan_ok=True)
 
     def test_a_series_that_a_side_never_has_has_no_rows(self):
         baseline = [placed("baseline", block, None) for block in (1, 2)]
         candidate = [placed("candidate", block, 0.1) for block in (1, 2)]
-        ours, theirs = tabulate(replicates(baseline, candidate, paired=True), {}).values(TTFT)
+        ours, theirs = tabulate(make_replicates(baseline, candidate, paired=True), {}).values(TTFT)
         assert len(ours) == 0
         assert len(theirs) == 2
 
@@ -58,7 +58,7 @@ class TestRows:
             ]
             for side in ("baseline", "candidate")
         ]
-        table = tabulate(replicates(*sides, paired=paired), {})
+        table = tabulate(make_replicates(*sides, paired=paired), {})
         for name in ("a", "b"):
             assert table.values((name, "ttft_median"))[0] == pytest.approx([0.1, 0.2])
 
@@ -66,49 +66,49 @@ class TestRows:
         sides = [
             [on_day(1, f"{version}-{n}", n / 10, version=version) for n in (3, 1)] for version in ("0.19.0", "0.19.1")
         ]
-        assert tabulate(replicates(*sides, paired=False), {}).values(TTFT)[0] == pytest.approx([0.3, 0.1])
+        assert tabulate(make_replicates(*sides, paired=False), {}).values(TTFT)[0] == pytest.approx([0.3, 0.1])
 
     def test_what_a_server_does_once_stands_in_the_row_of_its_run(self):
         sides = [
             [make_run(f"{version}-{n}", version, metrics={"startup_time": 10.0 + n}) for n in (1, 2)]
             for version in ("0.19.0", "0.19.1")
         ]
-        assert tabulate(replicates(*sides, paired=False), {}).values(STARTUP)[1].tolist() == [11.0, 12.0]
+        assert tabulate(make_replicates(*sides, paired=False), {}).values(STARTUP)[1].tolist() == [11.0, 12.0]
 
 
 class TestHowTheyWereMade:
     def test_sides_of_one_experiment_or_day_were_together(self):
-        together = replicates([placed("baseline", 1, 0.1)], [placed("candidate", 1, 0.1)], paired=True)
-        same_day = replicates([on_day(1, "a", 0.1)], [on_day(1, "b", 0.1, version="0.19.1")], paired=False)
+        together = make_replicates([placed("baseline", 1, 0.1)], [placed("candidate", 1, 0.1)], paired=True)
+        same_day = make_replicates([on_day(1, "a", 0.1)], [on_day(1, "b", 0.1, version="0.19.1")], paired=False)
         assert not together.apart
         assert not same_day.apart
 
     def test_sides_of_different_days_were_apart(self):
-        assert replicates([on_day(1, "a", 0.1)], [on_day(2, "b", 0.1, version="0.19.1")], paired=False).apart
+        assert make_replicates([on_day(1, "a", 0.1)], [on_day(2, "b", 0.1, version="0.19.1")], paired=False).apart
 
     def test_a_session_is_an_experiment_else_a_day_else_unknown(self):
         assert session_of(placed("baseline", 1, 0.1, experiment="e7")) == "e7"
         assert session_of(on_day(3, "a", 0.1)) == datetime(2026, 7, 3, tzinfo=UTC).date()
         assert session_of(on_day(None, "a", 0.1)) is None
 
-    @pytest.mark.parametrize(("most", "looks"), [(None, None), (8, Looks(2, 8)), (1, Looks(2, 2))])
+    @pytest.mark.parametrize(("most", "looks"), [(None, None), (8, InterimStage(2, 8)), (1, InterimStage(2, 2))])
     def test_a_plan_that_may_end_early_was_looked_at_after_every_block(self, most, looks):
         sides = [[placed(side, block, 0.1, most=most) for block in (1, 2)] for side in ("baseline", "candidate")]
-        assert replicates(*sides, paired=True).looks == looks
+        assert make_replicates(*sides, paired=True).looks == looks
 
     def test_the_most_blocks_of_all_plans_count(self):
         sides = [
             [placed(side, 1, 0.1, most=4), placed(side, 1, 0.1, most=9, experiment="e2")]
             for side in ("baseline", "candidate")
         ]
-        assert replicates(*sides, paired=True).looks == Looks(2, 9)
+        assert make_replicates(*sides, paired=True).looks == InterimStage(2, 9)
 
 
 class TestEarlier:
     def made(self, *, paired=False):
         if paired:
-            return replicates([placed("baseline", 1, 0.1)], [placed("candidate", 1, 0.1)], paired=True)
-        return replicates([on_day(1, "a", 0.1)], [on_day(2, "b", 0.1, version="0.19.1")], paired=False)
+            return make_replicates([placed("baseline", 1, 0.1)], [placed("candidate", 1, 0.1)], paired=True)
+        return make_replicates([on_day(1, "a", 0.1)], [on_day(2, "b", 0.1, version="0.19.1")], paired=False)
 
     def test_a_session_is_what_was_made_together_of_one_version(self):
         earlier = [
@@ -118,17 +118,17 @@ class TestEarlier:
             on_day(12, "alone", 0.7),
             *(on_day(None, f"d{n}", 0.9) for n in (0, 1)),
         ]
-        found = circumstances(self.made(), [TTFT], earlier, {})
+        found = measurement_design(self.made(), [TTFT], earlier, {})
         assert [session[0].tolist() for session in found.earlier] == [[0.1, 1.1], [0.3, 1.3, 2.3], [0.5, 1.5]]
         assert found.apart
 
     def test_the_runs_that_are_compared_are_not_earlier_ones(self):
-        made = replicates([on_day(1, "a", 0.1), on_day(1, "b", 0.2)], [on_day(2, "c", 0.1)], paired=False)
-        assert circumstances(made, [TTFT], [on_day(1, "a", 0.1), on_day(1, "b", 0.2)], {}).earlier == ()
+        made = make_replicates([on_day(1, "a", 0.1), on_day(1, "b", 0.2)], [on_day(2, "c", 0.1)], paired=False)
+        assert measurement_design(made, [TTFT], [on_day(1, "a", 0.1), on_day(1, "b", 0.2)], {}).earlier == ()
 
     def test_a_series_that_earlier_runs_lack_has_gaps_there(self):
         earlier = [on_day(10, f"a{n}", 0.1) for n in (0, 1)]
-        (session,) = circumstances(self.made(), [TTFT, STARTUP], earlier, {}).earlier
+        (session,) = measurement_design(self.made(), [TTFT, STARTUP], earlier, {}).earlier
         assert session[0].tolist() == [0.1, 0.1]
         assert np.isnan(session[1]).all()
 
@@ -138,7 +138,7 @@ class TestEarlier:
             for block, ttfts in ((1, (0.1, 0.2)), (2, (0.1, 0.4)), (3, (0.1, None)))
             for side, ttft in zip(("baseline", "candidate"), ttfts, strict=True)
         ]
-        found = circumstances(self.made(paired=True), [TTFT], earlier, {})
+        found = measurement_design(self.made(paired=True), [TTFT], earlier, {})
         assert found.earlier[0][0] == pytest.approx([np.log(2), np.log(4), np.nan], nan_ok=True)
         assert found.paired
         assert not found.apart
@@ -146,7 +146,7 @@ class TestEarlier:
     def test_an_experiment_of_one_whole_block_has_no_spread(self):
         earlier = [placed(side, 1, 0.1, experiment="e0") for side in ("baseline", "candidate")]
         earlier.append(placed("baseline", 2, 0.1, experiment="e0"))
-        assert circumstances(self.made(paired=True), [TTFT], earlier, {}).earlier == ()
+        assert measurement_design(self.made(paired=True), [TTFT], earlier, {}).earlier == ()
 
     @pytest.mark.parametrize("value", [0.0, -1.0])
     def test_what_has_no_ratio_is_a_gap(self, value):
@@ -155,12 +155,12 @@ class TestEarlier:
             for block in (1, 2)
             for side in ("baseline", "candidate")
         ]
-        (session,) = circumstances(self.made(paired=True), [TTFT], earlier, {}).earlier
+        (session,) = measurement_design(self.made(paired=True), [TTFT], earlier, {}).earlier
         assert session[0] == pytest.approx([np.nan, 0.0], nan_ok=True)
 
     def test_fractions_have_no_ratio(self):
         earlier = [placed(side, block, 0.1, experiment="e0") for block in (1, 2) for side in ("baseline", "candidate")]
-        (session,) = circumstances(self.made(paired=True), [("c8", "failed_requests")], earlier, {}).earlier
+        (session,) = measurement_design(self.made(paired=True), [("c8", "failed_requests")], earlier, {}).earlier
         assert np.isnan(session[0]).all()
 
     @pytest.mark.parametrize("paired", [False, True])
@@ -174,7 +174,7 @@ class TestEarlier:
                     f"{block}-{side}",
                     version,
                     *trials,
-                    place=Place("e0", block, 1, side),
+                    place=BlockPosition("e0", block, 1, side),
                     metrics={"startup_time": 9.0},
                 )
                 for side, version in (("baseline", "0.18.0"), ("candidate", "0.18.1" if paired else "0.18.0"))
@@ -185,7 +185,7 @@ class TestEarlier:
             *tried(2, (2, 0.2), (3, 0.2)),
             *tried(3, (1, 0.9), (2, 0.1)),
         ]
-        (session,) = circumstances(self.made(paired=paired), [TTFT, STARTUP], earlier, {"c8": {2, 3}}).earlier
+        (session,) = measurement_design(self.made(paired=paired), [TTFT, STARTUP], earlier, {"c8": {2, 3}}).earlier
         expected = [0.0, 0.0, np.nan] if paired else [0.2, 0.2, 0.2, 0.2, np.nan, np.nan]
         assert session[0] == pytest.approx(expected, nan_ok=True)
         assert np.isfinite(session[1]).all()

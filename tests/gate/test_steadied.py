@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regress_gate.gate.replicates import replicates
-from regress_gate.gate.steadied import OF_REQUESTS, steadied, wants_samples
+from regress_gate.gate.replicates import make_replicates
+from regress_gate.gate.variance_reduction import REQUEST_LATENCIES, needs_samples, variance_reduced_percentile
 from regress_gate.model.samples import Samples
-from regress_gate.stats.tail import steadied_percentiles
+from regress_gate.stats.percentiles import variance_reduced_percentiles
 from tests.factories import make_run, make_trial
 
 KEY, ORDINALS = ("c8", "ttft_p99"), {"c8": {1}}
@@ -40,13 +40,15 @@ def side(version, found, **changes):
 
 
 def of(ours, theirs, key=KEY, ordinals=ORDINALS):
-    return steadied(replicates(side("0.19.0", ours), side("0.19.1", theirs), paired=False), key, ordinals)
+    return variance_reduced_percentile(
+        make_replicates(side("0.19.0", ours), side("0.19.1", theirs), paired=False), key, ordinals
+    )
 
 
 def test_it_is_the_steadied_percentile_of_all_runs_together_one_value_a_run():
     ours, theirs = drawn(1, 2), drawn(2, 3)
     left, right = of(ours, theirs)
-    together = steadied_percentiles(*(np.log([each.ttft for each in side]) for side in (ours, theirs)), 0.01)
+    together = variance_reduced_percentiles(*(np.log([each.ttft for each in side]) for side in (ours, theirs)), 0.01)
     assert left == pytest.approx(together[0])
     assert right == pytest.approx(together[1])
 
@@ -80,11 +82,11 @@ def test_requests_that_do_not_allow_it_give_none(ours, theirs):
 @pytest.mark.parametrize("name", ["ttft_mean", "ttft_median", "itl_p99", "output_throughput"])
 def test_only_percentiles_of_what_every_request_has_one_of_are_steadied(name):
     assert of(drawn(1, 2), drawn(2, 2), ("c8", name)) is None
-    assert not wants_samples([name])
+    assert not needs_samples([name])
 
 
 def test_a_percentile_among_many_metrics_asks_for_samples():
-    assert wants_samples(["output_throughput", "tpot_p99"])
+    assert needs_samples(["output_throughput", "tpot_p99"])
 
 
 def test_several_trials_of_a_run_are_averaged():
@@ -99,21 +101,24 @@ def test_several_trials_of_a_run_are_averaged():
         )
         for number, (first, second) in enumerate(zip((*ours, *theirs), slower, strict=True))
     ]
-    made = replicates(runs[:2], runs[2:], paired=False)
-    one, both = steadied(made, KEY, {"c8": {1}}), steadied(made, KEY, {"c8": {1, 2}})
+    made = make_replicates(runs[:2], runs[2:], paired=False)
+    one, both = (
+        variance_reduced_percentile(made, KEY, {"c8": {1}}),
+        variance_reduced_percentile(made, KEY, {"c8": {1, 2}}),
+    )
     assert both[0] == pytest.approx(one[0] + np.log(1.1) / 2)
     assert both[1] == pytest.approx(one[1] + np.log(1.1) / 2)
 
 
 def test_what_a_request_took_is_read_from_its_gaps():
     found = samples([0.5, 0.7], gap=0.02, tokens=6)
-    assert OF_REQUESTS["ttft"](found) == pytest.approx([0.5, 0.7])
-    assert OF_REQUESTS["tpot"](found) == pytest.approx([0.02, 0.02])
-    assert OF_REQUESTS["e2el"](found) == pytest.approx([0.6, 0.8])
+    assert REQUEST_LATENCIES["ttft"](found) == pytest.approx([0.5, 0.7])
+    assert REQUEST_LATENCIES["tpot"](found) == pytest.approx([0.02, 0.02])
+    assert REQUEST_LATENCIES["e2el"](found) == pytest.approx([0.6, 0.8])
 
 
 def test_a_request_of_one_token_has_no_time_per_token_and_does_no_harm():
-    assert OF_REQUESTS["tpot"](samples([0.5], tokens=1)) == pytest.approx([0.0])
+    assert REQUEST_LATENCIES["tpot"](samples([0.5], tokens=1)) == pytest.approx([0.0])
 
 
 def test_a_client_that_kept_no_gaps_does_not_tell_when_a_request_ended():

@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.intake import read_paths
-from regress_gate.ingest.reports import FileReport, Intake
+from regress_gate.ingest.import_result import FileReport, ImportResult
+from regress_gate.ingest.importer import read_paths
 
 Result = dict[str, Any]
 FLAGS = IdentityFlags.parse(version="0.19.1", testbed="bench-box")
@@ -248,7 +248,7 @@ def write(path: Path, content: Result | list[Any] | str | bytes) -> Path:
     return path
 
 
-def import_all(*paths: Path, flags: IdentityFlags = FLAGS, **more: Any) -> Intake:
+def import_all(*paths: Path, flags: IdentityFlags = FLAGS, **more: Any) -> ImportResult:
     return read_paths(paths, flags, **more)
 
 

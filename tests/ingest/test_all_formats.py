@@ -15,11 +15,11 @@ from regress_gate.errors import InputError
 from regress_gate.ingest import content as content_module
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.intake import read_paths
+from regress_gate.ingest.import_result import FileOutcome, ImportResult
+from regress_gate.ingest.importer import read_paths
 from regress_gate.ingest.interface import Certainty
 from regress_gate.ingest.recognition import Recogniser
 from regress_gate.ingest.registry import READERS
-from regress_gate.ingest.reports import Intake, Outcome
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Run
 from tests.ingest.formats.samples import SAMPLES, Sample
@@ -29,7 +29,7 @@ Numbers = list[dict[str, float]]
 EVERY = [pytest.param(sample, id=key) for key, sample in SAMPLES.items()]
 
 
-def read(sample: Sample, data: bytes, folder: Path) -> Intake:
+def read(sample: Sample, data: bytes, folder: Path) -> ImportResult:
     """What is made of the bytes in place of the sample's own; version and scenario are said where they have to be."""
     (folder / sample.name).write_bytes(data)
     for name, other in sample.beside.items():
@@ -44,21 +44,21 @@ def read(sample: Sample, data: bytes, folder: Path) -> Intake:
     raise AssertionError(f"more is missing than version and scenario: {told}")
 
 
-def read_anew(sample: Sample, data: bytes) -> Intake:
+def read_anew(sample: Sample, data: bytes) -> ImportResult:
     with tempfile.TemporaryDirectory() as folder:
         return read(sample, data, Path(folder))
 
 
-def numbers(intake: Intake) -> Numbers:
+def numbers(intake: ImportResult) -> Numbers:
     """Of each result that would be stored, in the order of the file."""
     trials = sorted((trial for run in intake.runs for trial in run.trials), key=lambda trial: trial.source.position)
     return [dict(trial.metrics) for trial in trials]
 
 
-def check(intake: Intake) -> None:
+def check(intake: ImportResult) -> None:
     """Nothing of it would be a lie or an accident, whatever was read."""
     for report in intake.files:
-        assert report.outcome is Outcome.STORED or report.reason
+        assert report.outcome is FileOutcome.STORED or report.reason
         said = [report.reason or "", *report.notes, report.scenario or "", report.version or "", report.run or ""]
         assert all(text.isprintable() for text in said)
         assert all(len(text) < 1000 for text in said)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest import archive, unpacking
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import FLAGS, import_all, made_up, plain, write
 
 Members = dict[str, bytes]
@@ -74,10 +74,10 @@ def test_an_archive_is_read_like_the_folder_that_it_holds(tmp_path, name, pack):
     assert (str(run.version), run.label, run.metrics) == ("0.19.1", "1", {"startup_time": 12.5})
     assert [(trial.scenario, trial.ordinal) for trial in run.trials] == [("chat", 1), ("chat", 2)]
     assert {report.path.rpartition("!")[2]: report.outcome for report in intake.files} == {
-        "0.19.1/run1/chat-r1.json": Outcome.STORED,
-        "0.19.1/run1/chat-r2.json": Outcome.STORED,
-        "0.19.1/run1/conditions.json": Outcome.SKIPPED,
-        "0.19.1/run1/server.log": Outcome.SKIPPED,
+        "0.19.1/run1/chat-r1.json": FileOutcome.STORED,
+        "0.19.1/run1/chat-r2.json": FileOutcome.STORED,
+        "0.19.1/run1/conditions.json": FileOutcome.SKIPPED,
+        "0.19.1/run1/server.log": FileOutcome.SKIPPED,
     }
 
 
@@ -110,7 +110,7 @@ def test_a_file_and_its_packed_copy_are_one(tmp_path):
 
 def test_a_cut_off_packed_file_is_refused(tmp_path):
     path = write(tmp_path / "r.json.gz", gzip.compress(result(1))[:-20])
-    assert answers(path)["r.json.gz"] == (Outcome.REFUSED, "not readable: the gzip data is cut off")
+    assert answers(path)["r.json.gz"] == (FileOutcome.REFUSED, "not readable: the gzip data is cut off")
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
@@ -123,14 +123,14 @@ def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", ["../out.json", "/out.json", "a/../../out.json"])
 def test_a_member_that_would_climb_out_is_refused_by_name(tmp_path, name, pack, path):
     found = answers(write(tmp_path / name, pack({path: result(1), "ok.json": result(2)})))
-    assert found[f"{name}!{path}"] == (Outcome.REFUSED, "its path leads out of the archive")
-    assert found[f"{name}!ok.json"][0] is Outcome.STORED
+    assert found[f"{name}!{path}"] == (FileOutcome.REFUSED, "its path leads out of the archive")
+    assert found[f"{name}!ok.json"][0] is FileOutcome.STORED
 
 
 def test_a_zip_file_made_with_backslashes_has_folders(tmp_path):
     found = answers(write(tmp_path / "r.zip", zipped({"..\\out.json": result(1), "a\\r.json": result(2)})))
-    assert found["r.zip!../out.json"] == (Outcome.REFUSED, "its path leads out of the archive")
-    assert found["r.zip!a/r.json"][0] is Outcome.STORED
+    assert found["r.zip!../out.json"] == (FileOutcome.REFUSED, "its path leads out of the archive")
+    assert found["r.zip!a/r.json"][0] is FileOutcome.STORED
 
 
 def test_links_and_devices_in_archives_are_refused_by_name(tmp_path):
@@ -147,7 +147,7 @@ def test_links_and_devices_in_archives_are_refused_by_name(tmp_path):
     with zipfile.ZipFile(tmp_path / "r.zip", "w") as made_zip:
         made_zip.writestr(link, "/etc/passwd")
     write(tmp_path / "r.tar", held.getvalue())
-    refused = (Outcome.REFUSED, "a link or device in an archive is not read")
+    refused = (FileOutcome.REFUSED, "a link or device in an archive is not read")
     names = ("r.tar!link", "r.tar!hard", "r.tar!pipe", "r.tar!dev")
     assert answers(tmp_path / "r.tar") == dict.fromkeys(names, refused)
     assert answers(tmp_path / "r.zip") == {"r.zip!link": refused}
@@ -157,21 +157,21 @@ def test_links_and_devices_in_archives_are_refused_by_name(tmp_path):
 def test_archives_in_archives_are_refused(tmp_path, name, pack):
     path = write(tmp_path / name, pack({"inner.tgz": tarred({"r.json": result(1)}), "r.json": result(2)}))
     found = answers(path)
-    assert found[f"{name}!inner.tgz"] == (Outcome.REFUSED, "an archive in an archive; unpack the outer one first")
-    assert found[f"{name}!r.json"][0] is Outcome.STORED
+    assert found[f"{name}!inner.tgz"] == (FileOutcome.REFUSED, "an archive in an archive; unpack the outer one first")
+    assert found[f"{name}!r.json"][0] is FileOutcome.STORED
 
 
 def test_an_encrypted_member_is_refused_by_name(tmp_path):
     data = bytearray(zipped({"r.json": result(1)}))
     data[data.index(b"PK\x01\x02") + 8] |= 1
     found = answers(write(tmp_path / "r.zip", bytes(data)))
-    assert found["r.zip!r.json"] == (Outcome.REFUSED, "encrypted; unpack the archive first")
+    assert found["r.zip!r.json"] == (FileOutcome.REFUSED, "encrypted; unpack the archive first")
 
 
 @pytest.mark.parametrize("name", ["r.tar.zst", "r.tzst", "r.tar.xz", "r.7z", "r.rar"])
 def test_other_archives_are_refused(tmp_path, name):
     (answer,) = answers(write(tmp_path / name, b"whatever")).values()
-    assert answer == (Outcome.REFUSED, "archives of this kind are not read; unpack it first")
+    assert answer == (FileOutcome.REFUSED, "archives of this kind are not read; unpack it first")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_other_archives_are_refused(tmp_path, name):
 )
 def test_what_is_no_archive_is_refused(tmp_path, name, data):
     ((outcome, reason),) = answers(write(tmp_path / name, data)).values()
-    assert outcome is Outcome.REFUSED
+    assert outcome is FileOutcome.REFUSED
     assert "no readable archive" in reason
 
 
@@ -194,8 +194,8 @@ def test_what_is_no_archive_is_refused(tmp_path, name, data):
 def test_of_a_cut_off_tar_the_whole_files_are_read_and_the_archive_is_refused(tmp_path, name, pack):
     data = pack({f"r{seed}.json": result(seed) for seed in range(1, 9)})
     found = answers(write(tmp_path / name, data[: len(data) // 2]))
-    assert found[f"{name}!r1.json"][0] is Outcome.STORED
-    assert [reason for outcome, reason in found.values() if outcome is Outcome.REFUSED and "cut off" in reason]
+    assert found[f"{name}!r1.json"][0] is FileOutcome.STORED
+    assert [reason for outcome, reason in found.values() if outcome is FileOutcome.REFUSED and "cut off" in reason]
 
 
 def test_of_a_damaged_zip_the_whole_files_are_read(tmp_path):
@@ -203,26 +203,26 @@ def test_of_a_damaged_zip_the_whole_files_are_read(tmp_path):
     at = data.index(b"a.json") + 60
     data[at : at + 20] = bytes(20)
     found = answers(write(tmp_path / "r.zip", bytes(data)))
-    assert found["r.zip!a.json"][0] is Outcome.REFUSED
+    assert found["r.zip!a.json"][0] is FileOutcome.REFUSED
     assert "damaged in the archive" in found["r.zip!a.json"][1]
-    assert found["r.zip!b.json"][0] is Outcome.STORED
+    assert found["r.zip!b.json"][0] is FileOutcome.STORED
 
 
 @pytest.mark.parametrize(("name", "pack"), KINDS)
 def test_too_many_files_are_refused(tmp_path, monkeypatch, name, pack):
     monkeypatch.setattr(archive, "MAX_MEMBERS", 3)
     ((outcome, reason), *_) = answers(write(tmp_path / name, pack({f"{n}.log": b"x" for n in range(5)}))).values()
-    assert outcome is Outcome.REFUSED
+    assert outcome is FileOutcome.REFUSED
     assert "more than 3 files" in reason
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MAX_HELD", 10_000)
+    monkeypatch.setattr(archive, "MAX_IN_MEMORY", 10_000)
     monkeypatch.setattr(archive, "MAX_UNPACKED", 10_000)
     big = {"r.json": bytes(100_000)}
     for name, pack in (KINDS[0], KINDS[2]):
         ((outcome, reason), *_) = answers(write(tmp_path / name, pack(big))).values()
-        assert outcome is Outcome.REFUSED
+        assert outcome is FileOutcome.REFUSED
         assert "unpacks to more than" in reason
     monkeypatch.setattr(archive, "MAX_UNPACKED", 10_000_000)
     monkeypatch.setattr(unpacking, "GROWTH_FROM", 1000)
@@ -243,8 +243,8 @@ def test_of_two_files_with_one_path_the_later_counts(tmp_path):
 
 def test_an_archive_without_results_is_an_error(tmp_path):
     path = write(tmp_path / "r.zip", zipped({"readme.md": b"nothing here"}))
-    assert answers(path)["r.zip"] == (Outcome.REFUSED, "an archive without benchmark results")
-    assert answers(write(tmp_path / "e.zip", zipped({})))["e.zip"] == (Outcome.REFUSED, "an archive without files")
+    assert answers(path)["r.zip"] == (FileOutcome.REFUSED, "an archive without benchmark results")
+    assert answers(write(tmp_path / "e.zip", zipped({})))["e.zip"] == (FileOutcome.REFUSED, "an archive without files")
 
 
 def test_nothing_is_written_anywhere(tmp_path):
@@ -267,4 +267,4 @@ def test_a_damaged_archive_is_answered_whatever_the_damage(kind, data):
     with tempfile.TemporaryDirectory() as folder:
         flags = IdentityFlags.parse(version="0.19.1", testbed="box", scenario="chat")
         found = import_all(write(Path(folder) / name, bytes(packed)), flags=flags).files
-    assert all(report.outcome is Outcome.STORED or report.reason for report in found)
+    assert all(report.outcome is FileOutcome.STORED or report.reason for report in found)

@@ -4,7 +4,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import console, expected_metrics, import_all, made_up, write
 
 FLAGS = IdentityFlags.parse(version="0.19.1", testbed="bench-box", scenario="chat")
@@ -19,7 +19,7 @@ def read(tmp_path, text, flags=FLAGS):
 
 def refusal(tmp_path, text) -> str:
     (report,) = read(tmp_path, text).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
     return report.reason
 
 
@@ -52,7 +52,7 @@ def test_several_blocks_are_several_results(tmp_path):
 
 def test_the_same_block_pasted_twice_counts_once(tmp_path):
     intake = read(tmp_path, console(made_up()) * 2)
-    assert [report.outcome for report in intake.files] == [Outcome.STORED, Outcome.SKIPPED]
+    assert [report.outcome for report in intake.files] == [FileOutcome.STORED, FileOutcome.SKIPPED]
 
 
 def test_what_the_client_printed_before_the_block_names_the_scenario(tmp_path):
@@ -99,7 +99,7 @@ BLOCK = console(made_up(seed=9))
 )
 def test_blocks_that_are_cut_edited_or_of_other_tools_are_refused(tmp_path, text, reason):
     intake = read(tmp_path, text)
-    reasons = [report.reason for report in intake.files if report.outcome is Outcome.REFUSED]
+    reasons = [report.reason for report in intake.files if report.outcome is FileOutcome.REFUSED]
     assert len(reasons) == 1
     assert reason in reasons[0]
 

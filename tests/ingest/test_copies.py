@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.reports import FileReport, Outcome
+from regress_gate.ingest.import_result import FileOutcome, FileReport
 from tests.ingest.serve_results import import_all, made_up, plain, write
 
 BOX = IdentityFlags.parse(testbed="box")
@@ -24,7 +24,7 @@ def reports(folder: Path, metric: str, value: float) -> tuple[FileReport, ...]:
 )
 def test_scores_sizes_and_coarse_times_come_again_by_chance(tmp_path: Path, metric: str, value: float) -> None:
     found = reports(tmp_path, metric, value)
-    assert [report.outcome for report in found] == [Outcome.STORED] * 4
+    assert [report.outcome for report in found] == [FileOutcome.STORED] * 4
     assert {(report.version, report.scenario, report.run) for report in found} == {
         tuple(place.split(",")) for place in PLACES
     }
@@ -32,7 +32,7 @@ def test_scores_sizes_and_coarse_times_come_again_by_chance(tmp_path: Path, metr
 
 def test_an_exact_time_does_not_come_again(tmp_path: Path) -> None:
     stored, *others = reports(tmp_path, "startup_time", 12.529876543211)
-    assert stored.outcome is Outcome.STORED
+    assert stored.outcome is FileOutcome.STORED
     assert all("one is misplaced" in (report.reason or "") for report in others)
 
 
@@ -48,5 +48,5 @@ def test_a_copy_of_a_copy_is_one_too(tmp_path: Path) -> None:
     for name in ("b", "c"):
         write(tmp_path / f"{name}.json", {**made, "label": "again"})
     found = import_all(tmp_path).files
-    assert [report.outcome for report in found] == [Outcome.STORED, Outcome.SKIPPED, Outcome.SKIPPED]
+    assert [report.outcome for report in found] == [FileOutcome.STORED, FileOutcome.SKIPPED, FileOutcome.SKIPPED]
     assert str(found[2].reason).startswith("the same bytes as")

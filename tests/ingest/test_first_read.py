@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from regress_gate.files import open_regular
 from regress_gate.ingest.content import parse_content, read_content
-from regress_gate.ingest.unpacking import SMALL, open_regular, read_small, unpacked
+from regress_gate.ingest.unpacking import SMALL, read_small, unpacked
 
 
 def text_of(size):

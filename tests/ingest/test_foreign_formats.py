@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import import_all, write
 
 KNOWN = {
@@ -23,7 +23,7 @@ CASES = [(name, data) for name, examples in KNOWN.items() for data in examples]
 @pytest.mark.parametrize(("name", "data"), CASES)
 def test_the_refusal_says_what_the_file_is(tmp_path, name, data):
     (report,) = import_all(write(tmp_path / "result.json", json.dumps(data))).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
     assert name in report.reason
 
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import detailed, import_all, made_up, plain, write
 
 PER_FILE = IdentityFlags.parse(version="0.19.1", testbed="box", run_per_file=True)
@@ -17,7 +17,7 @@ def files(tmp_path):
 
 
 def refusals(intake):
-    return [report.reason for report in intake.files if report.outcome is Outcome.REFUSED]
+    return [report.reason for report in intake.files if report.outcome is FileOutcome.REFUSED]
 
 
 def test_files_of_one_import_are_one_run_and_that_is_said(files):
@@ -127,7 +127,7 @@ def test_a_copy_of_a_file_is_skipped(files, tmp_path):
     shutil.copy(files[0], tmp_path / "s1.json")
     intake = import_all(*files, tmp_path / "s1.json")
     assert len(intake.runs[0].trials) == 3
-    (copy,) = [report for report in intake.files if report.outcome is Outcome.SKIPPED]
+    (copy,) = [report for report in intake.files if report.outcome is FileOutcome.SKIPPED]
     assert "the same bytes as" in copy.reason
 
 

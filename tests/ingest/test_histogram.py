@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.ingest import gathered
-from regress_gate.ingest.gathered import Gathered, statistics
-from regress_gate.ingest.histogram import PRECISION, Histogram
-from regress_gate.ingest.interface import RefusalError
+from regress_gate.measurement import request_collector
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.request_collector import PRECISION, Histogram, RequestCollector, latency_statistics
 
 
 @given(
@@ -38,8 +37,8 @@ def test_what_is_no_gap_is_refused(bad: float) -> None:
 
 
 def test_more_gaps_than_are_kept_give_the_same_statistics_and_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gather() -> Gathered:
-        made = Gathered()
+    def gather() -> RequestCollector:
+        made = RequestCollector()
         generator = np.random.default_rng(20261122)
         for _ in range(100):
             gaps = generator.gamma(9, 2.0, 64).tolist()
@@ -47,10 +46,10 @@ def test_more_gaps_than_are_kept_give_the_same_statistics_and_no_samples(monkeyp
         return made
 
     exact = gather()
-    kept = statistics(exact.requests())
-    monkeypatch.setattr(gathered, "MOST_GAPS", 1000)
+    kept = latency_statistics(exact.requests())
+    monkeypatch.setattr(request_collector, "MAX_KEPT_GAPS", 1000)
     folded = gather()
-    found = statistics(folded.requests(), folded=folded.folded)
+    found = latency_statistics(folded.requests(), folded=folded.folded)
     assert len(folded.itl) == 0
     assert folded.notes
     assert not exact.notes

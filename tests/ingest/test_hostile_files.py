@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.reports import Intake, Outcome
+from regress_gate.ingest.import_result import FileOutcome, ImportResult
 from regress_gate.model.metric import METRICS
 from tests.ingest.serve_results import (
     FLAGS,
@@ -32,7 +32,7 @@ PLAIN = plain(made_up(seed=12, requests=6, tokens=4))
 RESULTS = (DETAILED, PLAIN, script_0_6_2(made_up(13, 6, 4)), script_0_6_4(made_up(14, 6, 4)))
 
 
-def read(data: bytes, name: str = "r.json") -> Intake:
+def read(data: bytes, name: str = "r.json") -> ImportResult:
     with tempfile.TemporaryDirectory() as folder:
         return import_all(write(Path(folder) / name, data), flags=FLAGS)
 
@@ -44,7 +44,7 @@ def check(data: bytes, name: str = "r.json") -> None:
     except InputError:
         return  # identity is missing, which is asked for
     for report in intake.files:
-        assert report.outcome is not Outcome.REFUSED or report.reason
+        assert report.outcome is not FileOutcome.REFUSED or report.reason
         told = (report.reason or "") + "".join(report.notes) + (report.scenario or "")
         assert told.isprintable()
     if not intake.runs:
@@ -124,7 +124,7 @@ def _values(document: Result, family: str) -> list[float]:
 def test_a_truncated_result_is_refused(result, share):
     data = json.dumps(result).encode()
     (report,) = read(data[: int(len(data) * share)]).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
 
 
 @given(st.floats(0, 1), st.sampled_from([None, 1]))
@@ -178,7 +178,7 @@ def test_any_json_is_answered(value):
 @given(st.binary(max_size=200), st.sampled_from(["r.json", "r.txt"]))
 def test_any_bytes_are_answered(data, name):
     (report,) = read(data, name).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
 
 
 @given(st.data())
@@ -226,4 +226,4 @@ def test_hostile_file_names_are_shown_harmlessly(tmp_path):
 
 def test_deep_nesting_is_refused():
     (report,) = read(b'{"a":' * 100_000).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED

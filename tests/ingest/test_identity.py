@@ -7,9 +7,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.identity import IdentityFlags, merge_versions
-from regress_gate.ingest.path_pattern import PathPattern
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.identity import IdentityFlags, PathPattern, merge_versions
+from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.version import Version
 from tests.ingest.formats.guidellm_results import as_json
@@ -26,13 +25,13 @@ def flags(**more):
 
 def the_run(*paths, flags):
     intake = import_all(*paths, flags=flags)
-    assert [report.reason for report in intake.files if report.outcome is Outcome.REFUSED] == []
+    assert [report.reason for report in intake.files if report.outcome is FileOutcome.REFUSED] == []
     (run,) = intake.runs
     return run
 
 
 def the_refusal(*paths, flags) -> str:
-    (reason,) = [r.reason for r in import_all(*paths, flags=flags).files if r.outcome is Outcome.REFUSED]
+    (reason,) = [r.reason for r in import_all(*paths, flags=flags).files if r.outcome is FileOutcome.REFUSED]
     return reason
 
 
@@ -261,7 +260,7 @@ def test_versions_that_may_be_one_build_are_put_together(one, other, merged):
 def test_a_word_that_is_no_version_is_not_taken_for_one(tmp_path):
     path = write(tmp_path / "r.json", plain(made_up(), version="my second try"))
     (report,) = import_all(path, flags=flags()).files
-    assert report.outcome is Outcome.STORED
+    assert report.outcome is FileOutcome.STORED
     assert "no vLLM version" in report.notes[0]
 
 

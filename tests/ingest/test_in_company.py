@@ -19,13 +19,13 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.copies import Copies
+from regress_gate.ingest.identification import DuplicateIndex
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.intake import read_paths
+from regress_gate.ingest.import_result import FileOutcome, FileReport, ImportResult
+from regress_gate.ingest.importer import read_paths
 from regress_gate.ingest.registry import READERS
-from regress_gate.ingest.reports import FileReport, Intake, Outcome
-from regress_gate.ingest.text import clean
 from regress_gate.store.repository import open_store
+from regress_gate.text import excerpt
 from tests.ingest.formats.samples import SAMPLES
 from tests.ingest.serve_results import detailed, made_up, plain, write
 from tests.ingest.test_archives import tarred_and_packed, zipped
@@ -132,14 +132,14 @@ def make_units(folder: Path, order: int) -> list[Path]:
     ]
 
 
-def reports_on(unit: Path, intake: Intake) -> list[FileReport]:
-    path = clean(str(unit))
+def reports_on(unit: Path, intake: ImportResult) -> list[FileReport]:
+    path = excerpt(str(unit))
     return [
         report for report in intake.files if report.path == path or report.path.startswith((f"{path}/", f"{path}!"))
     ]
 
 
-def readings(intake: Intake) -> dict[str, dict[tuple[str, int], Any]]:
+def readings(intake: ImportResult) -> dict[str, dict[tuple[str, int], Any]]:
     """By folder or archive, then by file and position: all that would be stored, without the time of the import."""
     found: dict[str, dict[tuple[str, int], Any]] = {}
     for run in intake.runs:
@@ -159,7 +159,7 @@ def memories() -> list[Any]:
 
 def stored_formats(units: list[Path], flags: IdentityFlags) -> set[str | None]:
     """Import the units alone and together, demand the same, and tell of which formats anything would be stored."""
-    alone: dict[Path, Intake] = {}
+    alone: dict[Path, ImportResult] = {}
     remembering = memories()
     for unit in units:
         for memory in remembering:
@@ -173,7 +173,7 @@ def stored_formats(units: list[Path], flags: IdentityFlags) -> set[str | None]:
     for unit, intake in alone.items():
         assert reports_on(unit, together) == list(intake.files)
         assert stored.get(str(unit)) == readings(intake).get(str(unit))
-    return {report.format for report in together.files if report.outcome is Outcome.STORED}
+    return {report.format for report in together.files if report.outcome is FileOutcome.STORED}
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -181,7 +181,7 @@ def test_a_file_is_read_in_company_as_it_is_read_alone(
     order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Many of the files hold the same numbers, and would be skipped as copies of each other.
-    monkeypatch.setattr(Copies, "of_numbers", lambda *_: None)
+    monkeypatch.setattr(DuplicateIndex, "of_numbers", lambda *_: None)
     units = make_units(tmp_path, order)
     formats = [stored_formats(units, IdentityFlags.parse(testbed="box", **said)) for said in SAID]
     assert set().union(*formats) == {reader.name for reader in READERS}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.ingest.request_samples import percentile, requests_of
+from regress_gate.measurement.request_statistics import compute_request_statistics, percentile
 from regress_gate.model.samples import Samples
 
 
@@ -24,7 +24,9 @@ def test_of_requests_the_statistics_are_those_of_numpy_and_none_of_nothing(times
     size, none = len(times), np.zeros(0)
     ttft = np.array(times, dtype=np.float64)
     tokens, no_gaps = np.ones(size, dtype=np.int64), np.zeros(size + 1, dtype=np.int64)
-    requests = requests_of(Samples(ttft, none, no_gaps, tokens, tokens, np.ones(size, dtype=np.bool_)), ttft)
+    requests = compute_request_statistics(
+        Samples(ttft, none, no_gaps, tokens, tokens, np.ones(size, dtype=np.bool_)), ttft
+    )
     assert requests.statistic("ttft", None) == (ttft.mean() if size else None)
     assert requests.statistic("ttft", 99) == (np.percentile(ttft, 99) if size else None)
     assert requests.statistics("ttft", [50, 90]) == (np.percentile(ttft, [50, 90]).tolist() if size else [])
@@ -40,7 +42,7 @@ def test_of_a_failed_request_nothing_counts():
         output_tokens=np.array([2, 3, 3]),
         ok=np.array([True, False, True]),
     )
-    values = requests_of(samples, latency=np.array([0.11, 20.0, 0.25])).values
+    values = compute_request_statistics(samples, latency=np.array([0.11, 20.0, 0.25])).values
     assert {family: each.tolist() for family, each in values.items()} == {
         "ttft": [0.1, 0.2],
         "tpot": pytest.approx([0.01, 0.025]),

@@ -1,8 +1,8 @@
 """What is measured once per server start belongs to the run, whichever of its results says it."""
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.intake import read_paths
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.importer import read_paths
 from tests.ingest.formats.long_tables import as_csv, rows
 
 
@@ -29,6 +29,6 @@ def test_a_server_that_started_twice_is_not_one_run(tmp_path):
         rows(("ttft_mean", 0.052, "s"), ("startup_time", 60, "s"), trial=2),
     )
     first, second = intake.files
-    assert (first.outcome, second.outcome) == (Outcome.STORED, Outcome.REFUSED)
+    assert (first.outcome, second.outcome) == (FileOutcome.STORED, FileOutcome.REFUSED)
     assert "startup_time is 60 here and 51 in other results of run a" in second.reason
     assert len(intake.runs[0].trials) == 1

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.ingest import content, intake, selection, unpacking
-from regress_gate.ingest.json_text import NotJsonError
-from regress_gate.ingest.reports import Outcome
+from regress_gate.files import open_regular
+from regress_gate.ingest import content, importer, selection, unpacking
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.ingest.selection import natural_key
-from regress_gate.ingest.unpacking import open_regular
 from tests.ingest.serve_results import console, import_all, made_up, plain, write
 
 
@@ -30,13 +30,13 @@ def test_bystanders_in_a_folder_are_skipped_but_a_named_one_is_refused(tmp_path)
     write(tmp_path / "r.json", plain(made_up()))
     log = write(tmp_path / "server.log", "[INFO] started\n")
     unknown = "not a benchmark result of a known tool"
-    assert verdicts(tmp_path)["server.log"] == (Outcome.SKIPPED, unknown)
-    assert verdicts(tmp_path, log)["server.log"] == (Outcome.REFUSED, unknown)
+    assert verdicts(tmp_path)["server.log"] == (FileOutcome.SKIPPED, unknown)
+    assert verdicts(tmp_path, log)["server.log"] == (FileOutcome.REFUSED, unknown)
 
 
 def test_a_broken_result_in_a_folder_is_no_bystander(tmp_path):
     write(tmp_path / "r.json", '{"model_id": "x", ')
-    assert verdicts(tmp_path)["r.json"][0] is Outcome.REFUSED
+    assert verdicts(tmp_path)["r.json"][0] is FileOutcome.REFUSED
 
 
 def test_hidden_files_and_folders_are_not_looked_at(tmp_path):
@@ -49,8 +49,11 @@ def test_hidden_files_and_folders_are_not_looked_at(tmp_path):
 def test_a_folder_without_results_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     write(tmp_path / "notes" / "readme.md", "nothing here")
-    assert verdicts(tmp_path, tmp_path / "empty")["empty"] == (Outcome.REFUSED, "a folder without files")
-    assert verdicts(tmp_path, tmp_path / "notes")["notes"] == (Outcome.REFUSED, "a folder without benchmark results")
+    assert verdicts(tmp_path, tmp_path / "empty")["empty"] == (FileOutcome.REFUSED, "a folder without files")
+    assert verdicts(tmp_path, tmp_path / "notes")["notes"] == (
+        FileOutcome.REFUSED,
+        "a folder without benchmark results",
+    )
 
 
 def test_an_empty_log_is_a_bystander_and_an_empty_result_is_an_error(tmp_path):
@@ -58,8 +61,8 @@ def test_an_empty_log_is_a_bystander_and_an_empty_result_is_an_error(tmp_path):
     write(tmp_path / "lost.json", "")
     write(tmp_path / "stderr.txt", "")
     found = verdicts(tmp_path)
-    assert found["stderr.txt"] == (Outcome.SKIPPED, "empty")
-    assert found["lost.json"] == (Outcome.REFUSED, "empty; the benchmark did not write its result")
+    assert found["stderr.txt"] == (FileOutcome.SKIPPED, "empty")
+    assert found["lost.json"] == (FileOutcome.REFUSED, "empty; the benchmark did not write its result")
 
 
 def test_links_that_go_in_circles_end(tmp_path):
@@ -67,8 +70,8 @@ def test_links_that_go_in_circles_end(tmp_path):
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
     (tmp_path / "a" / "nowhere").symlink_to(tmp_path / "gone")
     found = verdicts(tmp_path)
-    assert found["a/r.json"] == (Outcome.STORED, None)
-    assert found["a/nowhere"] == (Outcome.SKIPPED, "a link to nowhere")
+    assert found["a/r.json"] == (FileOutcome.STORED, None)
+    assert found["a/nowhere"] == (FileOutcome.SKIPPED, "a link to nowhere")
     assert len(found) == 2
 
 
@@ -80,14 +83,14 @@ def test_a_literal_glob_is_expanded(tmp_path):
 
 def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path):
     path = write(tmp_path / "r[1].json", plain(made_up()))
-    assert verdicts(tmp_path, path)["r[1].json"] == (Outcome.STORED, None)
+    assert verdicts(tmp_path, path)["r[1].json"] == (FileOutcome.STORED, None)
 
 
 def test_a_dash_is_standard_input(monkeypatch):
     text = console(made_up()).replace("====\n", "====\n", 1)
     said = "Namespace(model='org/tiny', num_prompts=12)\n" + text
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(said.encode())))
-    assert [(report.path, report.outcome) for report in import_all("-").files] == [("-", Outcome.STORED)]
+    assert [(report.path, report.outcome) for report in import_all("-").files] == [("-", FileOutcome.STORED)]
 
 
 def test_broken_json_on_standard_input_says_so(monkeypatch):
@@ -101,7 +104,7 @@ def test_an_unreadable_file_is_refused(tmp_path):
     if os.access(path, os.R_OK):  # root reads what it may not, but no unmapped memory
         path = Path("/proc/self/mem")
     (report,) = import_all(path).files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
     assert report.reason.startswith(("not readable: Permission denied", "not readable: Input/output error"))
 
 
@@ -110,9 +113,9 @@ def test_copies_in_other_forms_beside_a_result_are_skipped(tmp_path):
     write(tmp_path / "r.pytorch.json", [{"metric": {"name": "x", "benchmark_values": [1]}}])
     write(tmp_path / "r.commands", {"server_command": "vllm serve"})
     found = verdicts(tmp_path)
-    assert found["r.json"][0] is Outcome.STORED
-    assert found["r.pytorch.json"][0] is Outcome.SKIPPED
-    assert found["r.commands"][0] is Outcome.SKIPPED
+    assert found["r.json"][0] is FileOutcome.STORED
+    assert found["r.pytorch.json"][0] is FileOutcome.SKIPPED
+    assert found["r.commands"][0] is FileOutcome.SKIPPED
 
 
 def test_progress_is_told(tmp_path):
@@ -144,9 +147,9 @@ def test_pipes_and_devices_are_never_opened(tmp_path):
     write(tmp_path / "r" / "r.json", plain(made_up()))
     (tmp_path / "r" / "zero.json").symlink_to("/dev/zero")
     found = verdicts(tmp_path, tmp_path / "r")
-    assert found["r/pipe.json"] == found["r/zero.json"] == (Outcome.SKIPPED, "a pipe or device, not a file")
-    assert found["r/r.json"][0] is Outcome.STORED
-    named = (Outcome.REFUSED, "a pipe or device, not a file; use - for standard input")
+    assert found["r/pipe.json"] == found["r/zero.json"] == (FileOutcome.SKIPPED, "a pipe or device, not a file")
+    assert found["r/r.json"][0] is FileOutcome.STORED
+    named = (FileOutcome.REFUSED, "a pipe or device, not a file; use - for standard input")
     assert verdicts(tmp_path, pipe, Path("/dev/zero")) == {"r/pipe.json": named, "/dev/zero": named}
 
 
@@ -158,7 +161,7 @@ def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path):
 
 def test_a_link_in_a_circle_is_an_error(tmp_path):
     (tmp_path / "a.json").symlink_to(tmp_path / "a.json")
-    assert verdicts(tmp_path, tmp_path / "a.json")["a.json"] == (Outcome.REFUSED, "a link to nowhere")
+    assert verdicts(tmp_path, tmp_path / "a.json")["a.json"] == (FileOutcome.REFUSED, "a link to nowhere")
 
 
 def test_more_files_than_anybody_means_are_an_error(tmp_path, monkeypatch):
@@ -170,9 +173,9 @@ def test_more_files_than_anybody_means_are_an_error(tmp_path, monkeypatch):
 
 
 def test_more_results_than_anybody_means_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(intake, "MAX_RESULTS", 2)
+    monkeypatch.setattr(importer, "MAX_RESULTS", 2)
     path = write(tmp_path / "r.json", "\n".join(json.dumps(plain(made_up(seed))) for seed in range(3)))
-    assert verdicts(tmp_path, path)["r.json"] == (Outcome.REFUSED, "holds 3 results, more than 2; split it")
+    assert verdicts(tmp_path, path)["r.json"] == (FileOutcome.REFUSED, "holds 3 results, more than 2; split it")
 
 
 def lines(folder: Path) -> Path:
@@ -186,7 +189,7 @@ def test_a_file_that_grows_while_it_is_hashed_is_refused(tmp_path, monkeypatch):
     calls = iter(range(9))
     monkeypatch.setattr(content, "_stamp", lambda _file: (next(calls),))
     (report,) = import_all(path).files
-    assert (report.outcome, report.reason) == (Outcome.REFUSED, content._CHANGED)
+    assert (report.outcome, report.reason) == (FileOutcome.REFUSED, content._CHANGED)
 
 
 def test_a_file_that_grows_before_it_is_read_again_is_refused(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Trial
 from tests.ingest import serve_results as made_by
@@ -16,7 +16,7 @@ from tests.ingest.serve_results import Pass, Request, expected_metrics, import_a
 
 def only_trial(path: Path, **more: object) -> Trial:
     intake = import_all(path, **more)
-    assert [(report.outcome, report.reason) for report in intake.files] == [(Outcome.STORED, None)]
+    assert [(report.outcome, report.reason) for report in intake.files] == [(FileOutcome.STORED, None)]
     return intake.runs[0].trials[0]
 
 
@@ -180,7 +180,7 @@ def test_one_unusable_result_of_several_is_reported_by_its_place(tmp_path):
     dead = made_by.plain(made_up(2), completed=0, failed=12)
     text = "\n".join(json.dumps(result) for result in (made_by.plain(made_up(1)), dead))
     intake = import_all(write(tmp_path / "r.json", text))
-    assert [report.outcome for report in intake.files] == [Outcome.STORED, Outcome.REFUSED]
+    assert [report.outcome for report in intake.files] == [FileOutcome.STORED, FileOutcome.REFUSED]
     assert intake.files[1].where.endswith("r.json (result 2)")
     assert not intake.complete
 
@@ -201,4 +201,4 @@ def test_the_source_says_where_the_numbers_came_from(tmp_path):
 
 def test_a_byte_order_mark_is_no_obstacle(tmp_path):
     data = b"\xef\xbb\xbf" + json.dumps(made_by.plain(made_up())).encode()
-    assert report_on(write(tmp_path / "r.json", data)).outcome is Outcome.STORED
+    assert report_on(write(tmp_path / "r.json", data)).outcome is FileOutcome.STORED

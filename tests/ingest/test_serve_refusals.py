@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regress_gate.ingest import content
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest import serve_results as made_by
 from tests.ingest.serve_results import import_all, made_up, report_on, write
 
@@ -13,7 +13,7 @@ from tests.ingest.serve_results import import_all, made_up, report_on, write
 def refusal(path) -> str:
     intake = import_all(path)
     (report,) = intake.files
-    assert report.outcome is Outcome.REFUSED
+    assert report.outcome is FileOutcome.REFUSED
     assert intake.runs == ()
     return report.reason
 
@@ -137,4 +137,4 @@ def test_a_disagreement_within_rounding_is_none(tmp_path):
     result = made_by.detailed(made)
     result["ttfts"] = [round(value, 6) for value in result["ttfts"]]
     result["itls"] = [[round(gap, 6) for gap in gaps] for gaps in result["itls"]]
-    assert report_on(write(tmp_path / "r.json", result)).outcome is Outcome.STORED
+    assert report_on(write(tmp_path / "r.json", result)).outcome is FileOutcome.STORED

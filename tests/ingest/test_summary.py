@@ -2,8 +2,8 @@
 
 import pytest
 
-from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.summary import Summary, measured
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
 
 PLAIN = Summary(
     latencies={"ttft": {"mean": 0.05, "p99": 0.1, "p75": 0.06}},
@@ -16,11 +16,11 @@ PLAIN = Summary(
 
 
 def of(**changes):
-    return measured(Summary(**{**{name: getattr(PLAIN, name) for name in Summary.__slots__}, **changes}))
+    return checked_metrics(Summary(**{**{name: getattr(PLAIN, name) for name in Summary.__slots__}, **changes}))
 
 
 def test_statistics_of_the_catalogue_are_kept_and_others_are_not():
-    metrics, notes = measured(PLAIN)
+    metrics, notes = checked_metrics(PLAIN)
     assert metrics == {"ttft_mean": 0.05, "ttft_p99": 0.1, "request_throughput": 5.0, "failed_requests": 0.0}
     assert notes == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import Result, import_all, made_up, plain, write
 
 
@@ -39,7 +39,7 @@ def test_what_is_left_out_is_reported(tree):
     skipped = {
         report.path.rsplit("/", 1)[1]: report.reason
         for report in import_all(tree).files
-        if report.outcome is Outcome.SKIPPED
+        if report.outcome is FileOutcome.SKIPPED
     }
     assert set(skipped) == {"summary.json", "summary.csv", "warmup.json", "run=3.failure.json"}
     assert "read themselves" in skipped["summary.json"]
@@ -58,7 +58,7 @@ def test_a_glob_of_one_cell_counts_nothing_twice(tree):
 
 def test_the_warm_up_is_known_by_its_number_under_any_name(tmp_path):
     (report,) = import_all(write(tmp_path / "first.json", cell(1, -1))).files
-    assert (report.outcome, report.reason) == (Outcome.SKIPPED, "the warm-up of a sweep (run_number −1)")
+    assert (report.outcome, report.reason) == (FileOutcome.SKIPPED, "the warm-up of a sweep (run_number −1)")
 
 
 def test_swept_parameters_are_part_of_the_workload(tree):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.import_result import FileOutcome
 from tests.ingest.serve_results import import_all, made_up, plain, write
 
 NO_RESULTS = "a folder without benchmark results"
@@ -22,7 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def outcomes(*paths: str | Path) -> dict[str, tuple[Outcome, str | None]]:
+def outcomes(*paths: str | Path) -> dict[str, tuple[FileOutcome, str | None]]:
     return {report.path: (report.outcome, report.reason) for report in import_all(*map(Path, paths)).files}
 
 
@@ -50,7 +50,7 @@ def test_a_sweeps_summary_is_known_by_whatever_way_its_runs_are_reached(here: Pa
         write(here / "sweep" / "z" / f"run={number}.json", run)
     found = outcomes("sweep/summary.json", text_of(way, here, "sweep/z"))
     outcome, reason = found["sweep/summary.json"]
-    assert (outcome, len(found)) == (Outcome.SKIPPED, 3)
+    assert (outcome, len(found)) == (FileOutcome.SKIPPED, 3)
     assert reason == "a summary of the sweep's run=N.json files, which are read themselves"
 
 
@@ -60,8 +60,8 @@ def test_a_sweep_in_the_current_folder_is_read_once(here: Path) -> None:
     write(here / "summary.json", [run])
     write(here / "z" / "run=0.json", run)
     assert {path: outcome for path, (outcome, _) in outcomes(".").items()} == {
-        "summary.json": Outcome.SKIPPED,
-        "z/run=0.json": Outcome.STORED,
+        "summary.json": FileOutcome.SKIPPED,
+        "z/run=0.json": FileOutcome.STORED,
     }
 
 
@@ -71,7 +71,7 @@ def test_a_folder_without_results_is_an_error_however_it_is_written(here: Path, 
     write(here / "r.json", plain(made_up()))
     for company in ([], [here / "r.json"]):
         found = import_all(argument, *company).files  # type: ignore[arg-type]
-        assert [report.reason for report in found if report.outcome is Outcome.REFUSED] == [NO_RESULTS]
+        assert [report.reason for report in found if report.outcome is FileOutcome.REFUSED] == [NO_RESULTS]
 
 
 def test_a_folder_of_copies_is_none_without_results(here: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_folder_of_copies_is_none_without_results(here: Path) -> None:
     with zipfile.ZipFile(here / "third.zip", "w") as made:
         made.write("first/r.json")
     assert [outcome for outcome, _ in outcomes("first", "second", "third.zip").values()] == [
-        Outcome.STORED,
-        Outcome.SKIPPED,
-        Outcome.SKIPPED,
+        FileOutcome.STORED,
+        FileOutcome.SKIPPED,
+        FileOutcome.SKIPPED,
     ]
 
 

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from regress_gate.known.github import Api
-from regress_gate.known.github_wire import connect
-from regress_gate.known.tracker_cache import TrackerCache
+from regress_gate.known.tracker.github import Api
+from regress_gate.known.tracker.github_cache import TrackerCache
+from regress_gate.known.tracker.github_wire import connect
 from tests.known.github_server import GitHub
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

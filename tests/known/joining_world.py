@@ -12,9 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from regress_gate.known.joining import join
-from regress_gate.known.joining_causes import issue_cause, prior, rivals
-from regress_gate.known.signature import Unit, claim_on, family_of
+from regress_gate.known.joining.attribution import attribute_losses, issue_cause, issue_prior, unrecorded_causes
+from regress_gate.known.matching.signature import ObservedLoss, claim_on, family_of
 from regress_gate.model.finding import IssueFinding
 from regress_gate.model.suite import Workload
 from tests.factories import make_finding
@@ -66,7 +65,7 @@ def _one(world: World, rng: np.random.Generator) -> list[tuple[float, bool]]:
     truth = rng.normal(0.0, 0.01, len(blank))
     maker = [""] * len(blank)
     known = [issue_cause(one, [claim_on(one.issue, unit) for unit in blank]) for one in findings]
-    others = rivals(blank)
+    others = unrecorded_causes(blank)
     live = [(one.issue.id, cause) for one, cause in zip(findings, known, strict=True) if _lives(one, world, rng)]
     if rng.random() < sum(cause.prior for cause in others):
         live.append(("other", others[int(rng.integers(len(others)))]))
@@ -80,18 +79,18 @@ def _one(world: World, rng: np.random.Generator) -> list[tuple[float, bool]]:
     units = [_unit(*place, loss, world.error) for place, loss in zip(places, measured, strict=True)]
     if not any(unit.regressions for unit in units):
         return []
-    joined = join(findings, units, lambda *_: None)
+    joined = attribute_losses(findings, units, lambda *_: None)
     made = {name for name, unit in zip(maker, units, strict=True) if unit.regressions}
     return [(one.score, name in made) for name, one in joined.standings.items() if one.score is not None]
 
 
 def _lives(finding: IssueFinding, world: World, rng: np.random.Generator) -> bool:
-    return bool(rng.random() < prior(finding) * world.live)
+    return bool(rng.random() < issue_prior(finding) * world.live)
 
 
-def _unit(scenario: str, metric: str, loss: float, error: float) -> Unit:
+def _unit(scenario: str, metric: str, loss: float, error: float) -> ObservedLoss:
     name = f"{scenario}/{metric}"
-    return Unit(
+    return ObservedLoss(
         scenario=scenario,
         family=family_of(metric, at_rate=False),
         metric=metric,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.draft import draft, draft_id
-from regress_gate.known.lint import lint
+from regress_gate.known.records.draft import draft_id, draft_record
+from regress_gate.known.records.lint import lint_records
 
 TODAY = date(2026, 11, 21)
 URL = "https://github.com/vllm-project/vllm/issues/28882"
@@ -34,17 +34,17 @@ def test_the_id_is_the_threads(url: str, id_: str) -> None:
 )
 def test_what_is_no_thread_is_refused(url: str) -> None:
     with pytest.raises(InputError, match="is no thread on GitHub"):
-        draft(url, today=TODAY)
+        draft_record(url, today=TODAY)
 
 
 def test_lint_refuses_it_until_the_marks_are_gone(tmp_path: Path) -> None:
     path = tmp_path / "VLLM-28882.yaml"
-    text = draft(URL, today=TODAY)
+    text = draft_record(URL, today=TODAY)
     path.write_text(text)
-    assert any("'TODO' is not a vLLM version" in one.what for one in lint(tmp_path, today=TODAY))
+    assert any("'TODO' is not a vLLM version" in one.what for one in lint_records(tmp_path, today=TODAY))
     path.write_text(text.replace('introduced: "TODO"', 'introduced: "0.11.1"'))
-    marks = [one for one in lint(tmp_path, today=TODAY) if "still has a TODO" in one.what]
+    marks = [one for one in lint_records(tmp_path, today=TODAY) if "still has a TODO" in one.what]
     assert {one.severity for one in marks} == {"error"}
     assert [one.what.split()[0] for one in marks] == ["summary", "accelerator", "model", "evidence"]
     path.write_text(text.replace("TODO", "0.11.1"))
-    assert [str(one) for one in lint(tmp_path, today=TODAY)] == []
+    assert [str(one) for one in lint_records(tmp_path, today=TODAY)] == []

@@ -4,41 +4,41 @@ import json
 
 import pytest
 
-from regress_gate.known.facts import DEFAULTS, derive
+from regress_gate.known.matching.facts import ENGINE_DEFAULTS, derive_facts
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.version import Version
-from regress_gate.store.shipped_builds import ShippedBuilds
+from regress_gate.store.combined import ShippedBuilds
 
 
 def test_platform_and_level_follow_from_the_accelerator() -> None:
-    facts = derive(Deployment(accelerator="NVIDIA H200"))
+    facts = derive_facts(Deployment(accelerator="NVIDIA H200"))
     assert (facts.platform, facts.gpu_arch) == ("cuda", "sm_90")
 
 
 def test_what_is_given_goes_before_what_follows() -> None:
-    facts = derive(Deployment(accelerator="NVIDIA H200", platform="rocm", gpu_arch="SM120"))
+    facts = derive_facts(Deployment(accelerator="NVIDIA H200", platform="rocm", gpu_arch="SM120"))
     assert (facts.platform, facts.gpu_arch) == ("rocm", "sm_120")
 
 
 def test_the_platform_follows_from_the_level_alone() -> None:
-    assert derive(Deployment(gpu_arch="gfx942")).platform == "rocm"
+    assert derive_facts(Deployment(gpu_arch="gfx942")).platform == "rocm"
 
 
 def test_the_architecture_and_what_it_decides_follow_from_the_model() -> None:
-    facts = derive(Deployment(model="mistralai/Mixtral-8x7B-v0.1"))
+    facts = derive_facts(Deployment(model="mistralai/Mixtral-8x7B-v0.1"))
     assert facts.architecture == "MixtralForCausalLM"
     assert facts.features["moe"] is True
 
 
 def test_single_arguments_say_nothing_about_the_others() -> None:
-    facts = derive(Deployment(engine_args={"-tp": 8}))
+    facts = derive_facts(Deployment(engine_args={"-tp": 8}))
     assert facts.sizes == {"tensor": 8}
     assert set(facts.args) == {"tensor_parallel_size"}
     assert facts.features == {}
 
 
 def test_a_complete_launch_line_makes_defaults_facts() -> None:
-    facts = derive(Deployment(engine_args={"-tp": 8}, complete=True))
+    facts = derive_facts(Deployment(engine_args={"-tp": 8}, complete=True))
     assert facts.sizes == {"tensor": 8, "pipeline": 1, "data": 1}
     assert facts.args["enable_expert_parallel"] is False
     assert facts.features == {"lora": False, "speculative_decoding": False, "disaggregated_prefill": False}
@@ -47,9 +47,11 @@ def test_a_complete_launch_line_makes_defaults_facts() -> None:
 @pytest.mark.parametrize("build", ShippedBuilds().build_configs(Version(None)), ids=lambda build: str(build.version))
 def test_the_defaults_are_those_of_every_build_that_is_shipped(build) -> None:  # type: ignore[no-untyped-def]
     # `enable_lora` is null in the parser and false in the engine.
-    told = {key: build.arguments[key].default for key in DEFAULTS if key in build.arguments and key != "enable_lora"}
-    assert len(told) >= len(DEFAULTS) - 2
-    assert told == {key: DEFAULTS[key] for key in told}
+    told = {
+        key: build.arguments[key].default for key in ENGINE_DEFAULTS if key in build.arguments and key != "enable_lora"
+    }
+    assert len(told) >= len(ENGINE_DEFAULTS) - 2
+    assert told == {key: ENGINE_DEFAULTS[key] for key in told}
 
 
 PRODUCER = json.dumps({"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_producer"})
@@ -73,15 +75,15 @@ OFFLOAD = json.dumps({"kv_connector": "OffloadingConnector", "kv_role": "kv_both
     ],
 )
 def test_features_follow_from_arguments(argument: str, value: ArgValue, feature: str, used: bool | None) -> None:
-    assert derive(Deployment(engine_args={argument: value})).features.get(feature) is used
+    assert derive_facts(Deployment(engine_args={argument: value})).features.get(feature) is used
 
 
 def test_a_feature_that_is_given_goes_before_what_follows() -> None:
     said = Deployment(model="meta-llama/Llama-3.1-8B", features={"multimodal": True})
-    assert derive(said).features["multimodal"] is True
+    assert derive_facts(said).features["multimodal"] is True
 
 
 def test_dependencies_are_known_by_their_canonical_names() -> None:
-    assert derive(Deployment(dependencies={"FlashInfer_Python": "0.5.2"})).dependencies == {
+    assert derive_facts(Deployment(dependencies={"FlashInfer_Python": "0.5.2"})).dependencies == {
         "flashinfer-python": "0.5.2"
     }

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.known.from_collect_env import read_collect_env
 from regress_gate.model.version import Version
+from regress_gate.vllm.collect_env import deployment_from_collect_env
 
 CUDA = """\
 Collecting environment information...
@@ -72,7 +72,7 @@ VLLM_ROCM_USE_AITER=1
 
 
 def test_a_new_output() -> None:
-    told = read_collect_env(CUDA, "env.txt")
+    told = deployment_from_collect_env(CUDA, "env.txt")
     assert told.version == Version.parse("0.19.1")
     assert told.deployment.accelerator == "NVIDIA H100 80GB HBM3"
     assert told.deployment.platform == "cuda"
@@ -86,7 +86,7 @@ def test_a_new_output() -> None:
 
 
 def test_an_old_output_without_headings() -> None:
-    told = read_collect_env(ROCM, "env.txt")
+    told = deployment_from_collect_env(ROCM, "env.txt")
     assert told.version == Version("0.9.2.dev6", "84166fee9")
     assert (told.deployment.accelerator, told.deployment.gpu_arch) == ("AMD Instinct MI300X", "gfx942")
     assert told.deployment.platform == "rocm"
@@ -95,17 +95,17 @@ def test_an_old_output_without_headings() -> None:
 
 
 def test_no_secret_is_taken() -> None:
-    assert "verysecret" not in str(read_collect_env(CUDA, "env.txt"))
-    assert "hf_abc" not in str(read_collect_env(CUDA, "env.txt"))
+    assert "verysecret" not in str(deployment_from_collect_env(CUDA, "env.txt"))
+    assert "hf_abc" not in str(deployment_from_collect_env(CUDA, "env.txt"))
 
 
 def test_a_build_for_cpu_is_no_gpu_deployment() -> None:
     text = CUDA.replace("vLLM Version                 : 0.19.1", "vLLM Version                 : 0.19.1+cpu")
-    assert read_collect_env(text, "env.txt").deployment.platform == "cpu"
+    assert deployment_from_collect_env(text, "env.txt").deployment.platform == "cpu"
 
 
 def test_several_kinds_of_gpus_are_left_to_the_user() -> None:
-    told = read_collect_env(CUDA.replace("GPU 1: NVIDIA H100 80GB HBM3", "GPU 1: NVIDIA T1000"), "env.txt")
+    told = deployment_from_collect_env(CUDA.replace("GPU 1: NVIDIA H100 80GB HBM3", "GPU 1: NVIDIA T1000"), "env.txt")
     assert told.deployment.accelerator is None
     (note,) = told.notes
     assert "--accelerator" in note
@@ -114,13 +114,13 @@ def test_several_kinds_of_gpus_are_left_to_the_user() -> None:
 @pytest.mark.parametrize("text", ["", "hello", "[1, 2]", "A=B\n"])
 def test_a_text_that_tells_nothing_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"env\.txt: tells nothing about a deployment"):
-        read_collect_env(text, "env.txt")
+        deployment_from_collect_env(text, "env.txt")
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*CUDA.splitlines(), *ROCM.splitlines()]))))
 def test_no_text_is_too_strange(lines: list[str]) -> None:
     try:
-        told = read_collect_env("\n".join(lines), "env.txt")
+        told = deployment_from_collect_env("\n".join(lines), "env.txt")
     except InputError:
         return
     assert "verysecret" not in str(told)

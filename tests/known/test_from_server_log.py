@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.known.from_server_log import read_server_log
 from regress_gate.model.version import Version
+from regress_gate.vllm.start_log import deployment_from_start_log
 
 LOG = """\
 INFO 06-14 04:56:00 [__init__.py:216] Automatically detected platform cuda.
@@ -28,7 +28,7 @@ sub-optimal! Config file not found at ['/x/configs/E=64,N=768,device_name=NVIDIA
 
 
 def test_what_a_log_tells() -> None:
-    told = read_server_log(LOG, "server.log")
+    told = deployment_from_start_log(LOG, "server.log")
     deployment = told.deployment
     assert told.version == Version.parse("0.11.0")
     assert (deployment.model, deployment.architecture) == ("Qwen/Qwen3-30B-A3B-FP8", "Qwen3MoeForCausalLM")
@@ -56,7 +56,7 @@ INFO 02-14 03:51:20 model_runner.py:1071] Loading model weights took 16.46 GB
 
 
 def test_a_log_of_the_former_engine() -> None:
-    told = read_server_log(V0, "server.log")
+    told = deployment_from_start_log(V0, "server.log")
     assert told.version == Version.parse("0.6.3.post1")
     assert (told.deployment.model, told.deployment.quantization) == ("org/Model-70B", "none")
     assert told.deployment.backends == {"attention": "XFormers"}
@@ -70,13 +70,13 @@ def test_a_log_of_the_former_engine() -> None:
 
 
 def test_its_launch_line_is_complete() -> None:
-    assert read_server_log(LOG, "server.log").deployment.complete
+    assert deployment_from_start_log(LOG, "server.log").deployment.complete
     without = "\n".join(line for line in LOG.splitlines() if "non-default" not in line)
-    assert not read_server_log(without, "server.log").deployment.complete
+    assert not deployment_from_start_log(without, "server.log").deployment.complete
 
 
 def test_a_missing_tuned_configuration_names_the_device_and_is_noted() -> None:
-    told = read_server_log(LOG, "server.log")
+    told = deployment_from_start_log(LOG, "server.log")
     assert told.deployment.accelerator == "NVIDIA H20-3e"
     assert told.notes == (
         "no tuned MoE configuration is used: E=64,N=768,device_name=NVIDIA_H20-3e,dtype=fp8_w8a8.json was not found",
@@ -87,36 +87,36 @@ def test_arguments_of_any_shape_are_text() -> None:
     text = LOG.replace(
         "'tensor_parallel_size': 2", "'a': 1e999, 'b': {(1, 2): 3}, 'c': [None], 'tensor_parallel_size': 2"
     )
-    args = read_server_log(text, "server.log").deployment.engine_args
+    args = deployment_from_start_log(text, "server.log").deployment.engine_args
     assert (args["a"], args["b"], args["c"]) == ("Infinity", "{}", "[null]")
 
 
 def test_no_secret_is_taken() -> None:
-    assert "verysecret" not in str(read_server_log(LOG, "server.log"))
+    assert "verysecret" not in str(deployment_from_start_log(LOG, "server.log"))
 
 
 def test_weights_that_are_printed_as_not_quantized_are_known_to_be_so() -> None:
     text = LOG.replace("quantization=fp8", "quantization=None")
-    assert read_server_log(text, "server.log").deployment.quantization == "none"
+    assert deployment_from_start_log(text, "server.log").deployment.quantization == "none"
 
 
 def test_cuda_by_its_device_alone_may_be_rocm() -> None:
     text = LOG.replace("Automatically detected platform cuda", "Automatically detected platform rocm")
-    assert read_server_log(text, "server.log").deployment.platform == "rocm"
+    assert deployment_from_start_log(text, "server.log").deployment.platform == "rocm"
     text = "\n".join(LOG.splitlines()[1:])
-    assert read_server_log(text, "server.log").deployment.platform is None
+    assert deployment_from_start_log(text, "server.log").deployment.platform is None
 
 
 @pytest.mark.parametrize("text", ["", "hello", "INFO 06-14 04:56:12 nothing of a server"])
 def test_a_text_without_a_start_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"server\.log: tells of no start of vLLM's server"):
-        read_server_log(text, "server.log")
+        deployment_from_start_log(text, "server.log")
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*LOG.splitlines(), *V0.splitlines()]))))
 def test_no_log_is_too_strange(lines: list[str]) -> None:
     try:
-        told = read_server_log("\n".join(lines), "server.log")
+        told = deployment_from_start_log("\n".join(lines), "server.log")
     except InputError:
         return
     assert "verysecret" not in str(told)

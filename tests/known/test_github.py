@@ -9,12 +9,12 @@ import pytest
 from pydantic import RootModel
 
 from regress_gate.errors import InputError
-from regress_gate.known import github_wire
-from regress_gate.known.github import ATTEMPTS, Api, GoneError, UnavailableError
-from regress_gate.known.github_reply import NoReplyError, Reply
-from regress_gate.known.github_shapes import IssueShape, TimelinePage
-from regress_gate.known.github_wire import connect
-from regress_gate.known.tracker_cache import TrackerCache
+from regress_gate.known.tracker import github_wire
+from regress_gate.known.tracker.github import ATTEMPTS, Api, GoneError, UnavailableError
+from regress_gate.known.tracker.github_cache import TrackerCache
+from regress_gate.known.tracker.github_reply import NoReplyError, Reply
+from regress_gate.known.tracker.github_shapes import IssueShape, TimelinePage
+from regress_gate.known.tracker.github_wire import connect
 from tests.known.asking import NOW, session
 from tests.known.github_server import REPO, GitHub, Scripted, closed, serving
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.github_refs import (
+from regress_gate.known.threads import (
     ThreadRef,
     carries,
     closing_references,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from regress_gate.known.github_shapes import CommitShape, CompareShape, IssueShape, PullShape, TimelinePage
+from regress_gate.known.tracker.github_shapes import CommitShape, CompareShape, IssueShape, PullShape, TimelinePage
 from tests.known.github_server import BOT, closed, comment, named_by, sha
 
 JSON = st.recursive(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.hardware import Hardware, gpu_level, identify
+from regress_gate.accelerators.identification import Identity, gpu_level, identify
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from regress_gate.known.hardware import Hardware, gpu_level, identify
 )
 def test_a_part_has_one_level(level: str, names: list[str]) -> None:
     platform = "rocm" if level.startswith("gfx") else "cuda"
-    assert {identify(name) for name in names} == {Hardware(platform, level)}
+    assert {identify(name) for name in names} == {Identity(platform, level)}
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_a_part_has_one_level(level: str, names: list[str]) -> None:
     ],
 )
 def test_other_hardware_has_a_platform_and_no_level(platform: str, names: list[str]) -> None:
-    assert {identify(name) for name in names} == {Hardware(platform, None)}  # type: ignore[arg-type]
+    assert {identify(name) for name in names} == {Identity(platform, None)}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "quantum", "RTX 6000", "H2000", "the GPU"])
 def test_a_name_that_is_not_known_says_nothing(name: str) -> None:
-    assert identify(name) == Hardware()
+    assert identify(name) == Identity()
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regress_gate.known.joining import Joined, join
-from regress_gate.known.joining_causes import OWN, UNSIZED_CENTER, UNSIZED_SHARED, prior
-from regress_gate.known.records import load_records
-from regress_gate.known.signature import Unit, family_of, log_loss
+from regress_gate.known.joining.attribution import (
+    OWN,
+    UNSIZED_CENTER,
+    UNSIZED_SHARED,
+    Attribution,
+    attribute_losses,
+    issue_prior,
+)
+from regress_gate.known.matching.signature import ObservedLoss, family_of, log_loss
+from regress_gate.known.records.loading import load_records
 from regress_gate.model.finding import IssueFinding
 from regress_gate.model.metric import METRICS
-from regress_gate.model.result import Measured
+from regress_gate.model.result import IssueObservation
 from regress_gate.model.suite import Workload
 from tests.factories import make_finding
 from tests.known.joining_world import World, scores, tally
@@ -21,7 +27,7 @@ from tests.known.joining_world import World, scores, tally
 LOSSES = {"c1": 1, "c8": 8, "c64": 64}
 
 
-def measured(**changes: float) -> list[Unit]:
+def measured(**changes: float) -> list[ObservedLoss]:
     """A suite of three scenarios; `c1_ttft=0.4` is a change of +40 % there. All others stayed as they were."""
     units = []
     for scenario, concurrency in LOSSES.items():
@@ -31,9 +37,11 @@ def measured(**changes: float) -> list[Unit]:
     return units
 
 
-def a_unit(scenario: str, metric: str, loss: float, concurrency: int | None = None, error: float = 0.01) -> Unit:
+def a_unit(
+    scenario: str, metric: str, loss: float, concurrency: int | None = None, error: float = 0.01
+) -> ObservedLoss:
     name = f"{scenario}/{metric}"
-    return Unit(
+    return ObservedLoss(
         scenario=scenario,
         family=family_of(metric, at_rate=False),
         metric=metric,
@@ -60,11 +68,11 @@ def loses(metric: str, *change: float, at: str | None = None) -> dict[str, Any]:
     return data
 
 
-def joined(findings: list[IssueFinding], units: list[Unit]) -> Joined:
-    return join(findings, units, lambda *_: None)
+def joined(findings: list[IssueFinding], units: list[ObservedLoss]) -> Attribution:
+    return attribute_losses(findings, units, lambda *_: None)
 
 
-def score(found: Joined, number: int) -> float:
+def score(found: Attribution, number: int) -> float:
     standing = found.standings.get(f"VLLM-{number}")
     return 0.0 if standing is None or standing.score is None else standing.score
 
@@ -85,7 +93,7 @@ class TestKnownAnswers:
         found = joined([*DECOYS, TTFT_OF_FEW], measured(c1_ttft=0.45, c8_ttft=0.35))
         assert [one.issue for one in found.explanations] == ["VLLM-1", "VLLM-1"]
         standing = found.standings["VLLM-1"]
-        assert standing.measured is Measured.EXPLAINS
+        assert standing.measured is IssueObservation.EXPLAINS
         assert standing.series == ("c1/ttft_median", "c8/ttft_median")
         assert all(score(found, number) < 0.25 for number in (2, 3, 4, 5, 6))
 
@@ -151,7 +159,7 @@ class TestPriors:
     def test_less_is_believed_of_a_record_that(self, less: dict[str, Any]) -> None:
         part = loses("ttft", 0.3, 0.6, at="<=8")
         plain, doubtful = claims(1, part), claims(2, part, **less)
-        assert prior(doubtful) < prior(plain)
+        assert issue_prior(doubtful) < issue_prior(plain)
         found = joined([plain, doubtful], measured(c1_ttft=0.45, c8_ttft=0.35))
         assert score(found, 2) < score(found, 1)
 
@@ -163,27 +171,27 @@ class TestPriors:
 class TestWhatCameOfAClaim:
     def test_predicted_but_not_observed(self) -> None:
         standing = joined([TTFT_OF_FEW], measured()).standings["VLLM-1"]
-        assert (standing.measured, standing.score) == (Measured.NOT_OBSERVED, None)
+        assert (standing.measured, standing.score) == (IssueObservation.NOT_OBSERVED, None)
         assert "c1/ttft_median" in standing.why
 
     def test_an_interval_that_reaches_the_smallest_claimed_size_excludes_nothing(self) -> None:
         wide = [a_unit("c1", "ttft_median", 0.0, 1, error=math.log(1.3) / 1.6)]
-        assert joined([TTFT_OF_FEW], wide).standings["VLLM-1"].measured is Measured.UNCLEAR
+        assert joined([TTFT_OF_FEW], wide).standings["VLLM-1"].measured is IssueObservation.UNCLEAR
 
     def test_without_a_size_it_is_the_margin_that_must_be_excluded(self) -> None:
         unsized = claims(1, loses("ttft"))
-        assert joined([unsized], measured()).standings["VLLM-1"].measured is Measured.NOT_OBSERVED
+        assert joined([unsized], measured()).standings["VLLM-1"].measured is IssueObservation.NOT_OBSERVED
         wide = [a_unit("c1", "ttft_median", 0.0, 1, error=0.1)]
-        assert joined([unsized], wide).standings["VLLM-1"].measured is Measured.UNCLEAR
+        assert joined([unsized], wide).standings["VLLM-1"].measured is IssueObservation.UNCLEAR
 
     def test_a_region_that_the_suite_does_not_enter_is_not_testable_and_named(self) -> None:
         standing = joined([claims(1, loses("ttft", 0.3, 0.6, at=">=512"))], measured()).standings["VLLM-1"]
-        assert standing.measured is Measured.NOT_TESTABLE
+        assert standing.measured is IssueObservation.NOT_TESTABLE
         assert "ttft at concurrency >=512" in standing.why
 
     def test_a_server_outside_of_the_scope_is_not_testable_and_says_why(self) -> None:
-        found = join([TTFT_OF_FEW], measured(c1_ttft=0.45), lambda *_: "model tiny is not DeepSeek-R1")
-        assert found.standings["VLLM-1"].measured is Measured.NOT_TESTABLE
+        found = attribute_losses([TTFT_OF_FEW], measured(c1_ttft=0.45), lambda *_: "model tiny is not DeepSeek-R1")
+        assert found.standings["VLLM-1"].measured is IssueObservation.NOT_TESTABLE
         assert "model tiny is not DeepSeek-R1" in found.standings["VLLM-1"].why
         assert found.explanations[0].issue is None
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.lint import lint
-from regress_gate.model.complaint import Complaint
+from regress_gate.known.records.lint import lint_records
+from regress_gate.model.documents import LintMessage
 from tests.known.builders import REPO, affected, record_data, write
 
 TODAY = date(2026, 11, 21)
 
 
-def complaints(directory: Path, *records: dict[str, Any]) -> list[Complaint]:
+def complaints(directory: Path, *records: dict[str, Any]) -> list[LintMessage]:
     for data in records:
         write(directory, data)
-    return lint(directory, today=TODAY)
+    return lint_records(directory, today=TODAY)
 
 
 def tracker(**changes: Any) -> dict[str, Any]:
@@ -266,4 +266,4 @@ def test_a_bad_file_does_not_hide_the_faults_of_the_others(tmp_path: Path) -> No
 
 def test_a_directory_that_does_not_exist_is_an_error_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot list"):
-        lint(tmp_path / "nowhere", today=TODAY)
+        lint_records(tmp_path / "nowhere", today=TODAY)

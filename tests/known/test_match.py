@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.match import findings, match_scope
+from regress_gate.known.matching.findings import match_issues, match_scope
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.suite import Workload
@@ -180,7 +180,7 @@ def test_with_a_fact_missing_an_active_workaround_is_mentioned() -> None:
 
 
 def one_finding(base: str | None, candidate: str, **changes: Any) -> tuple[Applies, Effect, str] | None:
-    found = findings([record(**changes)], IN_SCOPE, Version.parse(base) if base else None, Version.parse(candidate))
+    found = match_issues([record(**changes)], IN_SCOPE, Version.parse(base) if base else None, Version.parse(candidate))
     return (found[0].applies, found[0].effect, found[0].effect_why) if found else None
 
 
@@ -237,7 +237,7 @@ def test_a_build_without_an_order_keeps_the_finding_as_unknown(base: str | None,
 
 
 def test_a_deployment_out_of_scope_stays_out_whatever_the_build() -> None:
-    (found,) = findings([record()], Deployment(accelerator="H100"), None, Version.parse(NIGHTLY))
+    (found,) = match_issues([record()], Deployment(accelerator="H100"), None, Version.parse(NIGHTLY))
     assert found.applies is Applies.NO
 
 
@@ -261,14 +261,14 @@ def test_without_a_base_only_what_changed_in_that_series_is_news(kind: str) -> N
 def test_a_flag_that_went_long_ago_is_news_to_who_sets_it() -> None:
     gone = record(kind="removed-flag", scope={"env": {"VLLM_GONE": ["1"]}}, workarounds=[])
     setting, other = (Deployment(env={"VLLM_GONE": value}) for value in ("1", "0"))
-    assert findings([gone], setting, None, Version.parse("0.22.0"))[0].applies is Applies.YES
-    assert findings([gone], other, None, Version.parse("0.22.0")) == []
+    assert match_issues([gone], setting, None, Version.parse("0.22.0"))[0].applies is Applies.YES
+    assert match_issues([gone], other, None, Version.parse("0.22.0")) == []
 
 
 def test_a_finding_names_the_flags_that_it_waits_for() -> None:
-    (found,) = findings([record()], Deployment(), None, Version.parse("0.21.0"))
+    (found,) = match_issues([record()], Deployment(), None, Version.parse("0.21.0"))
     assert found.missing == ("--accelerator", "--model")
-    (found,) = findings([record()], IN_SCOPE, None, Version.parse("0.21.0"))
+    (found,) = match_issues([record()], IN_SCOPE, None, Version.parse("0.21.0"))
     assert found.missing == ()
 
 
@@ -286,7 +286,7 @@ def test_findings_are_ordered_by_what_matters() -> None:
         record(id="VLLM-2", workarounds=[{"text": "On.", "engine_args": {"block_size": 16}}]),
     ]
     running = IN_SCOPE.model_copy(update={"engine_args": {"block_size": 16}})
-    found = findings(issues, running, Version.parse("0.19.0"), Version.parse("0.20.0"))
+    found = match_issues(issues, running, Version.parse("0.19.0"), Version.parse("0.20.0"))
     assert [(one.issue.id, one.applies.value, one.effect.value) for one in found] == [
         ("VLLM-4", "yes", "new"),
         ("VLLM-3", "yes", "new"),

@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.measured import measured_fixed, read_result
+from regress_gate.known.tracker.verification import measured_fixed, read_result
 from regress_gate.model.finding import Applies, Effect
-from regress_gate.model.result import Measured, TestbedOut, VersionSide
+from regress_gate.model.result import IssueObservation, TestbedOut, VersionSide
 from regress_gate.model.version import Version
 from tests.report.builders import CREATED, a_result, an_issue
 
 CANDIDATE = Version.parse("0.20.1")
-GONE = {"effect": Effect.NEW, "applies": Applies.YES, "measured": Measured.NOT_OBSERVED, "measured_why": "TTFT +1 %"}
+GONE = {
+    "effect": Effect.NEW,
+    "applies": Applies.YES,
+    "measured": IssueObservation.NOT_OBSERVED,
+    "measured_why": "TTFT +1 %",
+}
 
 
 def found(build: Version = CANDIDATE, *, issue: dict[str, Any] | None = None, **changes: Any) -> dict[str, str]:
@@ -29,9 +34,9 @@ def test_what_was_excluded_in_this_build_is_fixed_in_it() -> None:
 @pytest.mark.parametrize(
     "issue",
     [
-        {"measured": Measured.EXPLAINS},
-        {"measured": Measured.UNCLEAR},
-        {"measured": Measured.NOT_TESTABLE},
+        {"measured": IssueObservation.EXPLAINS},
+        {"measured": IssueObservation.UNCLEAR},
+        {"measured": IssueObservation.NOT_TESTABLE},
         {"measured": None},
         {"effect": Effect.CARRIED},
         {"effect": Effect.RESOLVED},
@@ -55,7 +60,7 @@ def test_testbeds_that_differ_show_nothing() -> None:
 
 def test_the_newest_measurement_counts() -> None:
     gone = a_result(known_issues=[an_issue(**GONE)])
-    seen = an_issue(**{**GONE, "measured": Measured.EXPLAINS})
+    seen = an_issue(**{**GONE, "measured": IssueObservation.EXPLAINS})
     later = a_result(known_issues=[seen], created=CREATED + timedelta(days=1))
     assert measured_fixed([later, gone], CANDIDATE) == {}
 

@@ -1,7 +1,6 @@
 """Of many facts that are missing, the ones that would settle most are asked for."""
 
-from regress_gate.known.match import findings
-from regress_gate.known.missing import most_wanted
+from regress_gate.known.matching.findings import match_issues, missing_facts_text
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from tests.known.builders import IN_SCOPE, affected, record
@@ -16,19 +15,19 @@ RECORDS = [
 
 
 def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
-    found = findings(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
-    assert most_wanted(found) == (
+    found = match_issues(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
+    assert missing_facts_text(found) == (
         "3 known issues cannot be told without more facts; most wanted: "
         "--model (2), --accelerator (1), --engine-arg block_size (1)."
     )
 
 
 def test_what_the_decision_waits_for_is_named_first() -> None:
-    found = findings(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
-    assert most_wanted(found, {"VLLM-3"}).endswith(
+    found = match_issues(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
+    assert missing_facts_text(found, {"VLLM-3"}).endswith(
         "most wanted: --engine-arg block_size (1), --model (2), --accelerator (1)."
     )
 
 
 def test_nothing_is_asked_where_everything_is_told() -> None:
-    assert most_wanted(findings(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""
+    assert missing_facts_text(match_issues(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.models import architecture_of, features_of
+from regress_gate.known.matching.models import architecture_of, features_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known import names
+from regress_gate.accelerators.identification import accelerator_matches
+from regress_gate.known.matching import names
 from regress_gate.model.deployment import ArgValue
 
 SAME_ACCELERATOR = [
@@ -33,12 +34,12 @@ OTHER_ACCELERATOR = [
 
 @pytest.mark.parametrize(("pattern", "name"), [(pattern, name) for pattern, many in SAME_ACCELERATOR for name in many])
 def test_spellings_of_one_accelerator(pattern: str, name: str) -> None:
-    assert names.accelerator_matches(pattern, name)
+    assert accelerator_matches(pattern, name)
 
 
 @pytest.mark.parametrize(("pattern", "name"), [(pattern, name) for pattern, many in OTHER_ACCELERATOR for name in many])
 def test_accelerators_that_are_not_the_one_meant(pattern: str, name: str) -> None:
-    assert not names.accelerator_matches(pattern, name)
+    assert not accelerator_matches(pattern, name)
 
 
 @given(
@@ -47,17 +48,17 @@ def test_accelerators_that_are_not_the_one_meant(pattern: str, name: str) -> Non
     after=st.sampled_from(["", " 141GB", "-SXM", " NVL (PCIe)"]),
 )
 def test_vendor_count_and_memory_change_no_accelerator(part: str, before: str, after: str) -> None:
-    assert names.accelerator_matches(part, before + part.lower() + after)
-    assert not names.accelerator_matches(part, f"{before}{part}0{after}")
+    assert accelerator_matches(part, before + part.lower() + after)
+    assert not accelerator_matches(part, f"{before}{part}0{after}")
 
 
 @given(st.text(), st.text())
 def test_any_text_can_be_compared(one: str, other: str) -> None:
-    names.accelerator_matches(one, other)
+    accelerator_matches(one, other)
     names.model_matches(one, other)
     names.quantization_matches(one, other)
     names.same_value(one, other)
-    names.same_variable(one, other)
+    names.same_env_value(one, other)
     names.backend_matches(one, other)
     names.text_matches(one, other)
 
@@ -178,6 +179,6 @@ def test_backends_in_the_words_of_logs_and_flags(pattern: str, name: str, matche
 
 
 def test_variables_are_on_or_off_in_either_spelling() -> None:
-    assert names.same_variable("1", "True")
-    assert names.same_variable("false", "0")
-    assert not names.same_variable("1", "0")
+    assert names.same_env_value("1", "True")
+    assert names.same_env_value("false", "0")
+    assert not names.same_env_value("1", "0")

@@ -8,9 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from packaging.version import Version as Pep440
 
-from regress_gate.known.osv import osv_document
-from regress_gate.known.ranges import affects
-from regress_gate.known.records import load_records
+from regress_gate.known.matching.versions import affects
+from regress_gate.known.records.loading import load_records
+from regress_gate.known.records.osv import osv_document
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.version import Version
 from tests.known.builders import REPO, ROOT, affected, record, record_data

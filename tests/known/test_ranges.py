@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.ranges import affects, range_text
+from regress_gate.known.matching.versions import affects, range_text
 from regress_gate.model.version import Version
 from tests.known.builders import affected, record
 

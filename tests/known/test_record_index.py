@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.record_index import NAME
-from regress_gate.known.records import index_of, load_records
+from regress_gate.known.records.loading import INDEX_NAME, index_of, load_records
 from tests.known.builders import record_data, write
 
 
@@ -21,21 +20,21 @@ def directory(tmp_path: Path) -> Path:
 
 def altered(directory: Path, **changes: Any) -> None:
     """Change what the index says, so that it shows whether it was read."""
-    document = json.loads((directory / NAME).read_text())
+    document = json.loads((directory / INDEX_NAME).read_text())
     document["records"][0].update(changes)
-    (directory / NAME).write_text(json.dumps(document))
+    (directory / INDEX_NAME).write_text(json.dumps(document))
 
 
 def test_it_gives_the_same_records_in_the_same_order(directory: Path) -> None:
     without = load_records(directory)
-    (directory / NAME).write_text(index_of(directory))
+    (directory / INDEX_NAME).write_text(index_of(directory))
     assert load_records(directory) == without
     altered(directory, summary="The index was read")
     assert load_records(directory)[0].summary == "The index was read"
 
 
 def test_it_is_ignored_when_a_file_has_changed(directory: Path) -> None:
-    (directory / NAME).write_text(index_of(directory))
+    (directory / INDEX_NAME).write_text(index_of(directory))
     altered(directory, summary="The index was read")
     write(directory, record_data(id="VLLM-2", severity="low"))
     assert [issue.severity for issue in load_records(directory)] == ["high", "high", "low"]
@@ -43,19 +42,19 @@ def test_it_is_ignored_when_a_file_has_changed(directory: Path) -> None:
 
 
 def test_it_is_ignored_when_a_file_is_added_or_gone(directory: Path) -> None:
-    (directory / NAME).write_text(index_of(directory))
+    (directory / INDEX_NAME).write_text(index_of(directory))
     (directory / "VLLM-1.yaml").unlink()
     assert [issue.id for issue in load_records(directory)] == ["VLLM-10", "VLLM-2"]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 1, "records": 2}'])
 def test_what_is_no_index_is_ignored(directory: Path, content: str) -> None:
-    (directory / NAME).write_text(content)
+    (directory / INDEX_NAME).write_text(content)
     assert len(load_records(directory)) == 3
 
 
 def test_what_it_holds_is_held_against_the_schema(directory: Path) -> None:
-    (directory / NAME).write_text(index_of(directory))
+    (directory / INDEX_NAME).write_text(index_of(directory))
     altered(directory, severity="severe")
     assert load_records(directory)[0].severity == "high"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate import shipped
+from regress_gate import paths
 from regress_gate.errors import InputError, RegressGateError
-from regress_gate.known.records import MAX_BYTES, load_record, load_records
+from regress_gate.known.records.loading import MAX_BYTES, load_record, load_records
 from tests.known.builders import record_data, write
 
 
@@ -81,19 +81,20 @@ def test_a_directory_that_cannot_be_listed_is_named(tmp_path: Path) -> None:
 
 def test_an_installed_copy_of_the_data_wins_over_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "regress_gate"
-    monkeypatch.setattr(shipped, "PACKAGE", package)
+    monkeypatch.setattr(paths, "PACKAGE_DIRECTORY", package)
     with pytest.raises(RegressGateError, match="lacks its known_issues directory"):
-        shipped.shipped_directory("known_issues")
+        paths.shipped_directory("known_issues")
     (tmp_path / "known_issues").mkdir()
-    assert shipped.shipped_directory("known_issues") == tmp_path / "known_issues"
+    assert paths.shipped_directory("known_issues") == tmp_path / "known_issues"
     (package / "_data" / "known_issues").mkdir(parents=True)
-    assert shipped.shipped_directory("known_issues") == package / "_data" / "known_issues"
+    assert paths.shipped_directory("known_issues") == package / "_data" / "known_issues"
 
 
 def test_checking_known_issues_imports_nothing_heavy() -> None:
     heavy = "numpy", "scipy", "pandas", "sqlalchemy", "rich"
     code = (
-        "import sys, regress_gate.known.match, regress_gate.known.records as records; records.load_records();"
+        "import sys, regress_gate.known.matching.findings, regress_gate.known.records.loading as records;"
+        " records.load_records();"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

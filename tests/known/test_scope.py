@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.match import match_scope
+from regress_gate.known.matching.findings import match_scope
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies
 from tests.known.builders import record

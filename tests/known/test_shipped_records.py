@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.lint import lint
-from regress_gate.known.match import findings
-from regress_gate.known.records import load_records
+from regress_gate.known.matching.findings import match_issues
+from regress_gate.known.records.lint import lint_records
+from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
 from regress_gate.model.issue import IssueKind
@@ -29,19 +29,19 @@ ULTRA = {"accelerator": "B200", "model": "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A5
 
 def answers(base: str | None, candidate: str, deployment: dict[str, Any]) -> dict[str, IssueFinding]:
     start = Version.parse(base) if base else None
-    found = findings(RECORDS, Deployment.model_validate(deployment), start, Version.parse(candidate))
+    found = match_issues(RECORDS, Deployment.model_validate(deployment), start, Version.parse(candidate))
     return {finding.issue.id: finding for finding in found}
 
 
 def test_they_lint_without_a_complaint() -> None:
     newest = max(record.reviewed for record in RECORDS)
-    assert [str(one) for one in lint(ROOT / "known_issues", today=newest)] == []
+    assert [str(one) for one in lint_records(ROOT / "known_issues", today=newest)] == []
 
 
 def test_the_example_of_the_documentation_lints_without_a_complaint(tmp_path: Path) -> None:
     (_, example), *_ = (part.split("```yaml\n") for part in DOCUMENTATION.split("\n```\n") if "```yaml\n" in part)
     (tmp_path / "VLLM-41306.yaml").write_text(example, encoding="utf-8")
-    assert lint(tmp_path, today=date(2026, 11, 21)) == []
+    assert lint_records(tmp_path, today=date(2026, 11, 21)) == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_dense_distillation_is_not_deepseek_r1() -> None:
 
 
 def test_high_concurrency_is_outside_of_28882() -> None:
-    moved = findings(
+    moved = match_issues(
         RECORDS,
         Deployment.model_validate(R1),
         Version.parse("0.19.0"),

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.known.signature import Claim, Unit, claim_on, family_of, log_loss, shows_in
+from regress_gate.known.matching.signature import Claim, ObservedLoss, claim_on, family_of, is_measurable_in, log_loss
 from regress_gate.model.metric import METRICS
 from regress_gate.model.suite import Workload
 from tests.known.builders import record
 
 
-def unit(metric: str, **workload: Any) -> Unit:
+def unit(metric: str, **workload: Any) -> ObservedLoss:
     sent = Workload.model_validate(workload)
     family = family_of(metric, at_rate=sent.request_rate is not None)
-    return Unit("s", family, metric, sent, 0.0, 0.01, (-0.02, 0.02), math.log(1.05), f"s/{metric}")
+    return ObservedLoss("s", family, metric, sent, 0.0, 0.01, (-0.02, 0.02), math.log(1.05), f"s/{metric}")
 
 
 def part(metric: str, direction: str = "worse", **more: Any) -> dict[str, Any]:
@@ -122,11 +122,11 @@ class TestClaims:
 class TestWhatWouldShow:
     def test_only_workloads_inside_of_the_region_of_a_loss(self) -> None:
         issue = TestClaims.ISSUE
-        assert shows_in(issue, Workload(concurrency=8))
-        assert not shows_in(issue, Workload(concurrency=12))
-        assert not shows_in(issue, Workload())
+        assert is_measurable_in(issue, Workload(concurrency=8))
+        assert not is_measurable_in(issue, Workload(concurrency=12))
+        assert not is_measurable_in(issue, Workload())
 
     def test_a_given_rate_hides_a_loss_of_throughput(self) -> None:
         issue = record(signature=[part("output_throughput")])
-        assert shows_in(issue, Workload(concurrency=8))
-        assert not shows_in(issue, Workload(request_rate=4))
+        assert is_measurable_in(issue, Workload(concurrency=8))
+        assert not is_measurable_in(issue, Workload(request_rate=4))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from regress_gate.known.ranges import affects
-from regress_gate.known.status import fix_status
+from regress_gate.known.matching.versions import affects, fix_status
 from regress_gate.model.finding import Status
 from regress_gate.model.version import Version
 from tests.known.builders import REPO, affected, record

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.status import fix_status
+from regress_gate.known.matching.versions import fix_status
 from regress_gate.model.finding import Status
 from regress_gate.model.version import Version
 from tests.known.builders import REPO, affected, record

@@ -6,19 +6,17 @@ from typing import Any
 import pytest
 import yaml
 
-from regress_gate.known.facts import derive
-from regress_gate.known.joining_servers import exclusions
-from regress_gate.known.match import findings, match_facts
-from regress_gate.known.records import load_records
-from regress_gate.known.signature import shows_in
-from regress_gate.known.suggest import Suggestions, is_testable, suggest
-from regress_gate.known.suggest_suite import suite_text
+from regress_gate.known.joining.suggestions import Suggestions, is_testable, suggest_scenarios, suite_text
+from regress_gate.known.matching.facts import derive_facts
+from regress_gate.known.matching.findings import exclusion_reasons, match_facts, match_issues
+from regress_gate.known.matching.signature import is_measurable_in
+from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, IssueFinding
 from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.version import Version
 from regress_gate.suites import load_suite
-from regress_gate.suites.lint import lint
+from regress_gate.suites.lint import lint_suite
 from tests.factories import make_finding
 
 RECORDS = load_records()
@@ -34,7 +32,7 @@ def found(*parts: dict[str, Any], number: int = 1, **changes: Any) -> IssueFindi
 
 
 def suggested(*findings: IssueFinding, deployment: Deployment = OURS, has_baseline: bool = True) -> Suggestions:
-    return suggest(findings, deployment, lambda _: False, has_baseline=has_baseline)
+    return suggest_scenarios(findings, deployment, lambda _: False, has_baseline=has_baseline)
 
 
 class TestTheScenario:
@@ -117,11 +115,11 @@ class TestWhoGetsOne:
         scenario = Scenario(name="c8", server=ServerConfig(model="m"), workload=Workload(concurrency=8))
         suite = Suite(name="s", version="1", description="made up", scenarios=[scenario])
         finding = found(loses(workload={"concurrency": "<=8"}))
-        assert is_testable(finding.issue, suite.scenarios, exclusions(suite, "H200"))
+        assert is_testable(finding.issue, suite.scenarios, exclusion_reasons(suite, "H200"))
         other_model = found(loses(workload={"concurrency": "<=8"}), scope={"model": ["org/Other"]})
-        assert not is_testable(other_model.issue, suite.scenarios, exclusions(suite, "H200"))
+        assert not is_testable(other_model.issue, suite.scenarios, exclusion_reasons(suite, "H200"))
         other_place = found(loses(workload={"concurrency": ">=64"}))
-        assert not is_testable(other_place.issue, suite.scenarios, exclusions(suite, "H200"))
+        assert not is_testable(other_place.issue, suite.scenarios, exclusion_reasons(suite, "H200"))
 
     @pytest.mark.parametrize(
         ("finding", "deployment", "why"),
@@ -149,7 +147,7 @@ class TestTheSuite:
         finding = found(loses(workload={"concurrency": "<=8"}))
         file = tmp_path / "suggested.yaml"
         file.write_text(suite_text(suggested(finding), OURS, "0.20.0"), encoding="utf-8")
-        assert lint(file, ["VLLM-1"]) == []
+        assert lint_suite(file, ["VLLM-1"]) == []
         assert load_suite(str(file)).scenarios[0].sees == ["VLLM-1"]
 
     def test_nothing_to_suggest_is_said_in_comments(self) -> None:
@@ -170,24 +168,24 @@ class TestTheSuite:
         result = suggested(finding, deployment=deployment)
         assert len(result.scenarios) + len(result.impossible) == any(p.direction == "worse" for p in record.signature)
         for scenario in result.scenarios:
-            assert shows_in(record, scenario.workload)
+            assert is_measurable_in(record, scenario.workload)
             server = Deployment(
                 accelerator=accelerator,
                 model=concrete,
                 engine_args=scenario.server.engine_args,
                 env=scenario.server.env,
             )
-            held, why = match_facts(record, derive(server), [scenario.workload])
+            held, why = match_facts(record, derive_facts(server), [scenario.workload])
             assert held is not Applies.NO or "model" in why or "architecture" in why or "in use" in why, why
         file = tmp_path / "suggested.yaml"
         file.write_text(suite_text(result, deployment, "0.20.0"), encoding="utf-8")
         if result.scenarios:
-            assert [complaint for complaint in lint(file, [record.id]) if complaint.severity == "error"] == []
+            assert [complaint for complaint in lint_suite(file, [record.id]) if complaint.severity == "error"] == []
 
 
 def test_the_h200_moe_default_gets_a_scenario_for_one_client() -> None:
     deployment = Deployment(accelerator="H200", model="mistralai/Mixtral-8x7B-v0.1", quantization="none")
-    moved = findings(RECORDS, deployment, Version.parse("0.19.1"), Version.parse("0.20.0"))
+    moved = match_issues(RECORDS, deployment, Version.parse("0.19.1"), Version.parse("0.20.0"))
     scenarios = suggested(*moved, deployment=deployment).scenarios
     (one,) = [scenario for scenario in scenarios if "VLLM-41306" in scenario.sees]
     assert one.workload.concurrency == 1

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.sync import Outcome, sync
-from regress_gate.known.tracker_place import SNAPSHOT
-from regress_gate.known.tracker_snapshot import Snapshot, as_last_seen, read_snapshot, write_snapshot
+from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, Snapshot, as_last_seen, read_snapshot, write_snapshot
+from regress_gate.known.tracker.sync import SyncResult, sync
 from regress_gate.model.issue import KnownIssue
 from tests.known.asking import NOW, session
 from tests.known.builders import REPO as REPO_URL
@@ -32,14 +31,14 @@ def tracked(number: int, **changes: Any) -> KnownIssue:
     )
 
 
-def run(github: GitHub, tmp_path: Path, *issues: KnownIssue, **how: Any) -> Outcome:
+def run(github: GitHub, tmp_path: Path, *issues: KnownIssue, **how: Any) -> SyncResult:
     api = session(github, tmp_path, **how)
     found = sync(api, issues, read_snapshot(tmp_path))
     assert write_snapshot(tmp_path, found.snapshot)
     return found
 
 
-def told(found: Outcome) -> list[tuple[str, str]]:
+def told(found: SyncResult) -> list[tuple[str, str]]:
     return [(seen.issue.id, seen.kind.value) for seen in found.changes]
 
 
@@ -188,5 +187,5 @@ class TestTheSnapshot:
 
     @pytest.mark.parametrize("damage", [b"", b"{", b'{"form": 2}', b'{"form": 1, "threads": {"a": 1}}', b"\xff"])
     def test_a_damaged_one_is_none(self, tmp_path: Path, damage: bytes) -> None:
-        (tmp_path / SNAPSHOT).write_bytes(damage)
+        (tmp_path / SNAPSHOT_NAME).write_bytes(damage)
         assert read_snapshot(tmp_path) == Snapshot()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.github import UnavailableError
-from regress_gate.known.github_refs import ThreadRef
-from regress_gate.known.tracker import read_duplicate, read_pull, read_thread
+from regress_gate.known.threads import ThreadRef
+from regress_gate.known.tracker.github import UnavailableError
+from regress_gate.known.tracker.threads import read_duplicate, read_pull, read_thread
 from tests.known.asking import NOW, session
 from tests.known.github_server import BOT, PERSON, REPO, GitHub, Scripted, closed, comment, named_by
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from regress_gate.known.build_history import build_history
-from regress_gate.known.fix_chain import REPO
-from regress_gate.known.verify import concerns, judge, look_up
+from regress_gate.known.tracker.fixes import VLLM_REPO_NAME, build_history
+from regress_gate.known.tracker.verification import collect_evidence, is_relevant, judge_fix
 from regress_gate.model.finding import Status
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.version import Version
@@ -42,7 +41,9 @@ def verified(
 ) -> tuple[Status, str]:
     candidate = Version.parse(version)
     api = session(github, tmp_path, **how)
-    return judge(issue, candidate, look_up(api, issue, build_history(api, REPO, candidate), measured))
+    return judge_fix(
+        issue, candidate, collect_evidence(api, issue, build_history(api, VLLM_REPO_NAME, candidate), measured)
+    )
 
 
 @pytest.fixture
@@ -229,7 +230,7 @@ class TestWithoutAFix:
         assert why in found_why
 
     def test_a_thread_that_is_gone_leaves_the_records_word(self, story: GitHub, tmp_path: Path) -> None:
-        story.gone[f"/repos/{REPO}/issues/1"] = 410
+        story.gone[f"/repos/{VLLM_REPO_NAME}/issues/1"] = 410
         status, why = verified(story, tmp_path, known(), "0.24.0")
         assert status is Status.OPEN
         assert "(tracker seen 2026-11-01)" in why
@@ -282,7 +283,7 @@ class TestWhatIsStrongerAndWeaker:
         assert "not in the cache (offline)" in why
 
     def test_reverts_that_could_not_be_looked_up_are_no_fix(self, story: GitHub, tmp_path: Path) -> None:
-        story.gone[f"/repos/{REPO}/issues/42379/timeline"] = 404
+        story.gone[f"/repos/{VLLM_REPO_NAME}/issues/42379/timeline"] = 404
         status, why = verified(story, tmp_path, fixed_by({"pull": 42379}), "0.23.0")
         assert status is Status.UNKNOWN
         assert "not every later change could be looked up" in why
@@ -299,7 +300,9 @@ class TestWhatIsStrongerAndWeaker:
             return send(path, headers)
 
         api.send = sparing
-        status, why = judge(issue, candidate, look_up(api, issue, build_history(api, REPO, candidate)))
+        status, why = judge_fix(
+            issue, candidate, collect_evidence(api, issue, build_history(api, VLLM_REPO_NAME, candidate))
+        )
         assert status is Status.CLOSED_UNFIXED
         assert "used up" in why
 
@@ -309,4 +312,4 @@ class TestWhatIsStrongerAndWeaker:
 )
 def test_a_build_from_before_the_issue_has_nothing_to_verify(version: str, concerned: bool) -> None:
     issue = known(affected=[affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})])
-    assert concerns(issue, Version.parse(version)) is concerned
+    assert is_relevant(issue, Version.parse(version)) is concerned

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.model.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 keys = st.text("abcdefghij_.", min_size=1, max_size=12)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from regress_gate.errors import InputError
 from regress_gate.model.config import Config
-from regress_gate.model.documents import Document, Real, StrictModel, Whole, parse_toml, parse_yaml, validate
+from regress_gate.model.documents import Document, StrictFloat, StrictInt, StrictModel, parse_toml, parse_yaml, validate
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.suite import Suite
 
@@ -267,8 +267,8 @@ env = { A = "1" }
 
 
 class Inner(StrictModel):
-    size: Whole = 0
-    share: Real = 0.5
+    size: StrictInt = 0
+    share: StrictFloat = 0.5
 
 
 class Outer(StrictModel):

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.model.build_config import Argument, BuildConfig
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.serve_command import parse_serve_command
 from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import Argument, BuildConfig
+from regress_gate.vllm.serve_command import parse_serve_command
 
 BUILD = BuildConfig(
     version=Version.parse("0.19.1"),

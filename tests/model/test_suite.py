@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.bench.experiment.plan import suite_digest
+from regress_gate.bench.experiment.experiment_plan import suite_digest
 from regress_gate.errors import InputError
 from regress_gate.model.documents import parse_yaml, validate
 from regress_gate.model.suite import Suite, Workload

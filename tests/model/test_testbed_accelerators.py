@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from regress_gate.model.testbed import Testbed, compare_testbeds
-from regress_gate.store.document_model import TestbedPart
+from regress_gate.store.baseline_model import TestbedPart
 from tests.factories import TESTBED
 
 FINER = {

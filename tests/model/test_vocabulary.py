@@ -13,13 +13,12 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.documents import parse_toml, parse_yaml, validate
 from regress_gate.model.issue import KnownIssue, Severity
 from regress_gate.model.metric import METRICS, Direction, Scale, metric
-from regress_gate.model.nearest import did_you_mean
-from regress_gate.model.policy import Policy, PolicyOverrides
+from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed, compare_testbeds
-from regress_gate.model.waiver import Waiver
-from regress_gate.suites import find_suite, shipped_suites
+from regress_gate.suites import find_shipped_suite, shipped_suites
+from regress_gate.text import did_you_mean
 from tests.factories import TESTBED, TODAY, make_issue
 
 KNOWN_ISSUE = """\
@@ -227,9 +226,9 @@ class TestSuite:
         suites = shipped_suites()
         assert "cpu-demo" in suites
         for name, suite in suites.items():
-            assert find_suite(SuiteRef(name, suite.version)) == suite
-            assert find_suite(SuiteRef(name, suite.version + "0")) is None
-        assert find_suite(SuiteRef("unheard-of", "1")) is None
+            assert find_shipped_suite(SuiteRef(name, suite.version)) == suite
+            assert find_shipped_suite(SuiteRef(name, suite.version + "0")) is None
+        assert find_shipped_suite(SuiteRef("unheard-of", "1")) is None
 
     def test_the_demo_says_what_it_is_and_limits_outside_load(self):
         suite = shipped_suites()["cpu-demo"]

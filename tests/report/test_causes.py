@@ -3,8 +3,8 @@
 import pytest
 
 from regress_gate.model.finding import Applies
-from regress_gate.model.result import CauseOut, ExplanationOut, Measured
-from regress_gate.report import causes
+from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation
+from regress_gate.report.views import regression_causes
 
 from .builders import a_result, an_issue
 
@@ -15,7 +15,7 @@ def explanation(*series: str, issue: str | None = None, **shares: float) -> Expl
 
 
 def lines(*explanations: ExplanationOut) -> list[str]:
-    return causes.lines(a_result(explanations=list(explanations)))
+    return regression_causes.lines(a_result(explanations=list(explanations)))
 
 
 def test_one_line_for_each_issue_that_explains_something() -> None:
@@ -53,26 +53,26 @@ def test_nothing_is_shown_as_certain() -> None:
     ("changes", "told"),
     [
         (
-            {"measured": Measured.EXPLAINS, "matched_series": ["a/x"], "score": 0.8},
+            {"measured": IssueObservation.EXPLAINS, "matched_series": ["a/x"], "score": 0.8},
             "explains a/x (probability 0.80)",
         ),
         (
-            {"measured": Measured.NOT_OBSERVED, "measured_why": "less than it claims: a/x"},
+            {"measured": IssueObservation.NOT_OBSERVED, "measured_why": "less than it claims: a/x"},
             "predicted but not observed: less than it claims: a/x",
         ),
         (
-            {"measured": Measured.NOT_TESTABLE, "measured_why": "another model"},
+            {"measured": IssueObservation.NOT_TESTABLE, "measured_why": "another model"},
             "not testable with this suite: another model",
         ),
         (
-            {"measured": Measured.UNCLEAR, "measured_why": "a/x", "score": 0.3},
+            {"measured": IssueObservation.UNCLEAR, "measured_why": "a/x", "score": 0.3},
             "unclear (probability 0.30): a/x",
         ),
-        ({"measured": Measured.UNCLEAR, "measured_why": "a/x"}, "unclear: a/x"),
-        ({"measured": Measured.UNCLEAR, "applies": Applies.UNKNOWN}, None),
-        ({"measured": Measured.NOT_TESTABLE, "applies": Applies.UNKNOWN}, None),
+        ({"measured": IssueObservation.UNCLEAR, "measured_why": "a/x"}, "unclear: a/x"),
+        ({"measured": IssueObservation.UNCLEAR, "applies": Applies.UNKNOWN}, None),
+        ({"measured": IssueObservation.NOT_TESTABLE, "applies": Applies.UNKNOWN}, None),
         ({}, None),
     ],
 )
 def test_what_came_of_an_issue_is_said_where_it_applies(changes: dict[str, object], told: str | None) -> None:
-    assert causes.measured(an_issue(**changes)) == told
+    assert regression_causes.measured(an_issue(**changes)) == told

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from regress_gate.model.result import Result
-from regress_gate.report import Options, render
+from regress_gate.report import RenderOptions, render
 
 from .builders import EVERY_KIND
 
@@ -23,15 +23,15 @@ kinds = pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
 @kinds
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_table(build: Callable[[], Result], width: int, snapshot: SnapshotAssertion) -> None:
-    assert render(build(), "table", Options(width=width)) == _as_file(snapshot, "txt")
+    assert render(build(), "table", RenderOptions(width=width)) == _as_file(snapshot, "txt")
 
 
 @pytest.mark.parametrize(
     "options",
-    [Options(verbose=True), Options(encoding="ascii"), Options(color=True)],
+    [RenderOptions(verbose=True), RenderOptions(encoding="ascii"), RenderOptions(color=True)],
     ids=["verbose", "ascii", "color"],
 )
-def test_table_for_other_readers(options: Options, snapshot: SnapshotAssertion) -> None:
+def test_table_for_other_readers(options: RenderOptions, snapshot: SnapshotAssertion) -> None:
     assert render(EVERY_KIND["fail"](), "table", options) == _as_file(snapshot, "txt")
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.report.history_chart import ROWS, bar, chart, sparkline
+from regress_gate.report.render.text_chart import ROWS, bar, chart, sparkline
 
 values = st.lists(st.floats(allow_infinity=False), min_size=1, max_size=300).filter(
     lambda found: not np.isnan(found).all()

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regress_gate.gate.detection import Asked, Detected, Detection
+from regress_gate.gate.table_changes import DetectedChanges, DetectionReport, DetectionRequest
 from regress_gate.ingest.table_series import Layout, TableSeries
 from regress_gate.model.metric import Direction
-from regress_gate.report.history_detect import (
-    MOST_CHARTS,
+from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.views.detection_view import (
+    MAX_CHARTS,
+    change_point_text,
     detection_document,
     detection_markdown,
     detection_table,
-    sentence,
 )
-from regress_gate.report.interface import Options
 from regress_gate.stats.changepoints import ChangePoint
 
 from .strategies import hostile_text
@@ -36,15 +36,15 @@ def series(*, group=(), times=DAYS, values=(100, 101, 99, 100, 134, 133, 135, 13
 
 
 def detected(*changes, improvements=0, **more):
-    return Detected(series(**more), changes, improvements)
+    return DetectedChanges(series(**more), changes, improvements)
 
 
 def detection(*found, direction=None, time="date", groups=()):
-    return Detection("nightly.csv", Layout("ttft_ms", time, groups), Asked(direction), found)
+    return DetectionReport("nightly.csv", Layout("ttft_ms", time, groups), DetectionRequest(direction), found)
 
 
 def table(found, **options):
-    return detection_table(found, Options(**options))
+    return detection_table(found, RenderOptions(**options))
 
 
 TABLE = """\
@@ -84,7 +84,7 @@ def test_the_table_shows_the_series_and_a_line_for_each_change():
     ],
 )
 def test_a_change_is_told_in_one_sentence(change, times, expected):
-    assert sentence(detected(change, times=times), change, None) == expected
+    assert change_point_text(detected(change, times=times), change, None) == expected
 
 
 def test_the_document_is_what_the_design_promises():
@@ -120,12 +120,12 @@ def test_changes_of_groups_name_their_group():
     assert "gpu=H200, host=a: 8 points" in table(found)
     assert "gpu=L4" not in table(found)
     assert table(found).endswith("1 change point in 1 of 2 series; [95% intervals]\n")
-    assert "### gpu=H200, host=a" in detection_markdown(found, Options())
+    assert "### gpu=H200, host=a" in detection_markdown(found, RenderOptions())
 
 
 def test_many_series_get_a_line_each_and_no_chart():
-    found = [detected(STEP, group=(str(number),)) for number in range(MOST_CHARTS + 1)]
-    assert table(detection(*found, groups=("host",))).count("▁▁▁▁████") == MOST_CHARTS + 1
+    found = [detected(STEP, group=(str(number),)) for number in range(MAX_CHARTS + 1)]
+    assert table(detection(*found, groups=("host",))).count("▁▁▁▁████") == MAX_CHARTS + 1
 
 
 def test_what_was_not_looked_at_or_not_told_is_said():
@@ -141,7 +141,7 @@ def test_what_was_not_looked_at_or_not_told_is_said():
 
 
 def test_markdown_tells_the_same():
-    text = detection_markdown(detection(detected(STEP)), Options())
+    text = detection_markdown(detection(detected(STEP)), RenderOptions())
     assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
     assert "`▁▁▁▁████`" in text
     assert "1. step of +34.0% &#91;+31.0, +37.1&#93;, at 2026-03-05" in text
@@ -149,9 +149,9 @@ def test_markdown_tells_the_same():
 
 @given(hostile_text, st.sampled_from([STEP, RAMP, SCATTER]), st.sampled_from([40, 80]))
 def test_what_stands_in_a_table_is_never_obeyed(text, change, width):
-    one = Detected(series(group=(text,), times=(text,) * 8), (change,), 0)
-    found = Detection(text, Layout(text, text, (text,)), Asked(), [one])
-    shown = detection_table(found, Options(width=width))
+    one = DetectedChanges(series(group=(text,), times=(text,) * 8), (change,), 0)
+    found = DetectionReport(text, Layout(text, text, (text,)), DetectionRequest(), [one])
+    shown = detection_table(found, RenderOptions(width=width))
     assert all(cell_len(line) <= width for line in shown.splitlines())
     assert not [sign for sign in shown if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
-    detection_markdown(found, Options())
+    detection_markdown(found, RenderOptions())

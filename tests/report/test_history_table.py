@@ -11,15 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regress_gate.gate.history import Selection, lines_of, sides_of
-from regress_gate.gate.history_changes import Change, Changes, Way
+from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.model.metric import Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from regress_gate.report.history_document import history_document
-from regress_gate.report.history_table import MOST_ROWS, history_markdown, history_table, sentence
-from regress_gate.report.history_view import HistoryView, LineView
-from regress_gate.report.interface import Options
+from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.views.history_view import (
+    MAX_VERSION_ROWS,
+    HistoryView,
+    LineView,
+    history_document,
+    history_markdown,
+    history_table,
+    line_change_text,
+)
 from tests.factories import make_run, make_trial
 
 from .strategies import hostile_text
@@ -45,14 +51,18 @@ def line(levels=LEVELS, metrics=("ttft_median",), scenario="c8", scenarios=()):
         for number in (-1, 1)
     ]
     void = make_run("9", next(iter(levels)), void="a neighbour was loud")
-    (found,) = lines_of(sides_of([*runs, void], ConditionLimits()), Policy(), Selection(metrics, scenarios))
+    (found,) = history_lines(
+        sides_by_version([*runs, void], ConditionLimits()), Policy(), HistoryFilter(metrics, scenarios)
+    )
     return found
 
 
-STEP = Change("c8", "ttft_median", Scale.RATIO, "step", 2, (1, 2), 0.34, (0.31, 0.371), None)
-BETTER = Change("c8", "output_throughput", Scale.RATIO, "ramp", 2, (0, 3), -0.1, (-0.12, None), 0.97)
-SCATTER = Change("c8", "ttft_median", Scale.RATIO, "variance", 3, (2, 3), None, None, 0.9)
-FOUND = Changes(Way.NEIGHBOURS, 1, 3, (STEP,), ("not measured side by side, so that days differ too: 0.19.1 → 0.24.0",))
+STEP = HistoryChange("c8", "ttft_median", Scale.RATIO, "step", 2, (1, 2), 0.34, (0.31, 0.371), None)
+BETTER = HistoryChange("c8", "output_throughput", Scale.RATIO, "ramp", 2, (0, 3), -0.1, (-0.12, None), 0.97)
+SCATTER = HistoryChange("c8", "ttft_median", Scale.RATIO, "variance", 3, (2, 3), None, None, 0.9)
+FOUND = HistoryChanges(
+    ChangeMethod.NEIGHBOURS, 1, 3, (STEP,), ("not measured side by side, so that days differ too: 0.19.1 → 0.24.0",)
+)
 
 
 def view(changes=FOUND, improvements=0, **how):
@@ -92,41 +102,43 @@ OVERVIEW = """\
 
 
 def test_of_a_few_series_every_version_is_told():
-    assert history_table(view(improvements=1), Options()) == DETAILED
+    assert history_table(view(improvements=1), RenderOptions()) == DETAILED
 
 
 def test_many_series_get_a_line_each():
-    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), Options())
+    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), RenderOptions())
     assert OVERVIEW in text
     assert "Changes" not in text
 
 
 def test_a_narrow_terminal_shows_the_last_value_only():
-    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), Options(width=60))
+    text = history_table(view(None, metrics=("*_median", "itl_p99", "output_throughput")), RenderOptions(width=60))
     assert "  c8/ttft_median        ▁▁██  134.0 ms ±1.4% n=2\n" in text
     assert "99.99" not in text
 
 
 def test_of_many_versions_without_a_value_no_chart_is_drawn():
-    one = line(levels={f"0.{number}.0": 0.1 for number in range(MOST_ROWS + 1)})
+    one = line(levels={f"0.{number}.0": 0.1 for number in range(MAX_VERSION_ROWS + 1)})
     empty = replace(one, series=tuple(replace(each, values=each.values * np.nan) for each in one.series))
-    text = history_table(HistoryView("chat@1", "bench-1", [LineView(empty, None)]), Options())
+    text = history_table(HistoryView("chat@1", "bench-1", [LineView(empty, None)]), RenderOptions())
     assert text.endswith("c8/ttft_median, lower is better\n")
 
 
 def test_names_are_never_broken_to_fit_a_column():
-    change = Change("tiny-c4-inf-n100", "output_throughput", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
-    found = Changes(Way.NEIGHBOURS, 4, 3, (change,), ())
-    text = history_table(view(found, metrics=("*",), scenario="tiny-c4-inf-n100"), Options(width=40))
+    change = HistoryChange(
+        "tiny-c4-inf-n100", "output_throughput", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None
+    )
+    found = HistoryChanges(ChangeMethod.NEIGHBOURS, 4, 3, (change,), ())
+    text = history_table(view(found, metrics=("*",), scenario="tiny-c4-inf-n100"), RenderOptions(width=40))
     assert "  tiny-c4-inf-n100/ttft_median\n    ▁▁██  134.0 ms ±1.4% n=2\n" in text
     assert "  tiny-c4-inf-n100/output_throughput\n    step of +34.0%" in text
 
 
 def test_of_many_versions_a_chart_is_drawn():
-    levels = {f"0.{number}.0": 0.1 if number < 20 else 0.134 for number in range(MOST_ROWS + 6)}
-    mark = Change("c8", "ttft_median", Scale.RATIO, "step", 20, (19, 20), 0.34, (0.31, 0.37), 0.99)
-    found = Changes(Way.CHANGE_POINTS, 1, 0, (mark,), ())
-    text = history_table(view(found, levels=levels), Options())
+    levels = {f"0.{number}.0": 0.1 if number < 20 else 0.134 for number in range(MAX_VERSION_ROWS + 6)}
+    mark = HistoryChange("c8", "ttft_median", Scale.RATIO, "step", 20, (19, 20), 0.34, (0.31, 0.37), 0.99)
+    found = HistoryChanges(ChangeMethod.CHANGE_POINTS, 1, 0, (mark,), ())
+    text = history_table(view(found, levels=levels), RenderOptions())
     assert "\n  0.0.0 to 0.29.0  60 runs\n" in text
     assert "^1" in text
     assert "  134.0 ms │" in text
@@ -142,20 +154,29 @@ def test_of_many_versions_a_chart_is_drawn():
     ],
 )
 def test_a_change_is_named_by_its_versions(change, expected):
-    assert sentence(line(), change) == expected
+    assert line_change_text(line(), change) == expected
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Changes(Way.NEIGHBOURS, 2, 3, (), ()), "none found: looked at 2 series on 3 steps between neighbouring"),
-        (Changes(Way.NEIGHBOURS, 2, 0, (), ()), "nothing to look at: changes need two versions with runs that can be"),
-        (Changes(Way.CHANGE_POINTS, 2, 0, (), ()), "none found: looked for change points in 2 series over 4 versions"),
+        (
+            HistoryChanges(ChangeMethod.NEIGHBOURS, 2, 3, (), ()),
+            "none found: looked at 2 series on 3 steps between neighbouring",
+        ),
+        (
+            HistoryChanges(ChangeMethod.NEIGHBOURS, 2, 0, (), ()),
+            "nothing to look at: changes need two versions with runs that can be",
+        ),
+        (
+            HistoryChanges(ChangeMethod.CHANGE_POINTS, 2, 0, (), ()),
+            "none found: looked for change points in 2 series over 4 versions",
+        ),
     ],
 )
 def test_finding_nothing_says_what_was_looked_at(found, said):
-    assert said in " ".join(history_table(view(found), Options()).split())
-    assert said in history_markdown(view(found), Options())
+    assert said in " ".join(history_table(view(found), RenderOptions()).split())
+    assert said in history_markdown(view(found), RenderOptions())
 
 
 def test_the_document_holds_points_changes_and_what_was_looked_at():
@@ -193,20 +214,20 @@ def test_the_document_holds_points_changes_and_what_was_looked_at():
 
 def test_a_version_without_a_value_is_null_and_shown_as_such():
     runs = [make_run("1", "0.19.0"), make_run("1", "0.19.1", make_trial(ttft_median=None))]
-    (one,) = lines_of(sides_of(runs, ConditionLimits()), Policy(), Selection(["ttft_median"]))
+    (one,) = history_lines(sides_by_version(runs, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"]))
     found = HistoryView("chat@1", "bench-1", [LineView(one, None)])
     points = history_document(found)["lines"][0]["series"][0]["points"]
     assert points[1] == {"version": "0.19.1", "value": None, "runs": 0, "cv": None}
-    assert "0.19.1  n/a" in history_table(found, Options())
+    assert "0.19.1  n/a" in history_table(found, RenderOptions())
 
 
 @given(hostile_text.filter(bool), st.sampled_from([40, 80]))
 def test_what_was_imported_is_never_obeyed(text, width):
-    change = Change(text, "ttft_median", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
-    found = Changes(Way.NEIGHBOURS, 1, 1, (change,), (text,))
+    change = HistoryChange(text, "ttft_median", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
+    found = HistoryChanges(ChangeMethod.NEIGHBOURS, 1, 1, (change,), (text,))
     for metrics in (("ttft_median",), ("*",)):
         shown = HistoryView(text, text, [LineView(line(scenario=text, metrics=metrics), found)])
-        table = history_table(shown, Options(width=width))
+        table = history_table(shown, RenderOptions(width=width))
         assert all(cell_len(row) <= width for row in table.splitlines())
         assert not [sign for sign in table if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
-        history_markdown(shown, Options())
+        history_markdown(shown, RenderOptions())

@@ -7,8 +7,9 @@ import pytest
 
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.issue import IssueKind, Severity
-from regress_gate.model.result import KnownIssueOut, Measured, Reason, ReasonCode, Result
-from regress_gate.report import Options, issues_view, render
+from regress_gate.model.result import IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
+from regress_gate.report import RenderOptions, render
+from regress_gate.report.views import issues_view
 
 from .builders import a_result, an_issue, unsettled
 
@@ -16,7 +17,7 @@ both = pytest.mark.parametrize("format_", ["table", "markdown"])
 
 
 def shown(result: Result, format_: str = "table", *, verbose: bool = False, width: int = 80) -> str:
-    return render(result, format_, Options(verbose=verbose, width=width))
+    return render(result, format_, RenderOptions(verbose=verbose, width=width))
 
 
 def unknown(number: int, why: str = "the model is not known (--model)", **changes: Any) -> KnownIssueOut:
@@ -109,12 +110,12 @@ def test_what_was_no_bug_is_told_only_where_it_applies_or_looks_like_what_was_me
 
     assert not told()
     assert told(applies=Applies.YES)
-    assert told(measured=Measured.EXPLAINS, matched_series=["chat/ttft_p99"])
+    assert told(measured=IssueObservation.EXPLAINS, matched_series=["chat/ttft_p99"])
 
 
 @both
 def test_what_looks_like_the_measurements_is_told_in_full_whatever_fact_is_missing(format_: str) -> None:
-    text = shown(compared(unknown(1, measured=Measured.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
+    text = shown(compared(unknown(1, measured=IssueObservation.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
     assert "cannot be told: the model is not known" in text
 
 

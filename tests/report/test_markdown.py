@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from regress_gate.model.result import Reason, ReasonCode, Result
-from regress_gate.report import COMMENT_LIMIT, Options, render
-from regress_gate.report.markdown_text import escape
-from regress_gate.report.text import clean
+from regress_gate.report import COMMENT_LIMIT, RenderOptions, render
+from regress_gate.report.render.markdown_escape import escape
+from regress_gate.text import one_line
 
 from .builders import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with
 from .strategies import hostile_text
@@ -43,7 +43,7 @@ def cells(row: str) -> int:
 
 @given(text=hostile_text)
 def test_no_text_becomes_markup(text: str) -> None:
-    markdown = render(filled_with(text), "markdown", Options(max_bytes=10**9))
+    markdown = render(filled_with(text), "markdown", RenderOptions(max_bytes=10**9))
     found = tokens(markdown)
     assert not [token for token in found if token.type in ("image", "html_inline", "link_open", "fence", "code_block")]
     assert not [token for token in found if token.type in ("em_open", "s_open", "hr", "softbreak", "hardbreak")]
@@ -56,8 +56,8 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 @given(text=hostile_text)
 def test_no_text_changes_the_shape_of_the_document(text: str) -> None:
-    harmless = render(filled_with("x"), "markdown", Options(max_bytes=10**9))
-    markdown = render(filled_with(f"x{text}"), "markdown", Options(max_bytes=10**9))
+    harmless = render(filled_with("x"), "markdown", RenderOptions(max_bytes=10**9))
+    markdown = render(filled_with(f"x{text}"), "markdown", RenderOptions(max_bytes=10**9))
     assert shape(markdown) == shape(harmless)
     tables = [line for line in markdown.split("\n") if line.startswith("|")]
     assert {cells(line) for line in tables} == {7}
@@ -67,7 +67,7 @@ def test_no_text_changes_the_shape_of_the_document(text: str) -> None:
 def test_the_reader_sees_the_text_itself(text: str) -> None:
     paragraph = [token for token in PARSER.parse(escape(text)) if token.type == "inline"]
     visible = "".join(child.content for token in paragraph for child in token.children or [])
-    assert visible.replace("\u200b", "") == clean(text)
+    assert visible.replace("\u200b", "") == one_line(text)
 
 
 def test_a_thread_is_linked_through_the_host_that_leaves_no_cross_reference() -> None:
@@ -94,7 +94,7 @@ def test_any_other_address_is_text(url: str) -> None:
 def test_a_flag_can_be_copied_as_it_is() -> None:
     spans = [
         token.content
-        for token in tokens(render(failing(), "markdown", Options(verbose=True)))
+        for token in tokens(render(failing(), "markdown", RenderOptions(verbose=True)))
         if token.type == "code_inline"
     ]
     assert spans == [
@@ -128,12 +128,12 @@ def test_a_comment_never_exceeds_its_limit_and_keeps_what_decides(text: str) -> 
 
 @pytest.mark.parametrize("limit", [8_000, 20_000, 40_000, COMMENT_LIMIT])
 def test_what_is_left_out_is_said_and_the_decision_stays(limit: int) -> None:
-    markdown = render(crowded(), "markdown", Options(max_bytes=limit))
+    markdown = render(crowded(), "markdown", RenderOptions(max_bytes=limit))
     assert len(markdown.encode()) <= limit
     for text in ("## FAIL: do not move", "**What to do:** Stay on 0.19.0.", "- regression: 4 gated series"):
         assert text in markdown
     left_out = "Left out, too long for this place:" in markdown
-    assert left_out == (len(render(crowded(), "markdown", Options(max_bytes=10**9)).encode()) > limit)
+    assert left_out == (len(render(crowded(), "markdown", RenderOptions(max_bytes=10**9)).encode()) > limit)
 
 
 def test_nothing_is_left_out_of_a_report_that_fits() -> None:

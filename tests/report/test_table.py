@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from regress_gate.model.finding import Applies, Status
 from regress_gate.model.result import Decision, Result, Verdict
-from regress_gate.report import Options, render
+from regress_gate.report import RenderOptions, render
 
 from .builders import EVERY_KIND, a_result, a_series, an_issue, crowded, failing, filled_with, passing
 from .strategies import hostile_text
@@ -22,7 +22,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def table(result: Result, **options: Any) -> str:
-    return render(result, "table", Options(**options))
+    return render(result, "table", RenderOptions(**options))
 
 
 def assert_plain_and_within(text: str, width: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.report.text import clean, clip, for_encoding
+from regress_gate.text import clip, for_encoding, one_line
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from regress_gate.report.text import clean, clip, for_encoding
     ],
 )
 def test_clean(text: str, told: str) -> None:
-    assert clean(text) == told
+    assert one_line(text) == told
 
 
 @given(text=st.text(st.characters()))
 def test_clean_text_stays_as_it_is(text: str) -> None:
-    once = clean(text)
-    assert clean(once) == once
+    once = one_line(text)
+    assert one_line(once) == once
     assert not [char for char in once if unicodedata.category(char) in ("Cc", "Cf", "Cs")]
 
 

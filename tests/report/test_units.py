@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.model.metric import METRICS, Scale
-from regress_gate.report import units
+from regress_gate.report.views import units
 
 
 @pytest.mark.parametrize(

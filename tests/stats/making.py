@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from regress_gate.model.metric import Direction, Scale
-from regress_gate.stats.comparison import ORDINARY, Comparison, compare
+from regress_gate.stats.comparison import DEFAULT_DESIGN, Comparison, compare_series
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.membership import Circumstances
-from regress_gate.stats.sequential import Looks
+from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.sequential import InterimStage
 
 BUDGET = 0.05
 CONFIDENCE = 0.90
@@ -45,8 +45,8 @@ def as_sessions(sessions, *, paired=False):
     return tuple(tuple((each if paired else np.exp(each)).reshape(len(each), -1).T) for each in sessions)
 
 
-def judge(series: Sequence[SeriesData], circumstances: Circumstances = ORDINARY) -> list[Comparison]:
-    return compare(
+def judge(series: Sequence[SeriesData], circumstances: MeasurementDesign = DEFAULT_DESIGN) -> list[Comparison]:
+    return compare_series(
         series,
         false_alarm_budget=BUDGET,
         confidence=CONFIDENCE,
@@ -55,6 +55,8 @@ def judge(series: Sequence[SeriesData], circumstances: Circumstances = ORDINARY)
     )
 
 
-def judge_runs(baseline, candidate, *, margin=0.05, paired=False, apart=False, earlier=(), looks: Looks | None = None):
-    known = Circumstances(paired, apart, as_sessions(earlier, paired=paired), looks)
+def judge_runs(
+    baseline, candidate, *, margin=0.05, paired=False, apart=False, earlier=(), looks: InterimStage | None = None
+):
+    known = MeasurementDesign(paired, apart, as_sessions(earlier, paired=paired), looks)
     return judge(as_series(baseline, candidate, margin=margin), known)

@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
-from regress_gate.stats.comparison import Comparison, compare
+from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, to_change
 from regress_gate.stats.multiplicity import holm
 from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
@@ -32,7 +32,7 @@ def series(baseline, candidate, direction=LOWER, *, margin=0.05, scale=Scale.RAT
 
 
 def judge(*data: SeriesData) -> list[Comparison]:
-    return compare(data, false_alarm_budget=0.05, confidence=0.95, expected_cv=0.05)
+    return compare_series(data, false_alarm_budget=0.05, confidence=0.95, expected_cv=0.05)
 
 
 def draw(rng, runs, *, cv=0.01, shift=0.0):

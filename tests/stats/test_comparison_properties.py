@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
-from regress_gate.stats.membership import Circumstances
-from regress_gate.stats.sequential import Looks
+from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.sequential import InterimStage
 from tests.stats.making import BUDGET, as_series, as_sessions, draw_runs, judge
 
 SCENARIOS, METRICS = 3, 2
@@ -32,10 +32,10 @@ def case(seed, how, *, shift=True):
         ours,
         theirs,
         {
-            "together": Circumstances(earlier=earlier),
-            "paired": Circumstances(paired=True),
-            "apart": Circumstances(apart=True, earlier=earlier),
-            "looked at": Circumstances(paired=True, looks=Looks(runs, 8)),
+            "together": MeasurementDesign(earlier=earlier),
+            "paired": MeasurementDesign(paired=True),
+            "apart": MeasurementDesign(apart=True, earlier=earlier),
+            "looked at": MeasurementDesign(paired=True, looks=InterimStage(runs, 8)),
         }[how],
     )
 
@@ -215,7 +215,7 @@ class TestOddValues:
     @pytest.mark.parametrize("paired", [False, True])
     def test_values_that_never_differ_are_taken_to_scatter_as_little_as_a_machine_can(self, paired):
         same = np.zeros((3, SCENARIOS, METRICS))
-        found = judge(as_series(same, same), Circumstances(paired=paired))
+        found = judge(as_series(same, same), MeasurementDesign(paired=paired))
         assert {each.verdict for each in found} == {Verdict.EQUIVALENT}
         assert all(each.interval[0] < 0 < each.interval[1] for each in found)
 
@@ -223,7 +223,7 @@ class TestOddValues:
     def test_quantised_values_with_ties_are_judged(self, paired):
         ours, theirs, _ = case(2, "together")
         rounded = [np.log(np.round(np.exp(side), 2)) for side in (ours, theirs)]
-        for found in judge(as_series(*rounded), Circumstances(paired=paired)):
+        for found in judge(as_series(*rounded), MeasurementDesign(paired=paired)):
             assert np.isfinite([found.p_worse, found.q_worse, *found.interval]).all()
 
     def test_series_with_other_numbers_of_runs_are_judged_beside_the_family(self):
@@ -249,8 +249,8 @@ class TestOddValues:
         drift = np.arange(float(len(ours)))[:, None, None]
         series, lacking = as_series(ours + drift, theirs + drift), as_series(ours[1:], theirs[1:])[0]
         series[0] = replace(series[0], baseline=np.where(drift.ravel() == 0, np.nan, series[0].baseline))
-        (alone,) = judge([lacking], Circumstances(paired=True))
-        assert judge(series, Circumstances(paired=True))[0].interval == pytest.approx(alone.interval)
+        (alone,) = judge([lacking], MeasurementDesign(paired=True))
+        assert judge(series, MeasurementDesign(paired=True))[0].interval == pytest.approx(alone.interval)
 
     def test_no_series_have_no_verdicts(self):
         assert judge([]) == []
@@ -290,11 +290,11 @@ class TestASeriesThatHistoryHasNeverHad:
 
     def test_leaves_the_others_what_they_would_have_without_it(self):
         series, earlier = self.case()
-        found = judge(series, Circumstances(earlier=earlier))
+        found = judge(series, MeasurementDesign(earlier=earlier))
         kept = [place for place in range(len(series)) if place != self.new]
         without = judge(
             [series[place] for place in kept],
-            Circumstances(earlier=tuple(tuple(session[place] for place in kept) for session in earlier)),
+            MeasurementDesign(earlier=tuple(tuple(session[place] for place in kept) for session in earlier)),
         )
         for place, alone in zip(kept, without, strict=True):
             assert found[place].interval == alone.interval
@@ -302,23 +302,23 @@ class TestASeriesThatHistoryHasNeverHad:
 
     def test_is_judged_with_the_same_budget(self):
         series, earlier = self.case()
-        found = judge(series, Circumstances(earlier=earlier))[self.new]
+        found = judge(series, MeasurementDesign(earlier=earlier))[self.new]
         assert found.interval is not None
         assert found.q_worse >= found.p_worse
 
     def test_knows_of_days_by_the_others(self):
         """Days that differ by many times the luck of a run leave it as unsure as they leave the others."""
         series, earlier = self.case(offset=0.1)
-        together = judge(series, Circumstances(earlier=earlier))[self.new].interval
-        apart = judge(series, Circumstances(apart=True, earlier=earlier))[self.new].interval
+        together = judge(series, MeasurementDesign(earlier=earlier))[self.new].interval
+        apart = judge(series, MeasurementDesign(apart=True, earlier=earlier))[self.new].interval
         assert apart[1] - apart[0] > 3 * (together[1] - together[0])
 
     @pytest.mark.parametrize("lately", [1, 2])
     def test_does_so_too_when_only_the_last_sessions_have_it(self, lately):
         series, earlier = self.case()
         whole = tuple(tuple(np.where(np.isnan(values), 1.0, values) for values in session) for session in earlier)
-        found = judge(series, Circumstances(earlier=(*earlier[:-lately], *whole[-lately:])))
-        expected = judge(series, Circumstances(earlier=earlier))
+        found = judge(series, MeasurementDesign(earlier=(*earlier[:-lately], *whole[-lately:])))
+        expected = judge(series, MeasurementDesign(earlier=earlier))
         other = 0
         assert found[other].interval[1] - found[other].interval[0] == pytest.approx(
             expected[other].interval[1] - expected[other].interval[0], rel=0.01
@@ -329,7 +329,7 @@ class TestInfiniteValues:
     """No store keeps any, but sums may overflow."""
 
     @pytest.mark.parametrize("side", ["baseline", "candidate"])
-    @pytest.mark.parametrize("how", [Circumstances(), Circumstances(paired=True)], ids=["together", "paired"])
+    @pytest.mark.parametrize("how", [MeasurementDesign(), MeasurementDesign(paired=True)], ids=["together", "paired"])
     def test_are_not_compared_and_the_others_are(self, side, how):
         ours, theirs, _ = case(1, "together")
         series = as_series(ours, theirs)
@@ -345,6 +345,6 @@ class TestInfiniteValues:
         ours, theirs, _ = case(1, "together")
         session = as_sessions([draw_runs(np.random.default_rng(2), 3, scenarios=SCENARIOS, metrics=METRICS)])[0]
         broken = (np.full(3, np.inf), *session[1:])
-        assert numbers(judge(as_series(ours, theirs), Circumstances(earlier=(broken,)))) == pytest.approx(
-            numbers(judge(as_series(ours, theirs), Circumstances(earlier=((np.full(3, np.nan), *session[1:]),))))
+        assert numbers(judge(as_series(ours, theirs), MeasurementDesign(earlier=(broken,)))) == pytest.approx(
+            numbers(judge(as_series(ours, theirs), MeasurementDesign(earlier=((np.full(3, np.nan), *session[1:]),))))
         )

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binomtest
 
 from regress_gate.model.result import Verdict
-from regress_gate.stats.sequential import Looks
-from regress_gate.stats.tail import steadied_percentiles
+from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.sequential import InterimStage
 from tests.stats.making import BUDGET, as_series, draw_runs, judge, judge_runs
 
 SMALL = {"scenarios": 4, "metrics": 3}
@@ -142,7 +142,7 @@ class TestNothingIsWorse:
                 each.verdict is Verdict.REGRESSION
                 for made in range(2, most + 1)
                 for each in judge_runs(
-                    ours[:made], theirs[:made], paired=True, looks=Looks(made, most), margin=NO_MARGIN
+                    ours[:made], theirs[:made], paired=True, looks=InterimStage(made, most), margin=NO_MARGIN
                 )
             )
         assert not contradicts(errors, gates, BUDGET), errors
@@ -227,7 +227,7 @@ def passes_with_a_slower_tail(rng, loss, runs=5, scenarios=10):
     hit += np.log1p(loss) * (hit > np.quantile(hit, 0.98, axis=1, keepdims=True))
     plain = np.quantile(logs, 0.99, axis=-1)[..., None]
     series = [
-        replace(data, steadied=steadied_percentiles(logs[0, :, at], logs[1, :, at], 0.01))
+        replace(data, steadied=variance_reduced_percentiles(logs[0, :, at], logs[1, :, at], 0.01))
         for at, data in enumerate(as_series(*plain, margin=0.1))
     ]
     return judge(series)[0].verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)

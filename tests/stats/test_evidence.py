@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from scipy.stats import binomtest
 
-from regress_gate.stats.evidence import Evidence, Measurements, deviations_of, weigh
-from regress_gate.stats.sessions import SessionSpread
+from regress_gate.stats.contrasts import ContrastEvidence, Measurements, deviations_of, weigh_contrasts
+from regress_gate.stats.variances import SessionSpread
 
 TINY = 1e-12
 
@@ -17,9 +17,9 @@ def values(seed, runs, series=1, sd=1.0):
     return np.random.default_rng(seed).normal(0, sd, (runs, series))
 
 
-def each_alone(found: Measurements, floor=TINY) -> Evidence:
+def each_alone(found: Measurements, floor=TINY) -> ContrastEvidence:
     series = found.baseline.shape[1]
-    return weigh(found, np.eye(series), np.full(series, floor))
+    return weigh_contrasts(found, np.eye(series), np.full(series, floor))
 
 
 class TestOneSeriesAgainstTheTextbook:
@@ -116,7 +116,7 @@ class TestANoisySeries:
 
 class TestEvidence:
     def test_what_the_sessions_may_be_is_averaged_over(self):
-        found = Evidence(
+        found = ContrastEvidence(
             np.array([2.0]),
             np.array([1.0]),
             np.array([9.0]),
@@ -130,14 +130,14 @@ class TestEvidence:
     @given(st.floats(-5, 5), st.floats(0.01, 10), st.floats(1, 100), st.floats(0.001, 0.2))
     def test_the_limit_is_where_the_p_value_is_the_tail(self, estimate, variance, freedom, tail):
         known = SessionSpread(np.array([0.0, 2.0]), np.array([0.3, 0.7]))
-        found = Evidence(np.array([estimate]), np.array([variance]), np.array([freedom]), 0.5, known)
+        found = ContrastEvidence(np.array([estimate]), np.array([variance]), np.array([freedom]), 0.5, known)
         upper = found.estimate + found.limit(tail)
         assert found.p_below(upper)[0] == pytest.approx(tail, rel=1e-6)
         assert found.p_above(found.estimate - found.limit(tail))[0] == pytest.approx(tail, rel=1e-6)
 
     @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0.01, 10), st.floats(1, 100))
     def test_both_directions_share_all_probability(self, estimate, bound, variance, freedom):
-        found = Evidence(np.array([estimate]), np.array([variance]), np.array([freedom]), 0.5)
+        found = ContrastEvidence(np.array([estimate]), np.array([variance]), np.array([freedom]), 0.5)
         assert found.p_above(bound)[0] + found.p_below(bound)[0] == pytest.approx(1.0)
 
 
@@ -194,6 +194,6 @@ def test_deviations_add_up_to_nothing_within_whatever_was_measured_together(seed
 
 
 def test_a_single_run_on_a_side_shows_nothing():
-    found = weigh(Measurements(values(60, 1, 3), values(61, 5, 3)), np.eye(3), np.full(3, TINY))
+    found = weigh_contrasts(Measurements(values(60, 1, 3), values(61, 5, 3)), np.eye(3), np.full(3, TINY))
     assert np.isinf(found.run_variance).all()
     assert found.p_above(0.0) == pytest.approx([0.5] * 3)

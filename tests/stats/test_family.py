@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from regress_gate.stats.evidence import Measurements
-from regress_gate.stats.family import Family, adjusted_p_values, own_evidence, spread_over
-from regress_gate.stats.multiplicity import holm
+from regress_gate.stats.contrasts import Measurements
+from regress_gate.stats.multiplicity import Family, adjusted_p_values, holm, own_evidence, spread_over
 from tests.stats.making import draw_runs
 
 SCENARIOS, METRICS = 5, 3

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from scipy.special import digamma, polygamma
 
-from regress_gate.stats.moderation import mean_square_correlation, moderate
+from regress_gate.stats.variances import mean_square_correlation, moderate_variances
 
 INDEPENDENT = 1e-9
 """So many like series that the cap on the degrees of freedom never binds."""
@@ -29,7 +29,7 @@ def prior_by_hand(values, freedom):
 def test_posterior_variances_are_those_of_a_direct_computation():
     values, freedom = np.array([0.1, 1.0, 1.2, 1.3, 1.4]), 4.0
     prior_freedom, prior = prior_by_hand(values, freedom)
-    found, total = moderate(values, freedom, alike=INDEPENDENT)
+    found, total = moderate_variances(values, freedom, alike=INDEPENDENT)
     assert total == pytest.approx([prior_freedom + freedom] * 5, rel=1e-6)
     assert found == pytest.approx((prior_freedom * prior + freedom * values) / (prior_freedom + freedom), rel=1e-6)
 
@@ -39,7 +39,7 @@ def test_the_prior_that_variances_were_drawn_from_is_found_again():
     rng, freedom, prior_freedom, scale = np.random.default_rng(1), 4, 8.0, 0.03
     true = scale * prior_freedom / rng.chisquare(prior_freedom, 4000)
     values = true * rng.chisquare(freedom, 4000) / freedom
-    total = moderate(values, freedom, alike=INDEPENDENT)[1].max()
+    total = moderate_variances(values, freedom, alike=INDEPENDENT)[1].max()
     assert total - freedom == pytest.approx(prior_freedom, rel=0.2)
     _, fitted, _, fitted_scale = scipy_stats.f.fit(values, f0=freedom, floc=0)
     assert total - freedom == pytest.approx(fitted, rel=0.2)
@@ -47,33 +47,33 @@ def test_the_prior_that_variances_were_drawn_from_is_found_again():
 
 
 def test_variances_that_differ_no_more_than_by_chance_become_one():
-    found, total = moderate(np.array([1.0, 1.1, 0.9, 1.05]), 3.0, alike=INDEPENDENT)
+    found, total = moderate_variances(np.array([1.0, 1.1, 0.9, 1.05]), 3.0, alike=INDEPENDENT)
     assert np.ptp(found) < 0.01
     assert (total > 100).all()
 
 
 def test_fewer_than_three_borrow_nothing():
     values = np.array([1.0, 1.1])
-    found, total = moderate(values, 3.0, alike=0.5)
+    found, total = moderate_variances(values, 3.0, alike=0.5)
     assert found.tolist() == values.tolist()
     assert (total == 3.0).all()
 
 
 def test_series_that_are_one_and_the_same_borrow_nothing():
     values = np.array([1.0, 1.1, 0.9, 1.05])
-    found, total = moderate(values, 3.0, alike=1.0)
+    found, total = moderate_variances(values, 3.0, alike=1.0)
     assert found.tolist() == values.tolist()
     assert (total == 3.0).all()
 
 
 def test_no_more_degrees_of_freedom_than_the_mean_of_the_variances_has():
-    _, total = moderate(np.array([1.0, 1.1, 0.9, 1.05]), 3.0, alike=0.5)
+    _, total = moderate_variances(np.array([1.0, 1.1, 0.9, 1.05]), 3.0, alike=0.5)
     assert total == pytest.approx([6.0] * 4)
 
 
 def test_one_that_is_plainly_noisier_keeps_what_is_its_own():
     values = np.array([1.0, 1.1, 0.9, 1.05, 1.0, 0.95, 30.0])
-    found, total = moderate(values, 4.0, alike=INDEPENDENT)
+    found, total = moderate_variances(values, 4.0, alike=INDEPENDENT)
     assert found[-1] == 30.0
     assert total[-1] == 4.0
     assert (total[:-1] > 4.0).all()
@@ -81,7 +81,8 @@ def test_one_that_is_plainly_noisier_keeps_what_is_its_own():
 
 def test_one_that_may_be_noisier_borrows_less():
     like_the_others, doubtful = (
-        moderate(np.array([1.0, 1.1, 0.9, 1.05, 1.0, 0.95, last]), 4.0, alike=INDEPENDENT) for last in (1.0, 3.0)
+        moderate_variances(np.array([1.0, 1.1, 0.9, 1.05, 1.0, 0.95, last]), 4.0, alike=INDEPENDENT)
+        for last in (1.0, 3.0)
     )
     assert 4.0 < doubtful[1][-1] < like_the_others[1][-1]
     assert 1.0 < doubtful[0][-1] < 3.0
@@ -89,15 +90,15 @@ def test_one_that_may_be_noisier_borrows_less():
 
 @given(variances, st.floats(1, 50), st.floats(0.05, 1.0), st.floats(1e-6, 1e6))
 def test_the_unit_does_not_matter(values, freedom, alike, factor):
-    found, total = moderate(values, freedom, alike=alike)
-    scaled, same = moderate(factor * values, freedom, alike=alike)
+    found, total = moderate_variances(values, freedom, alike=alike)
+    scaled, same = moderate_variances(factor * values, freedom, alike=alike)
     assert scaled == pytest.approx(factor * found, rel=1e-5)
     assert same == pytest.approx(total, rel=1e-5)
 
 
 @given(variances, st.floats(1, 50), st.floats(0.05, 1.0))
 def test_what_is_borrowed_keeps_the_order(values, freedom, alike):
-    found, total = moderate(values, freedom, alike=alike)
+    found, total = moderate_variances(values, freedom, alike=alike)
     assert (total >= freedom).all()
     assert np.isfinite(found).all()
     assert (np.diff(found[np.argsort(values)]) >= -1e-9 * found.max()).all()

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
-from regress_gate.stats.comparison import compare
+from regress_gate.stats.comparison import compare_series
 from regress_gate.stats.estimate import MIN_COUNT_CV, SeriesData
-from regress_gate.stats.noise import Expected, detectable_change, pooled_noise, shown_within
-from regress_gate.stats.place_effects import place_effects
+from regress_gate.stats.order_effects import estimate_order_effects
+from regress_gate.stats.power import ExpectedSeries, detectable_change, pooled_noise, shown_within
 
 LOWER, HIGHER = Direction.LOWER, Direction.HIGHER
 FAMILY, DRAWS = 5, 400
 ERROR = {"error": 0.05 / FAMILY, "confidence": 0.95}
 """What a gate of FAMILY series demands of each."""
-LATENCY = Expected(LOWER, Scale.RATIO, margin=0.05, run_sd=0.05)
-THROUGHPUT = Expected(HIGHER, Scale.RATIO, margin=0.30, run_sd=0.13)
-FAILURES = Expected(LOWER, Scale.DIFFERENCE, margin=0.01, run_sd=0.0, level=0.02, requests=600)
-AGREEMENT = Expected(HIGHER, Scale.DIFFERENCE, margin=0.05, run_sd=0.004, level=0.97)
+LATENCY = ExpectedSeries(LOWER, Scale.RATIO, margin=0.05, run_sd=0.05)
+THROUGHPUT = ExpectedSeries(HIGHER, Scale.RATIO, margin=0.30, run_sd=0.13)
+FAILURES = ExpectedSeries(LOWER, Scale.DIFFERENCE, margin=0.01, run_sd=0.0, level=0.02, requests=600)
+AGREEMENT = ExpectedSeries(HIGHER, Scale.DIFFERENCE, margin=0.05, run_sd=0.004, level=0.97)
 
 
 class TestPooledNoise:
@@ -55,7 +55,7 @@ class TestPooledNoise:
         assert one.run_sd == pytest.approx(other.run_sd, abs=1e-9)
 
 
-def _values(expected: Expected, runs: int, change: float, rng: np.random.Generator) -> np.ndarray:
+def _values(expected: ExpectedSeries, runs: int, change: float, rng: np.random.Generator) -> np.ndarray:
     worse = change if expected.direction is LOWER else -change
     if expected.scale is Scale.RATIO:
         return np.exp(rng.normal(0, expected.run_sd, runs)) * (1 + worse)
@@ -63,7 +63,7 @@ def _values(expected: Expected, runs: int, change: float, rng: np.random.Generat
     return rng.binomial(int(expected.requests), level) / expected.requests if expected.requests else level
 
 
-def _series(expected: Expected, runs: int, change: float, rng: np.random.Generator) -> SeriesData:
+def _series(expected: ExpectedSeries, runs: int, change: float, rng: np.random.Generator) -> SeriesData:
     requests = int(runs * expected.requests)
     return SeriesData(
         baseline=_values(expected, runs, 0.0, rng),
@@ -77,12 +77,12 @@ def _series(expected: Expected, runs: int, change: float, rng: np.random.Generat
     )
 
 
-def _share(expected: Expected, runs: int, change: float, wanted: set[Verdict]) -> float:
+def _share(expected: ExpectedSeries, runs: int, change: float, wanted: set[Verdict]) -> float:
     """How often the comparison says so of a series that changed so, beside others that did not."""
     rng, found = np.random.default_rng(7), 0
     for _ in range(DRAWS):
         family = [_series(expected, runs, change if first else 0.0, rng) for first in [True] + [False] * (FAMILY - 1)]
-        found += compare(family, false_alarm_budget=0.05, confidence=0.95, expected_cv=0.05)[0].verdict in wanted
+        found += compare_series(family, false_alarm_budget=0.05, confidence=0.95, expected_cv=0.05)[0].verdict in wanted
     return found / DRAWS
 
 
@@ -149,7 +149,7 @@ class TestPromises:
     def test_any_spread_gives_a_size_or_none_and_never_an_error(
         self, direction, scale, margin, run_sd, level, requests, runs
     ):
-        expected = Expected(direction, scale, margin, run_sd, level=level, requests=requests)
+        expected = ExpectedSeries(direction, scale, margin, run_sd, level=level, requests=requests)
         for size in (detectable_change(expected, runs, **ERROR), shown_within(expected, runs, confidence=0.95)):
             assert size > 0
             if scale is Scale.DIFFERENCE or direction is HIGHER:
@@ -172,7 +172,7 @@ def _experiment(rng, *, second=0.0, drift=0.0, run_sd=0.03):
 
 def _effects(values, versions=None, **options):
     blocks, second = zip(*PLACES, strict=True)
-    return place_effects(values, versions or ["0.19.1"] * len(PLACES), blocks, second, **options)
+    return estimate_order_effects(values, versions or ["0.19.1"] * len(PLACES), blocks, second, **options)
 
 
 class TestPlaceEffects:
@@ -211,7 +211,7 @@ class TestPlaceEffects:
     @pytest.mark.parametrize("kept", [slice(0, 2), slice(0, 4), slice(0, 12, 2)], ids=["one block", "two", "no second"])
     def test_what_the_blocks_cannot_tell_apart_is_not_told(self, kept):
         blocks, second = zip(*PLACES[kept], strict=True)
-        assert place_effects(np.full(len(blocks), 1.0), ["a"] * len(blocks), blocks, second) is None
+        assert estimate_order_effects(np.full(len(blocks), 1.0), ["a"] * len(blocks), blocks, second) is None
 
     def test_a_value_without_logarithm_has_no_relative_effect(self):
         assert _effects(np.zeros(len(PLACES))) is None

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.stats.replicates import points_of
+from regress_gate.stats.points import pool_points
 
 groups = st.lists(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5), min_size=1, max_size=20)
 
 
 def points(per_point, **how):
     starts = np.cumsum([0, *map(len, per_point)])[:-1]
-    return points_of(np.concatenate([np.asarray(each, dtype=float) for each in per_point]), starts, **how)
+    return pool_points(np.concatenate([np.asarray(each, dtype=float) for each in per_point]), starts, **how)
 
 
 def test_positive_values_are_averaged_as_ratios_and_others_as_they_are():

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import binomtest, multivariate_normal
 
-from regress_gate.stats.sequential import FIRST_LOOK, Looks, level
+from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
 
 
 def levels(asked, most):
-    return np.array([level(asked, Looks(blocks, most)) for blocks in range(FIRST_LOOK, most + 1)])
+    return np.array([nominal_level(asked, InterimStage(blocks, most)) for blocks in range(FIRST_ANALYSIS, most + 1)])
 
 
 def crossings(rng, asked, most, *, trials):
     """Shape (trials,): which of so many random walks that nothing drives ever cross."""
-    walks = rng.normal(size=(trials, most)).cumsum(axis=1)[:, FIRST_LOOK - 1 :]
-    z = walks / np.sqrt(np.arange(FIRST_LOOK, most + 1))
+    walks = rng.normal(size=(trials, most)).cumsum(axis=1)[:, FIRST_ANALYSIS - 1 :]
+    z = walks / np.sqrt(np.arange(FIRST_ANALYSIS, most + 1))
     return (z > -ndtri(levels(asked, most))).any(axis=1)
 
 
@@ -32,22 +32,22 @@ def test_all_looks_together_spend_what_was_asked_for(asked, most):
 
 def test_after_each_look_as_much_is_spent_as_the_spending_function_says():
     rng, trials, asked, most = np.random.default_rng(1), 400_000, 0.05, 6
-    walks = rng.normal(size=(trials, most)).cumsum(axis=1)[:, FIRST_LOOK - 1 :]
-    crossed = walks / np.sqrt(np.arange(FIRST_LOOK, most + 1)) > -ndtri(levels(asked, most))
+    walks = rng.normal(size=(trials, most)).cumsum(axis=1)[:, FIRST_ANALYSIS - 1 :]
+    crossed = walks / np.sqrt(np.arange(FIRST_ANALYSIS, most + 1)) > -ndtri(levels(asked, most))
     by_now = np.logical_or.accumulate(crossed, axis=1).sum(axis=0)
-    spent = asked * np.log1p((math.e - 1) * np.arange(FIRST_LOOK, most + 1) / most)
+    spent = asked * np.log1p((math.e - 1) * np.arange(FIRST_ANALYSIS, most + 1) / most)
     for count, expected in zip(by_now, spent, strict=True):
         assert binomtest(int(count), trials, expected).pvalue > 1e-4
 
 
 def test_the_first_level_is_what_may_be_spent_by_then():
-    assert level(0.05, Looks(2, 5)) == pytest.approx(0.05 * math.log1p((math.e - 1) * 2 / 5), rel=1e-9)
+    assert nominal_level(0.05, InterimStage(2, 5)) == pytest.approx(0.05 * math.log1p((math.e - 1) * 2 / 5), rel=1e-9)
 
 
 @pytest.mark.parametrize("most", [3, 4, 5])
 def test_the_boundaries_are_those_of_the_joint_normal_distribution_of_all_looks(most):
     """scipy integrates the same probabilities in its own way: of not having crossed by the k-th look."""
-    asked, blocks = 0.025, np.arange(FIRST_LOOK, most + 1)
+    asked, blocks = 0.025, np.arange(FIRST_ANALYSIS, most + 1)
     correlation = np.sqrt(np.minimum.outer(blocks, blocks) / np.maximum.outer(blocks, blocks))
     bounds = -ndtri(levels(asked, most))
     for looks in range(1, len(blocks) + 1):
@@ -57,13 +57,13 @@ def test_the_boundaries_are_those_of_the_joint_normal_distribution_of_all_looks(
 
 
 def test_one_look_costs_nothing():
-    assert level(0.05, None) == 0.05
-    assert level(0.05, Looks(2, 2)) == 0.05
-    assert level(0.05, Looks(1, 1)) == 0.05
+    assert nominal_level(0.05, None) == 0.05
+    assert nominal_level(0.05, InterimStage(2, 2)) == 0.05
+    assert nominal_level(0.05, InterimStage(1, 1)) == 0.05
 
 
 def test_blocks_beyond_the_last_are_seen_at_its_level():
-    assert level(0.05, Looks(9, 6)) == level(0.05, Looks(6, 6))
+    assert nominal_level(0.05, InterimStage(9, 6)) == nominal_level(0.05, InterimStage(6, 6))
 
 
 @settings(max_examples=15)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.stats.step_origin import Step, StepSide, step_sides
+from regress_gate.stats.step_position import StepEnds, StepPosition, step_positions
 
 
 def runs(level, count=5, sd=0.01):
@@ -14,34 +14,34 @@ def runs(level, count=5, sd=0.01):
     return level + shape / shape.std(ddof=1) * sd
 
 
-STEP = Step(runs(0.0), runs(0.3))
+STEP = StepEnds(runs(0.0), runs(0.3))
 
 
 def sides(*versions, step=STEP, error=0.05, **how):
-    return step_sides(step, versions, error=error, least_sd=1e-3, **how)
+    return step_positions(step, versions, error=error, least_sd=1e-3, **how)
 
 
 def test_versions_stand_where_their_runs_show_them():
-    assert sides(runs(0.01), runs(0.31), runs(0.15)) == [StepSide.BEFORE, StepSide.AFTER, StepSide.UNKNOWN]
+    assert sides(runs(0.01), runs(0.31), runs(0.15)) == [StepPosition.BEFORE, StepPosition.AFTER, StepPosition.UNKNOWN]
 
 
 def test_a_step_down_is_a_step_too():
-    down = Step(runs(0.3), runs(0.0))
-    assert sides(runs(0.31), runs(0.01), step=down) == [StepSide.BEFORE, StepSide.AFTER]
+    down = StepEnds(runs(0.3), runs(0.0))
+    assert sides(runs(0.31), runs(0.01), step=down) == [StepPosition.BEFORE, StepPosition.AFTER]
 
 
 def test_a_step_of_the_size_of_the_days_offsets_places_nobody():
-    small = Step(runs(0.0, sd=1e-3), runs(0.02, sd=1e-3))
-    assert sides(runs(0.02, sd=1e-3), step=small) == [StepSide.UNKNOWN]
-    assert sides(runs(0.02, sd=1e-3), step=small, between_days=0.0) == [StepSide.AFTER]
+    small = StepEnds(runs(0.0, sd=1e-3), runs(0.02, sd=1e-3))
+    assert sides(runs(0.02, sd=1e-3), step=small) == [StepPosition.UNKNOWN]
+    assert sides(runs(0.02, sd=1e-3), step=small, between_days=0.0) == [StepPosition.AFTER]
 
 
 def test_single_runs_show_nothing():
-    assert sides(np.array([0.3]), step=Step(np.array([0.0]), np.array([0.3]))) == [StepSide.UNKNOWN]
+    assert sides(np.array([0.3]), step=StepEnds(np.array([0.0]), np.array([0.3]))) == [StepPosition.UNKNOWN]
 
 
 def test_a_single_run_borrows_the_spread_of_the_others():
-    assert sides(np.array([0.3])) == [StepSide.AFTER]
+    assert sides(np.array([0.3])) == [StepPosition.AFTER]
 
 
 levels = st.floats(-1, 1)
@@ -50,8 +50,8 @@ levels = st.floats(-1, 1)
 @given(st.lists(levels, min_size=1, max_size=4), levels, st.floats(0.01, 1))
 def test_the_scale_and_the_zero_do_not_matter(found, shift, size):
     versions = [runs(size * level) for level in found]
-    step = Step(runs(0.0), runs(size))
-    moved = Step(step.before + shift, step.after + shift)
+    step = StepEnds(runs(0.0), runs(size))
+    moved = StepEnds(step.before + shift, step.after + shift)
     assert sides(*versions, step=step) == sides(*(each + shift for each in versions), step=moved)
 
 
@@ -64,9 +64,9 @@ def simulated(step, histories):
         return level + random.normal(0, 0.01) + random.normal(0, 0.02, 4)
 
     for _ in range(histories):
-        found = sides(*(measured(0.0) for _ in range(3)), step=Step(measured(0.0), measured(step)))
-        wrong += StepSide.AFTER in found
-        right += found == [StepSide.BEFORE] * 3
+        found = sides(*(measured(0.0) for _ in range(3)), step=StepEnds(measured(0.0), measured(step)))
+        wrong += StepPosition.AFTER in found
+        right += found == [StepPosition.BEFORE] * 3
     return wrong / histories, right / histories
 
 

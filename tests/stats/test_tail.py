@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from regress_gate.stats.tail import steadied_percentiles
+from regress_gate.stats.percentiles import variance_reduced_percentiles
 
 
 def requests(rng, runs, *, prompts=0.3, noise=0.05, count=200, run_cv=0.0):
@@ -17,14 +17,14 @@ def requests(rng, runs, *, prompts=0.3, noise=0.05, count=200, run_cv=0.0):
 
 def of_side(logs, tail=0.01):
     """Of one side, held against itself."""
-    return steadied_percentiles(logs, logs, tail)[0]
+    return variance_reduced_percentiles(logs, logs, tail)[0]
 
 
 def test_a_constructed_example():
     """Prompts of effect -1, 0, 1, and nothing else: of all three prompts, the slowest."""
     ours, theirs = np.array([[0.0, 1.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])
     for tail, effect in ((0.01, 1.0), (0.5, 0.0)):
-        left, right = steadied_percentiles(ours, theirs, tail)
+        left, right = variance_reduced_percentiles(ours, theirs, tail)
         assert left == pytest.approx([1.0 + effect])
         assert right == pytest.approx([6.0 + effect])
 
@@ -48,7 +48,7 @@ def test_every_pairing_of_a_prompt_and_what_is_left_of_a_request_counts():
     whole = percentile(centred[:3])
     without = np.array([percentile(np.delete(centred[:3], run, axis=0)) for run in range(3)])
     expected = ours.mean(axis=1) + 3 * whole - 2 * without
-    assert steadied_percentiles(ours, theirs, 0.05)[0] == pytest.approx(expected, abs=1e-8)
+    assert variance_reduced_percentiles(ours, theirs, 0.05)[0] == pytest.approx(expected, abs=1e-8)
 
 
 def test_it_scatters_less_than_the_percentile_of_the_requests_and_is_about_the_same():
@@ -73,7 +73,7 @@ def test_a_prompt_of_which_one_request_took_far_longer_is_no_slow_prompt():
     logs[0, 0] += 5.0
     less = logs.copy()
     less[0, 0] -= 4.0
-    found, expected = (np.array(steadied_percentiles(each[5:], each[:5], 0.01)[0]) for each in (logs, less))
+    found, expected = (np.array(variance_reduced_percentiles(each[5:], each[:5], 0.01)[0]) for each in (logs, less))
     assert found == pytest.approx(expected, abs=1e-3)
 
 
@@ -81,7 +81,10 @@ def test_a_prompt_of_which_one_request_took_far_longer_is_no_slow_prompt():
 def test_a_change_of_level_is_found_in_full(sent):
     rng = np.random.default_rng(2)
     ours, theirs = requests(rng, sent), requests(rng, sent)
-    before, after = steadied_percentiles(ours, theirs, 0.01), steadied_percentiles(ours, theirs + 0.1, 0.01)
+    before, after = (
+        variance_reduced_percentiles(ours, theirs, 0.01),
+        variance_reduced_percentiles(ours, theirs + 0.1, 0.01),
+    )
     assert after[0] == pytest.approx(before[0], abs=1e-8)
     assert after[1] == pytest.approx(before[1] + 0.1, abs=1e-8)
 
@@ -90,9 +93,9 @@ def test_a_change_that_grows_with_the_prompt_and_one_of_the_noise_are_found():
     rng = np.random.default_rng(3)
     logs = requests(rng, 10, noise=0.1)
     ours, theirs = logs[:5], logs[5:]
-    before = steadied_percentiles(ours, theirs, 0.01)
+    before = variance_reduced_percentiles(ours, theirs, 0.01)
     for changed in (1.2 * theirs, theirs + rng.normal(0, 0.3, (5, 200))):
-        after = steadied_percentiles(ours, changed, 0.01)
+        after = variance_reduced_percentiles(ours, changed, 0.01)
         assert after[1].mean() - before[1].mean() > 0.05
         assert abs(after[0].mean() - before[0].mean()) < 0.05
 
@@ -101,9 +104,9 @@ def test_a_change_of_only_the_slowest_is_diluted():
     """Which is why the plain percentile has to be looked at beside it."""
     logs = requests(np.random.default_rng(4), 10)
     ours, theirs = logs[:5], logs[5:].copy()
-    before = steadied_percentiles(ours, theirs, 0.01)[1].mean()
+    before = variance_reduced_percentiles(ours, theirs, 0.01)[1].mean()
     theirs[theirs > np.quantile(theirs, 0.98, axis=1, keepdims=True)] += 0.3
-    assert steadied_percentiles(ours, theirs, 0.01)[1].mean() - before < 0.2
+    assert variance_reduced_percentiles(ours, theirs, 0.01)[1].mean() - before < 0.2
 
 
 @pytest.mark.parametrize("way", ["level", "slope of the prompts", "noise"])
@@ -118,7 +121,7 @@ def test_a_percentile_that_is_worse_by_the_margin_is_shown_to_be_within_it_no_mo
         noise = np.sqrt(total**2 - spread["prompts"] ** 2) if way == "noise" else spread["noise"]
         ours = prompts + rng.normal(0, spread["noise"], (runs, 200))
         theirs = slope * prompts + rng.normal(0, noise, (runs, 200)) + margin * (way == "level")
-        left, right = steadied_percentiles(ours, theirs, 0.01)
+        left, right = variance_reduced_percentiles(ours, theirs, 0.01)
         error = np.sqrt((left.var(ddof=1) + right.var(ddof=1)) / runs)
         shown += right.mean() - left.mean() + scipy_stats.t.ppf(0.95, 2 * runs - 2) * error < margin
     assert scipy_stats.binomtest(int(shown), trials, 0.05, alternative="greater").pvalue > 1e-4, shown
@@ -147,7 +150,10 @@ def sides(seed, runs, count):
 @given(seeds, st.integers(1, 4), st.integers(1, 30), st.floats(-5, 5), st.sampled_from([0.01, 0.05, 0.1]))
 def test_the_unit_does_not_matter(seed, runs, count, offset, tail):
     ours, theirs = sides(seed, runs, count)
-    moved, plain = steadied_percentiles(ours + offset, theirs + offset, tail), steadied_percentiles(ours, theirs, tail)
+    moved, plain = (
+        variance_reduced_percentiles(ours + offset, theirs + offset, tail),
+        variance_reduced_percentiles(ours, theirs, tail),
+    )
     for one, other in zip(moved, plain, strict=True):
         assert one == pytest.approx(other + offset, abs=1e-8)
 
@@ -158,8 +164,8 @@ def test_neither_the_order_of_runs_nor_that_of_requests_matters(seed, runs, coun
     ours, theirs = sides(seed, runs, count)
     rng = np.random.default_rng(seed)
     order, other = rng.permutation(runs), rng.permutation(count)
-    shuffled = steadied_percentiles(ours[order][:, other], theirs[:, other], 0.01)
-    plain = steadied_percentiles(ours, theirs, 0.01)
+    shuffled = variance_reduced_percentiles(ours[order][:, other], theirs[:, other], 0.01)
+    plain = variance_reduced_percentiles(ours, theirs, 0.01)
     assert shuffled[0] == pytest.approx(plain[0][order], abs=1e-8)
     assert shuffled[1] == pytest.approx(plain[1], abs=1e-8)
 
@@ -168,6 +174,6 @@ def test_neither_the_order_of_runs_nor_that_of_requests_matters(seed, runs, coun
 @given(seeds, st.integers(1, 4), st.integers(1, 30))
 def test_sides_that_trade_places_trade_their_values(seed, runs, count):
     ours, theirs = sides(seed, runs, count)
-    left, right = steadied_percentiles(ours, theirs, 0.05)
-    assert steadied_percentiles(theirs, ours, 0.05)[1] == pytest.approx(left, abs=1e-8)
-    assert steadied_percentiles(theirs, ours, 0.05)[0] == pytest.approx(right, abs=1e-8)
+    left, right = variance_reduced_percentiles(ours, theirs, 0.05)
+    assert variance_reduced_percentiles(theirs, ours, 0.05)[1] == pytest.approx(left, abs=1e-8)
+    assert variance_reduced_percentiles(theirs, ours, 0.05)[0] == pytest.approx(right, abs=1e-8)

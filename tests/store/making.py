@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import Conditions, Place, Run, RunFailure, Source, SuiteRef, Trial
+from regress_gate.model.run import BlockPosition, Conditions, Run, RunFailure, SuiteRef, Trial, TrialSource
 from regress_gate.model.samples import Samples
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -32,10 +32,10 @@ def make_samples(itl: Sequence[Sequence[float]] = ((0.01, 0.02), (0.015,)), *, s
     )
 
 
-def make_source(content: str, **given: Any) -> Source:
+def make_source(content: str, **given: Any) -> TrialSource:
     """The source that a file of that content is."""
     given = {"position": 0, "path": f"{content}.json", "format": "vllm-serve", "imported_at": IMPORTED, **given}
-    return Source(sha256=sha256(content.encode("utf-8", "surrogatepass")).hexdigest(), **given)
+    return TrialSource(sha256=sha256(content.encode("utf-8", "surrogatepass")).hexdigest(), **given)
 
 
 def make_trial(content: str, scenario: str = "c1", ordinal: int = 1, **given: Any) -> Trial:
@@ -88,7 +88,7 @@ VALUES = st.recursive(
 )
 CONDITIONS = st.builds(Conditions, st.none() | FLOATS, gpu_throttled=st.none() | FLOATS)
 PLACES = st.builds(
-    Place,
+    BlockPosition,
     NAMES,
     COUNTS,
     COUNTS,

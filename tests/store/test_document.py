@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.model.run import Place, Run, SuiteRef
+from regress_gate.model.run import BlockPosition, Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import document
+from regress_gate.store import baseline_file
 from regress_gate.store.repository import open_store
 from tests.store.making import (
     LAB,
@@ -103,29 +103,29 @@ def example() -> Run:
 
 
 def exported() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(document.dump([example()]))
+    data: dict[str, Any] = json.loads(baseline_file.dump_baseline([example()]))
     return data
 
 
 def test_an_export_is_made_to_be_read() -> None:
-    assert document.dump([example()]) == EXPORTED
+    assert baseline_file.dump_baseline([example()]) == EXPORTED
 
 
 def test_what_was_looked_at_once_is_written_as_it_was_before_looking_often_was_possible() -> None:
     """So that what is exported, shipped and stored already stays the same text."""
-    once = replace(example(), place=Place("e1", 1, 1, "baseline"))
-    assert "most_blocks" not in document.dump([once])
-    often = replace(example(), place=Place("e1", 1, 1, "baseline", most_blocks=6))
-    [read] = document.load(document.dump([often]), "x.json")
+    once = replace(example(), place=BlockPosition("e1", 1, 1, "baseline"))
+    assert "most_blocks" not in baseline_file.dump_baseline([once])
+    often = replace(example(), place=BlockPosition("e1", 1, 1, "baseline", most_blocks=6))
+    [read] = baseline_file.load_baseline(baseline_file.dump_baseline([often]), "x.json")
     assert read.place == often.place
 
 
 def test_an_export_gives_the_runs_back() -> None:
-    [run] = document.load(EXPORTED, "x.json")
+    [run] = baseline_file.load_baseline(EXPORTED, "x.json")
     expected = example()
     assert plain_samples(run.trials[0].samples) == plain_samples(expected.trials[0].samples)
     without = replace(expected, trials=(replace(expected.trials[0], samples=None),))
-    assert document.load(EXPORTED.encode(), "x.json", with_samples=False) == [without]
+    assert baseline_file.load_baseline(EXPORTED.encode(), "x.json", with_samples=False) == [without]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -134,13 +134,13 @@ def test_export_import_export_gives_the_same_bytes(runs: list[Run], tmp_path_fac
     urls = [f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db" for _ in range(2)]
     with open_store(urls[0], create=True) as store:
         store.add_runs(runs)
-        first = document.dump(store.runs(with_samples=True))
-    loaded = document.load(first, "first.json")
+        first = baseline_file.dump_baseline(store.runs(with_samples=True))
+    loaded = baseline_file.load_baseline(first, "first.json")
     with open_store(urls[1], create=True) as store:
         store.add_runs(loaded)
-        assert document.dump(store.runs(with_samples=True)) == first
-    assert document.dump(runs) == document.dump(loaded) == first
-    without = document.load(first, "first.json", with_samples=False)
+        assert baseline_file.dump_baseline(store.runs(with_samples=True)) == first
+    assert baseline_file.dump_baseline(runs) == baseline_file.dump_baseline(loaded) == first
+    without = baseline_file.load_baseline(first, "first.json", with_samples=False)
     assert without == [
         replace(run, trials=tuple(replace(trial, samples=None) for trial in run.trials)) for run in loaded
     ]
@@ -148,7 +148,7 @@ def test_export_import_export_gives_the_same_bytes(runs: list[Run], tmp_path_fac
 
 def test_negative_zero_is_zero_in_files_as_in_the_database() -> None:
     run = make_run("a", make_trial("a", duration=-0.0, metrics={"failed_requests": -0.0}))
-    assert "-0.0" not in document.dump([run])
+    assert "-0.0" not in baseline_file.dump_baseline([run])
 
 
 @given(baselines(), st.randoms())
@@ -166,22 +166,22 @@ def test_the_order_in_which_things_come_makes_no_difference(runs: list[Run], ran
         )
         for run in shuffled(runs)
     ]
-    assert document.dump(again) == document.dump(runs)
+    assert baseline_file.dump_baseline(again) == baseline_file.dump_baseline(runs)
 
 
 def test_runs_stand_in_the_order_of_their_numbers() -> None:
-    text = document.dump([make_run("run10"), make_run("run2"), make_run("run1")])
-    assert [run.label for run in document.load(text, "x")] == ["run1", "run2", "run10"]
+    text = baseline_file.dump_baseline([make_run("run10"), make_run("run2"), make_run("run1")])
+    assert [run.label for run in baseline_file.load_baseline(text, "x")] == ["run1", "run2", "run10"]
 
 
 def test_runs_of_two_baselines_do_not_go_into_one_file() -> None:
     with pytest.raises(ValueError, match="one version"):
-        document.dump([make_run("a"), make_run("b", version="0.20.0")])
+        baseline_file.dump_baseline([make_run("a"), make_run("b", version="0.20.0")])
 
 
 def test_values_that_json_has_no_words_for_are_refused() -> None:
     with pytest.raises(InputError, match="ttft_mean is nan"):
-        document.dump([make_run("a", make_trial("a", metrics={"ttft_mean": math.nan}))])
+        baseline_file.dump_baseline([make_run("a", make_trial("a", metrics={"ttft_mean": math.nan}))])
 
 
 def changed(path: str, value: Any) -> str:
@@ -239,10 +239,10 @@ def test_an_edited_file_is_refused_with_the_place(path: str, value: Any, complai
     else:
         text = changed(path, value)
     if complaint is None:
-        assert document.load(text, "x.json") == []
+        assert baseline_file.load_baseline(text, "x.json") == []
         return
     with pytest.raises(InputError, match=complaint) as failure:
-        document.load(text, "x.json")
+        baseline_file.load_baseline(text, "x.json")
     assert str(failure.value).startswith("x.json")
     assert "\n" not in str(failure.value)
 
@@ -250,35 +250,35 @@ def test_an_edited_file_is_refused_with_the_place(path: str, value: Any, complai
 @pytest.mark.parametrize("text", ["", " ", "{", "[]", "null", "5", '"schema"', "{}", "\ufeff{}", "schema: yaml", "\0"])
 def test_what_is_no_export_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"^x\.json"):
-        document.load(text, "x.json")
+        baseline_file.load_baseline(text, "x.json")
 
 
 @given(st.integers(0, len(EXPORTED) - 3))
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(InputError, match=r"^x\.json:?\d*: not valid JSON"):
-        document.load(EXPORTED[:length], "x.json")
+        baseline_file.load_baseline(EXPORTED[:length], "x.json")
 
 
 def test_nan_is_not_json() -> None:
     with pytest.raises(InputError, match=r"x\.json:\d+: not valid JSON"):
-        document.load(EXPORTED.replace("28.82", "NaN"), "x.json")
+        baseline_file.load_baseline(EXPORTED.replace("28.82", "NaN"), "x.json")
 
 
 def test_bytes_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(InputError, match=r"x\.json"):
-        document.load(EXPORTED.encode().replace(b"run1", b"run\xff"), "x.json")
+        baseline_file.load_baseline(EXPORTED.encode().replace(b"run1", b"run\xff"), "x.json")
 
 
 def test_a_time_that_was_not_measured_is_null() -> None:
     samples = replace(make_samples(), ttft=np.array([math.nan, 0.25]))
-    text = document.dump([make_run("a", make_trial("a", samples=samples))])
+    text = baseline_file.dump_baseline([make_run("a", make_trial("a", samples=samples))])
     assert "[1,128,3,null,[10000,20000]]" in text
-    [run] = document.load(text, "x")
+    [run] = baseline_file.load_baseline(text, "x")
     assert plain_samples(run.trials[0].samples) == plain_samples(samples)
 
 
 def test_a_file_is_named_after_what_it_holds() -> None:
-    name = document.file_name(Version.parse("0.19.0+cpu"), "lab", SuiteRef("cpu-smoke", "1"))
+    name = baseline_file.baseline_file_name(Version.parse("0.19.0+cpu"), "lab", SuiteRef("cpu-smoke", "1"))
     assert name == "0.19.0+cpu__lab__cpu-smoke@1.json"
 
 
@@ -286,11 +286,11 @@ def test_a_file_is_named_after_what_it_holds() -> None:
     "hostile", ["../../etc/passwd", "", ".", "..", "a__b", "_", "a" * 100_000, "\0", "\ud800", "COM1:", "مرحبا", "~"]
 )
 def test_a_hostile_name_stays_in_its_directory(hostile: str, tmp_path: Path) -> None:
-    name = document.file_name(Version.parse("0.19.0"), hostile, SuiteRef(hostile, hostile))
+    name = baseline_file.baseline_file_name(Version.parse("0.19.0"), hostile, SuiteRef(hostile, hostile))
     assert len(name.encode()) <= 255
     (tmp_path / name).write_text("x")
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert document.may_hold(name, version=None, testbed=hostile, suite=SuiteRef(hostile, hostile))
+    assert baseline_file.may_hold_runs(name, version=None, testbed=hostile, suite=SuiteRef(hostile, hostile))
 
 
 @given(VERSIONS, NAMES, SUITES, VERSIONS, NAMES, SUITES)
@@ -298,16 +298,18 @@ def test_different_baselines_have_different_file_names(
     version: Version, testbed: str, suite: SuiteRef, version2: Version, testbed2: str, suite2: SuiteRef
 ) -> None:
     assume((version, testbed, suite) != (version2, testbed2, suite2))
-    assert document.file_name(version, testbed, suite) != document.file_name(version2, testbed2, suite2)
+    assert baseline_file.baseline_file_name(version, testbed, suite) != baseline_file.baseline_file_name(
+        version2, testbed2, suite2
+    )
 
 
 def test_the_parts_of_a_file_name_are_told_apart() -> None:
     version = Version.parse("0.19.0")
     places = [("a__b", "c"), ("a", "b__c"), ("a_", "_c"), ("a", "c"), ("a", "c@1"), ("a%", "c"), ("A", "c")]
-    names = {document.file_name(version, testbed, SuiteRef(suite, "2")) for testbed, suite in places}
+    names = {baseline_file.baseline_file_name(version, testbed, SuiteRef(suite, "2")) for testbed, suite in places}
     names |= {
-        document.file_name(version, "a", SuiteRef("c", "1@2")),
-        document.file_name(version, "a", SuiteRef("", "")),
+        baseline_file.baseline_file_name(version, "a", SuiteRef("c", "1@2")),
+        baseline_file.baseline_file_name(version, "a", SuiteRef("", "")),
     }
     assert len(names) == len(places) + 2
 
@@ -316,22 +318,22 @@ def test_the_parts_of_a_file_name_are_told_apart() -> None:
 def test_a_file_that_holds_what_is_wanted_is_never_passed_over(
     version: Version, testbed: str, suite: SuiteRef, wanted: Version
 ) -> None:
-    name = document.file_name(version, testbed, suite)
-    assert document.may_hold(name, version=version, testbed=testbed, suite=suite)
+    name = baseline_file.baseline_file_name(version, testbed, suite)
+    assert baseline_file.may_hold_runs(name, version=version, testbed=testbed, suite=suite)
     if version.matches(wanted):
-        assert document.may_hold(name, version=wanted, testbed=None, suite=None)
+        assert baseline_file.may_hold_runs(name, version=wanted, testbed=None, suite=None)
 
 
 def test_a_file_that_holds_something_else_is_passed_over() -> None:
-    name = document.file_name(Version.parse("0.19.0+cpu"), LAB.name, SUITE)
-    assert document.may_hold(name, version=Version.parse("0.19.0"), testbed=None, suite=None)
-    assert not document.may_hold(name, version=Version.parse("0.19.1"), testbed=None, suite=None)
-    assert not document.may_hold(name, version=None, testbed="attic", suite=None)
-    assert not document.may_hold(name, version=None, testbed=None, suite=SuiteRef("imported", "2"))
-    assert document.may_hold("renamed.json", version=Version.parse("0.19.1"), testbed="attic", suite=SUITE)
+    name = baseline_file.baseline_file_name(Version.parse("0.19.0+cpu"), LAB.name, SUITE)
+    assert baseline_file.may_hold_runs(name, version=Version.parse("0.19.0"), testbed=None, suite=None)
+    assert not baseline_file.may_hold_runs(name, version=Version.parse("0.19.1"), testbed=None, suite=None)
+    assert not baseline_file.may_hold_runs(name, version=None, testbed="attic", suite=None)
+    assert not baseline_file.may_hold_runs(name, version=None, testbed=None, suite=SuiteRef("imported", "2"))
+    assert baseline_file.may_hold_runs("renamed.json", version=Version.parse("0.19.1"), testbed="attic", suite=SUITE)
 
 
 def test_a_testbed_with_hostile_facts_is_exported(store: Any) -> None:
     run = make_run("a", testbed=Testbed("lab", os='"\\\n\u2028'))
     store.add_runs([run])
-    assert document.load(document.dump(store.runs()), "x") == [run]
+    assert baseline_file.load_baseline(baseline_file.dump_baseline(store.runs()), "x") == [run]

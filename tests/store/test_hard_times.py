@@ -15,7 +15,7 @@ import pytest
 from regress_gate.errors import InputError, StoreError
 from regress_gate.model.testbed import Testbed
 from regress_gate.store.database import Database
-from regress_gate.store.location import Location
+from regress_gate.store.location import StoreLocation
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import make_run, make_samples, make_source, make_trial
 
@@ -145,7 +145,7 @@ def test_a_writer_that_does_not_come_to_an_end_is_said(tmp_path: Path, sqlite_ur
         pass
     other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with Repository(Database(Location.parse(sqlite_url), create=False, timeout=0.1)) as store:
+    with Repository(Database(StoreLocation.parse(sqlite_url), create=False, timeout=0.1)) as store:
         assert store.runs() == [], "readers do not wait"
         with pytest.raises(StoreError, match="another process has been writing to the store for too long"):
             store.add_runs([make_run("run1")])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
 from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import MADE_UP, Conditions, Run, RunKey, Trial
+from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, RunKey, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.store import writer
 from regress_gate.store.repository import Repository, open_store
@@ -179,7 +179,7 @@ def test_the_first_answers_of_a_run_are_kept_where_two_come_at_once(store: Repos
 class TestRunsThatNobodyNamed:
     """Their labels are made of what was imported together."""
 
-    ONE, BOTH = MADE_UP + "1", MADE_UP + "2"
+    ONE, BOTH = AUTO_LABEL_PREFIX + "1", AUTO_LABEL_PREFIX + "2"
 
     def labels(self, *imports: Sequence[Run]) -> dict[str, list[str]]:
         """The results of each run that is stored in the end."""
@@ -197,7 +197,7 @@ class TestRunsThatNobodyNamed:
         assert found == {self.ONE: ["file0.json"], self.BOTH: ["file2.json"]}
 
     def test_nor_one_that_comes_with_those_of_two_runs(self) -> None:
-        first = [make_run(self.ONE, trial(0)), make_run(MADE_UP + "3", trial(1))]
+        first = [make_run(self.ONE, trial(0)), make_run(AUTO_LABEL_PREFIX + "3", trial(1))]
         found = self.labels(first, [make_run(self.BOTH, trial(0), trial(1), trial(2, 2))])
         assert found[self.BOTH] == ["file2.json"]
 

@@ -12,17 +12,16 @@ from regress_gate.errors import InputError
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import document
-from regress_gate.store.holdings import Origin
-from regress_gate.store.library import Library, open_library
+from regress_gate.store import baseline_file
+from regress_gate.store.combined import CombinedStore, ShippedBaselines, open_combined_store
+from regress_gate.store.holdings import HoldingOrigin
 from regress_gate.store.repository import open_store
-from regress_gate.store.shipped import ShippedBaselines
 from tests.store.making import SUITE, make_run, make_samples, make_trial
 
 
 def export(directory: Path, *runs: Run) -> Path:
-    path = directory / document.file_name(runs[0].version, runs[0].testbed.name, runs[0].suite)
-    path.write_text(document.dump(runs))
+    path = directory / baseline_file.baseline_file_name(runs[0].version, runs[0].testbed.name, runs[0].suite)
+    path.write_text(baseline_file.dump_baseline(runs))
     return path
 
 
@@ -43,11 +42,11 @@ def shipped(tmp_path: Path) -> ShippedBaselines:
 
 
 @pytest.fixture
-def library(shipped: ShippedBaselines, sqlite_url: str) -> Iterator[Library]:
+def library(shipped: ShippedBaselines, sqlite_url: str) -> Iterator[CombinedStore]:
     """The store has run2 of the shipped ones, measured anew, and a version of its own."""
     with open_store(sqlite_url, create=True) as store:
         store.add_runs([make_run("run2", make_trial("mine")), make_run("run1", make_trial("f"), version="0.21.0+cpu")])
-    with open_library(sqlite_url, shipped=shipped) as opened:
+    with open_combined_store(sqlite_url, shipped=shipped) as opened:
         yield opened
 
 
@@ -93,10 +92,10 @@ def test_shipped_holdings_are_told_apart(shipped: ShippedBaselines) -> None:
         3,
         2,
     )
-    assert (first.first, first.origin, first.pinned) == (datetime(2026, 7, 1, tzinfo=UTC), Origin.SHIPPED, False)
+    assert (first.first, first.origin, first.pinned) == (datetime(2026, 7, 1, tzinfo=UTC), HoldingOrigin.SHIPPED, False)
 
 
-def test_the_store_stands_before_what_is_shipped(library: Library) -> None:
+def test_the_store_stands_before_what_is_shipped(library: CombinedStore) -> None:
     runs = library.runs(testbed="lab")
     assert labels(runs) == [
         "0.19.0+cpu lab run1",
@@ -108,7 +107,7 @@ def test_the_store_stands_before_what_is_shipped(library: Library) -> None:
     assert [trial.source.path for trial in runs[1].trials] == ["mine.json"]
 
 
-def test_the_inventory_names_the_origin_and_counts_no_run_twice(library: Library) -> None:
+def test_the_inventory_names_the_origin_and_counts_no_run_twice(library: CombinedStore) -> None:
     found = [(str(held.version), held.testbed, held.origin.value, held.runs) for held in library.inventory()]
     assert found == [
         ("0.19.0+cpu", "attic", "shipped", 1),
@@ -119,14 +118,14 @@ def test_the_inventory_names_the_origin_and_counts_no_run_twice(library: Library
     ]
 
 
-def test_a_shipped_version_can_be_pinned(library: Library) -> None:
+def test_a_shipped_version_can_be_pinned(library: CombinedStore) -> None:
     assert library.store is not None
     library.store.pin(Version.parse("0.20.0"))
     assert [str(pin.version) for pin in library.pinned()] == ["0.20.0"]
     assert [str(held.version) for held in library.inventory() if held.pinned] == ["0.20.0+cpu"]
 
 
-def test_stored_runs_are_found_by_number(library: Library) -> None:
+def test_stored_runs_are_found_by_number(library: CombinedStore) -> None:
     [wanted] = library.runs(version=Version.parse("0.21.0"))
     assert wanted.id is not None
     assert library.run(wanted.id) == wanted
@@ -134,12 +133,12 @@ def test_stored_runs_are_found_by_number(library: Library) -> None:
 
 
 def test_without_a_store_there_are_the_shipped_baselines(shipped: ShippedBaselines, tmp_path: Path) -> None:
-    with open_library(f"sqlite:///{tmp_path}/none.db", shipped=shipped) as library:
+    with open_combined_store(f"sqlite:///{tmp_path}/none.db", shipped=shipped) as library:
         assert library.store is None
         assert len(library.runs()) == 4
         assert library.run(1) is None
         assert library.pinned() == []
-        assert {held.origin for held in library.inventory()} == {Origin.SHIPPED}
+        assert {held.origin for held in library.inventory()} == {HoldingOrigin.SHIPPED}
     assert not (tmp_path / "none.db").exists()
 
 
@@ -156,6 +155,6 @@ def test_shipped_baselines_need_no_database_code(tmp_path: Path) -> None:
 def test_every_shipped_file_is_canonical_and_named_after_what_it_holds() -> None:
     directory = Path(__file__).parents[2] / "baselines"
     for path in sorted(directory.glob("*.json")):
-        runs = document.load(path.read_bytes(), path)
-        assert document.dump(runs) == path.read_text(encoding="utf-8")
-        assert document.file_name(runs[0].version, runs[0].testbed.name, runs[0].suite) == path.name
+        runs = baseline_file.load_baseline(path.read_bytes(), path)
+        assert baseline_file.dump_baseline(runs) == path.read_text(encoding="utf-8")
+        assert baseline_file.baseline_file_name(runs[0].version, runs[0].testbed.name, runs[0].suite) == path.name

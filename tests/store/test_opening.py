@@ -13,9 +13,8 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
-from regress_gate.store.database import Database
-from regress_gate.store.location import Location, default_store_url
-from regress_gate.store.migrate import migrate, upgrade
+from regress_gate.store.database import Database, migrate_store, upgrade_schema
+from regress_gate.store.location import StoreLocation, default_store_url
 from regress_gate.store.repository import find_store, open_store
 from regress_gate.store.schema import REVISION_TABLE, REVISIONS, metadata
 from tests.store.making import make_run, make_samples, make_trial
@@ -97,10 +96,10 @@ def test_a_new_sqlite_store_has_the_very_schema_that_all_migrations_make(tmp_pat
     made, migrated = tmp_path / "made.db", tmp_path / "migrated.db"
     with open_store(f"sqlite:///{made}", create=True):
         pass
-    migrate(f"sqlite:///{migrated}")
+    migrate_store(f"sqlite:///{migrated}")
     assert described(made) == described(migrated)
     # And so nothing is left to migrate.
-    assert migrate(f"sqlite:///{made}") == (REVISIONS[-1], REVISIONS[-1])
+    assert migrate_store(f"sqlite:///{made}") == (REVISIONS[-1], REVISIONS[-1])
     assert described(made) == described(migrated)
 
 
@@ -114,7 +113,7 @@ def test_a_new_sqlite_store_is_made_without_alembic(tmp_path: Path) -> None:
 
 
 def test_the_migrations_make_the_tables_that_the_code_works_on(url: str) -> None:
-    migrate(url)
+    migrate_store(url)
     migrated, declared = create_engine(url), create_engine("sqlite://")
     metadata.create_all(declared)
     try:
@@ -143,8 +142,8 @@ def test_the_migrations_make_the_tables_that_the_code_works_on(url: str) -> None
 
 
 def older_store(url: str) -> None:
-    database = Database(Location.parse(url), create=True)
-    upgrade(database, REVISIONS[0])
+    database = Database(StoreLocation.parse(url), create=True)
+    upgrade_schema(database, REVISIONS[0])
     database.close()
 
 
@@ -161,11 +160,11 @@ def test_a_migration_keeps_what_is_stored(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO testbed (name, facts) VALUES ('lab', '{}')"))
     engine.dispose()
-    assert migrate(url) == (REVISIONS[0], REVISIONS[-1])
+    assert migrate_store(url) == (REVISIONS[0], REVISIONS[-1])
     with open_store(url, create=False) as store:
         assert store.info().testbeds == 1
         assert store.pinned() == []
-    assert migrate(url) == (REVISIONS[-1], REVISIONS[-1])
+    assert migrate_store(url) == (REVISIONS[-1], REVISIONS[-1])
 
 
 def test_a_newer_schema_asks_for_a_newer_program(url: str) -> None:
@@ -175,7 +174,11 @@ def test_a_newer_schema_asks_for_a_newer_program(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE {REVISION_TABLE} SET version_num = '0099'"))
     engine.dispose()
-    for attempt in (lambda: open_store(url, create=False), lambda: open_store(url, create=True), lambda: migrate(url)):
+    for attempt in (
+        lambda: open_store(url, create=False),
+        lambda: open_store(url, create=True),
+        lambda: migrate_store(url),
+    ):
         with pytest.raises(StoreVersionError, match=r"newer regress-gate .*upgrade regress-gate") as failure:
             attempt()
         assert failure.value.exit_code is ExitCode.USAGE

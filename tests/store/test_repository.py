@@ -15,7 +15,7 @@ from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import writer
-from regress_gate.store.holdings import Duplicate, Elsewhere, Experiment, Origin
+from regress_gate.store.holdings import DuplicateResult, HoldingOrigin, RunMismatch, StoredExperiment
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import LAB, SUITE, baselines, make_run, make_samples, make_source, make_trial, plain_samples
 
@@ -113,9 +113,9 @@ def test_the_same_file_twice_adds_nothing_and_says_where_it_is(store: Repository
     first = store.add_runs([run])
     again = store.add_runs([make_run("another label", *run.trials, version="0.32.0", testbed=Testbed("attic"))])
     assert (again.new, again.extended, again.trials) == ((), (), 0)
-    assert again.duplicates == (Duplicate("a.json", 0, first.new[0]), Duplicate("b.json", 0, first.new[0]))
+    assert again.duplicates == (DuplicateResult("a.json", 0, first.new[0]), DuplicateResult("b.json", 0, first.new[0]))
     asked = RunKey(Version.parse("0.32.0"), "attic", SUITE, "another label")
-    assert again.elsewhere == (Elsewhere(first.new[0], run.key, asked),)
+    assert again.elsewhere == (RunMismatch(first.new[0], run.key, asked),)
     assert store.add_runs([run]).elsewhere == ()
     assert [found.label for found in store.runs()] == ["run1"]
     assert store.info().testbeds == store.info().builds == 1
@@ -124,7 +124,7 @@ def test_the_same_file_twice_adds_nothing_and_says_where_it_is(store: Repository
 def test_the_same_file_twice_in_one_import_is_stored_once(store: Repository) -> None:
     added = store.add_runs([make_run("run1", make_trial("a")), make_run("run2", make_trial("a"))])
     assert added.trials == 1
-    assert added.duplicates == (Duplicate("a.json", 0, None),)
+    assert added.duplicates == (DuplicateResult("a.json", 0, None),)
     assert [run.label for run in store.runs()] == ["run1"]
 
 
@@ -248,7 +248,7 @@ def test_the_inventory_tells_what_is_held(store: Repository) -> None:
     store.pin(Version.parse("0.19.0"))
     [first, second] = store.inventory()
     assert (str(first.version), first.runs, first.trials, first.scenarios) == ("0.19.0+cpu", 2, 3, 2)
-    assert (first.first, first.last, first.pinned, first.origin) == (early, late, True, Origin.STORE)
+    assert (first.first, first.last, first.pinned, first.origin) == (early, late, True, HoldingOrigin.STORE)
     assert second.first == second.last == store.runs(version=second.version)[0].trials[0].source.imported_at
     assert not second.pinned
 
@@ -360,8 +360,8 @@ def test_info_counts_and_names_the_place(store: Repository) -> None:
 
 def test_an_experiment_is_open_until_it_is_ended(store: Repository) -> None:
     begun = datetime(2026, 7, 24, 10, 0, tzinfo=UTC)
-    store.begin_experiment(Experiment("e1", begun, {"versions": ["0.19.0", "0.19.1"], "blocks": 5}))
-    store.begin_experiment(Experiment("e2", begun + timedelta(hours=1), {}))
+    store.begin_experiment(StoredExperiment("e1", begun, {"versions": ["0.19.0", "0.19.1"], "blocks": 5}))
+    store.begin_experiment(StoredExperiment("e2", begun + timedelta(hours=1), {}))
     store.end_experiment("e1", begun + timedelta(minutes=40))
 
     assert [(found.id, found.plan, found.ended) for found in store.experiments()] == [

@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.model.build_config import Argument, BuildConfig
 from regress_gate.model.version import Version
-from regress_gate.shipped import shipped_directory
-from regress_gate.store.shipped_builds import MAX_BYTES, ShippedBuilds, dump, file_name, load
+from regress_gate.paths import shipped_directory
+from regress_gate.store.combined import (
+    MAX_BUILD_CONFIG_BYTES,
+    ShippedBuilds,
+    build_config_file_name,
+    dump_build_config,
+    load_build_config,
+)
+from regress_gate.vllm.build_config import Argument, BuildConfig
 
 FILES = sorted((shipped_directory("baselines") / "builds").glob("*.json"))
 
@@ -23,7 +29,7 @@ def a_config(version: str = "0.19.1+cpu") -> BuildConfig:
 
 
 def test_a_line_is_an_argument_a_variable_or_a_package() -> None:
-    assert dump(a_config()) == (
+    assert dump_build_config(a_config()) == (
         "{\n"
         ' "schema_version": "1",\n'
         ' "version": "0.19.1+cpu",\n'
@@ -42,7 +48,7 @@ def test_a_line_is_an_argument_a_variable_or_a_package() -> None:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     for version in ("0.19.1+cpu", "0.19.1+cu129", "0.20.0", "commit:0123abc"):
         config = a_config(version)
-        (tmp_path / file_name(config.version)).write_text(dump(config), encoding="utf-8")
+        (tmp_path / build_config_file_name(config.version)).write_text(dump_build_config(config), encoding="utf-8")
     builds = ShippedBuilds(tmp_path)
     assert builds.build_configs(Version.parse("0.20.0")) == [a_config("0.20.0")]
     assert [str(one.version) for one in builds.build_configs(Version.parse("0.19.1"))] == ["0.19.1+cpu", "0.19.1+cu129"]
@@ -52,7 +58,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert ShippedBuilds(tmp_path / "nothing").build_configs(Version.parse("0.19.1")) == []
 
 
-@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff", b"[]", b" " * (MAX_BYTES + 1)])
+@pytest.mark.parametrize("content", [b"{", b"[" * 100_000, b"\xff", b"[]", b" " * (MAX_BUILD_CONFIG_BYTES + 1)])
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "0.19.1.json"
     path.write_bytes(content)
@@ -64,9 +70,9 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_shipped_file_is_as_it_would_be_written(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    config = load(text.encode(), path)
-    assert dump(config) == text
-    assert file_name(config.version) == path.name
+    config = load_build_config(text.encode(), path)
+    assert dump_build_config(config) == text
+    assert build_config_file_name(config.version) == path.name
     assert len(text.encode()) < 150_000
     assert len(config.arguments) > 200
     assert len(config.env) > 150

@@ -11,14 +11,14 @@ BEFORE = {"cpu": "EPYC", "driver": "570.86.15", "os": "Ubuntu 22.04", "python": 
 
 def test_a_new_driver_system_or_python_of_the_tool_replaces_the_old_one() -> None:
     now = Testbed("lab", cpu="EPYC", driver="575.51.03", os="Ubuntu 24.04", python="3.12.1")
-    assert merge.testbed_facts(now, BEFORE, None) == now.facts
+    assert merge.merge_testbed_facts(now, BEFORE, None) == now.facts
 
 
 def test_what_is_not_said_now_stays() -> None:
-    assert merge.testbed_facts(Testbed("lab", python="3.12.1"), BEFORE, None) == {**BEFORE, "python": "3.12.1"}
+    assert merge.merge_testbed_facts(Testbed("lab", python="3.12.1"), BEFORE, None) == {**BEFORE, "python": "3.12.1"}
 
 
 @pytest.mark.parametrize("fact", ["cpu", "accelerator"])
 def test_other_hardware_is_another_testbed(fact: str) -> None:
     with pytest.raises(InputError, match=f"{fact} is EPYC in the store and Xeon here.*another testbed name"):
-        merge.testbed_facts(Testbed("lab", **{fact: "Xeon"}), {fact: "EPYC"}, None)
+        merge.merge_testbed_facts(Testbed("lab", **{fact: "Xeon"}), {fact: "EPYC"}, None)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.suites import load_suite, template
-from regress_gate.suites.lint import lint
+from regress_gate.suites import load_suite, suite_template
+from regress_gate.suites.lint import lint_suite
 
 KNOWN = ["VLLM-28882", "VLLM-41306"]
 GOOD = """\
@@ -32,7 +32,7 @@ def linted(tmp_path: Path):
     def run(text: str | bytes) -> list[str]:
         file = tmp_path / "suite.yaml"
         file.write_bytes(text.encode() if isinstance(text, str) else text)
-        return [str(complaint).removeprefix(f"{file}") for complaint in lint(file, KNOWN)]
+        return [str(complaint).removeprefix(f"{file}") for complaint in lint_suite(file, KNOWN)]
 
     return run
 
@@ -42,7 +42,7 @@ def test_a_good_suite_has_no_complaint(linted):
 
 
 def test_the_template_has_none_either_and_loads(linted, tmp_path):
-    assert linted(template("chat")) == []
+    assert linted(suite_template("chat")) == []
     assert load_suite(str(tmp_path / "suite.yaml")).name == "chat"
 
 
@@ -145,7 +145,7 @@ def test_what_is_no_suite_is_a_complaint_and_not_a_crash(linted, text, complaint
 
 
 def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
-    (complaint,) = lint(tmp_path / "none.yaml", KNOWN)
+    (complaint,) = lint_suite(tmp_path / "none.yaml", KNOWN)
     assert "cannot be read" in str(complaint)
 
 
@@ -153,5 +153,5 @@ def test_a_file_that_is_not_there_is_a_complaint(tmp_path):
 def test_no_text_is_too_strange(tmp_path_factory, text):
     file = tmp_path_factory.getbasetemp() / "any.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    for complaint in lint(file, KNOWN):
+    for complaint in lint_suite(file, KNOWN):
         assert complaint.what

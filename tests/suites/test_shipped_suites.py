@@ -4,15 +4,14 @@ import re
 
 import pytest
 
-from regress_gate.bench.provision.interface import ServeRequest
-from regress_gate.bench.provision.serve_line import serve_arguments
-from regress_gate.bench.suite_run import load_workloads
-from regress_gate.known.match import in_region
-from regress_gate.known.records import load_records
+from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.provision.interface import ServeRequest, serve_arguments
+from regress_gate.known.matching.scope import in_region
+from regress_gate.known.records.loading import load_records
 from regress_gate.model.documents import parse_yaml
 from regress_gate.model.suite import Scenario, Suite, Workload
 from regress_gate.suites import shipped_suites
-from regress_gate.suites.lint import lint
+from regress_gate.suites.lint import lint_suite
 from tests.cli.conftest import ROOT
 
 FOLDER = ROOT / "regress_gate" / "suites"
@@ -25,7 +24,7 @@ every = pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
 
 @every
 def test_it_stands_in_the_file_of_its_name_and_lints_without_a_complaint(suite: Suite):
-    assert [str(one) for one in lint(FOLDER / f"{suite.name}.yaml", RECORDS)] == []
+    assert [str(one) for one in lint_suite(FOLDER / f"{suite.name}.yaml", RECORDS)] == []
 
 
 @every

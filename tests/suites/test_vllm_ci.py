@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from regress_gate.model.documents import parse_yaml, validate
 from regress_gate.model.suite import RecordedPrompts, Suite
-from regress_gate.suites.vllm_ci import MAX_SCENARIOS, suite_of
-from regress_gate.suites.writing import suite_text
+from regress_gate.suites.vllm_ci import MAX_SCENARIOS, convert_definition, suite_text
 
 
 def serving(**more):
@@ -46,7 +45,7 @@ def conversations(**more):
 
 
 def scenarios(data):
-    imported = suite_of(data, "ci", "serving-tests.json")
+    imported = convert_definition(data, "ci", "serving-tests.json")
     assert imported.left_out == ()
     return {scenario.name: scenario for scenario in validate_text(imported).scenarios}
 
@@ -56,7 +55,7 @@ def validate_text(imported):
 
 
 def left_out(data):
-    imported = suite_of(data, "ci", "serving-tests.json")
+    imported = convert_definition(data, "ci", "serving-tests.json")
     assert imported.suite is None
     return imported.left_out[0]
 
@@ -183,14 +182,14 @@ def test_what_a_suite_cannot_say_is_named_with_the_reason(test, why):
 
 
 def test_a_test_that_is_given_twice_is_kept_once():
-    imported = suite_of([serving(), serving()], "ci", "x.json")
+    imported = convert_definition([serving(), serving()], "ci", "x.json")
     assert len(imported.suite["scenarios"]) == 2
     assert [reason.endswith("is given twice") for reason in imported.left_out] == [True, True]
 
 
 def test_a_definition_has_only_so_many_scenarios():
     many = serving(qps_list=list(range(1, MAX_SCENARIOS + 2)), max_concurrency_list=[1])
-    imported = suite_of([many], "ci", "x.json")
+    imported = convert_definition([many], "ci", "x.json")
     assert len(imported.suite["scenarios"]) == MAX_SCENARIOS
     assert "more than the 2000 scenarios" in imported.left_out[0]
 
@@ -204,14 +203,14 @@ JSON = st.recursive(
 
 @given(st.sampled_from(["qps_list", "server_parameters", "client_parameters", "test_name", "x"]), JSON)
 def test_any_value_is_said_in_a_valid_suite_or_named(key, value):
-    imported = suite_of([serving(), serving(**{"test_name": "serving_odd", key: value})], "ci", "x")
+    imported = convert_definition([serving(), serving(**{"test_name": "serving_odd", key: value})], "ci", "x")
     validate_text(imported)
     assert len(imported.suite["scenarios"]) > 2 or imported.left_out
 
 
 @given(st.sampled_from(["random_input_len", "temperature", "seed", "ignore_eos", "y"]), JSON)
 def test_any_client_parameter_is_said_or_named(key, value):
-    imported = suite_of([client(**{key: value})], "ci", "x")
+    imported = convert_definition([client(**{key: value})], "ci", "x")
     if imported.suite is not None:
         validate_text(imported)
 
@@ -222,6 +221,6 @@ def test_what_is_written_reads_back(values):
 
 
 def test_comments_stand_before_the_suite():
-    text = suite_text(suite_of([serving()], "ci", "x.json").suite, ["one", "two"])
+    text = suite_text(convert_definition([serving()], "ci", "x.json").suite, ["one", "two"])
     assert text.startswith("# one\n# two\nname: ci\n")
     assert json.dumps(parse_yaml(text, "x").data)

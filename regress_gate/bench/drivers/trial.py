@@ -8,14 +8,14 @@ from datetime import datetime
 from math import nan, sqrt
 from typing import Any
 
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.load.guards import Guards
+from regress_gate.bench.load.client_guards import Guards
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult, described_workload
-from regress_gate.bench.load.workload import LoadWorkload
 from regress_gate.ingest.interface import Reading
-from regress_gate.ingest.text import plural
-from regress_gate.model.definitions import WORKLOAD_KEY
-from regress_gate.model.run import Source, Trial
+from regress_gate.model.metric_definitions import WORKLOAD_KEY
+from regress_gate.model.run import Trial, TrialSource
+from regress_gate.text import plural
 
 RATE_TOLERANCE = 0.10
 """Relative difference between the asked and the achieved request rate that is left alone…"""
@@ -27,7 +27,7 @@ UNWATCHED = Guards(loop_lag_median=nan, loop_lag_p99=nan, cpu_share=nan, latenes
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ToolPass:
     """One pass by another tool, with everything that is known of it."""
 
     workload: LoadWorkload
@@ -45,7 +45,7 @@ class Measured:
     notes: Sequence[str]
 
 
-def make_load_result(measured: Measured) -> LoadResult:
+def make_load_result(measured: ToolPass) -> LoadResult:
     """Raises LoadError when the tool did not send what it was asked to send."""
     reading, workload = measured.reading, measured.workload
     sent = (reading.completed or 0) + reading.failed
@@ -60,7 +60,7 @@ def make_load_result(measured: Measured) -> LoadResult:
         duration=reading.duration,
         metrics=reading.metrics,
         workload=_described(measured),
-        source=Source(
+        source=TrialSource(
             sha256=hashlib.sha256(measured.content).hexdigest(),
             position=0,
             path=measured.url,
@@ -77,7 +77,7 @@ def make_load_result(measured: Measured) -> LoadResult:
     return LoadResult(trial, UNWATCHED, (), tuple(_notes(measured)), measured.content)
 
 
-def _check_rate(measured: Measured) -> None:
+def _check_rate(measured: ToolPass) -> None:
     """A tool that sends in a burst what was to be spread in time has measured another workload."""
     asked, samples = measured.workload.request_rate, measured.reading.samples
     if asked is None or samples is None or samples.start is None:
@@ -96,7 +96,7 @@ def _check_rate(measured: Measured) -> None:
         )
 
 
-def _described(measured: Measured) -> dict[str, Any]:
+def _described(measured: ToolPass) -> dict[str, Any]:
     workload = measured.workload
     described = {**measured.reading.workload, **described_workload(workload, measured.model)}
     if measured.reading.definitions is not None:
@@ -108,7 +108,7 @@ def _described(measured: Measured) -> dict[str, Any]:
     return described
 
 
-def _notes(measured: Measured) -> list[str]:
+def _notes(measured: ToolPass) -> list[str]:
     reading, workload = measured.reading, measured.workload
     notes = [f"measured by {measured.tool}: whether its client was the bottleneck is not known", *measured.notes]
     if workload.request_rate is not None:

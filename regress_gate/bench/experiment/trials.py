@@ -5,20 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from regress_gate.bench.load.errors import FailureKind, LoadError
+from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
+from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
-from regress_gate.bench.load.workload import LoadWorkload
-from regress_gate.bench.server.failures import Failure
-from regress_gate.bench.server.failures import FailureKind as ServerFailureKind
+from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
 from regress_gate.model.run import Conditions, Trial
 from regress_gate.model.suite import Scenario
 
-ATTEMPTS = 3
+TRIAL_ATTEMPTS = 3
 """Times that a trial is tried in which the client was the bottleneck."""
-RETRY_STRIDE = 1000
+RETRY_ORDINAL_STEP = 1000
 """Added to the ordinal that the prompts of another try follow from: the server has seen those of the first."""
 
-Progress = Callable[[str, int, int], None]
+TrialProgress = Callable[[str, int, int], None]
 """Called with what is measured, the requests that are done of all trials, and how many there are."""
 
 
@@ -37,19 +36,19 @@ class Meter(Protocol):
     ) -> LoadResult: ...
 
 
-class Conditioned(Protocol):
+class ConditionsSource(Protocol):
     def between(self, begin: float, end: float) -> Conditions: ...
 
 
 @dataclass(slots=True)
-class Subject:
+class MeasuredServer:
     """One server and what its trials gave so far."""
 
     name: str
     url: str
     serve: Callable[[str], str]
     """From the model that a scenario wants to the name under which it is served."""
-    failure: Callable[[], Failure | None]
+    failure: Callable[[], ServerFailure | None]
     """What is wrong with the server now; asked after every trial."""
     done: Mapping[str, int] = field(default_factory=dict)
     """Trials that its run has already, by scenario."""
@@ -58,18 +57,18 @@ class Subject:
     """Trials in which the client was the bottleneck to the last, or that took too long, each with the reason: no
     data."""
     notes: list[str] = field(default_factory=list)
-    failed: Failure | None = None
+    failed: ServerFailure | None = None
     """Why its trials ended early."""
 
 
 def measure_trials(
-    subjects: Sequence[Subject],
+    subjects: Sequence[MeasuredServer],
     workloads: Sequence[tuple[Scenario, LoadWorkload]],
     meter: Meter,
-    watch: Conditioned,
+    watch: ConditionsSource,
     *,
     trials: int,
-    progress: Progress | None = None,
+    progress: TrialProgress | None = None,
 ) -> None:
     """Send every scenario `trials` times to each subject that has not failed, and fill the subjects.
 
@@ -89,24 +88,24 @@ def measure_trials(
                         if progress is not None:
                             progress(what, before + sent, total)
 
-                    _measure(subject, scenario, workload, meter, watch, turn, told)
+                    _measure_trial(subject, scenario, workload, meter, watch, turn, told)
                 finished += workload.num_requests
             begins += 1
 
 
-def _measure(
-    subject: Subject,
+def _measure_trial(
+    subject: MeasuredServer,
     scenario: Scenario,
     workload: LoadWorkload,
     meter: Meter,
-    watch: Conditioned,
+    watch: ConditionsSource,
     turn: int,
     told: Callable[[int, int], None],
 ) -> None:
     ordinal = subject.done.get(scenario.name, 0) + turn
     name = f"{scenario.name}, trial {ordinal}"
     # Other recorded prompts have other lengths: another try would be another piece of work under the same name.
-    for attempt in range(ATTEMPTS if workload.dataset is None else 1):
+    for attempt in range(TRIAL_ATTEMPTS if workload.dataset is None else 1):
         begin = time.monotonic()
         try:
             result = meter(
@@ -114,7 +113,7 @@ def _measure(
                 subject.serve(scenario.server.model),
                 workload,
                 scenario=scenario.name,
-                ordinal=ordinal + attempt * RETRY_STRIDE,
+                ordinal=ordinal + attempt * RETRY_ORDINAL_STEP,
                 progress=told,
             )
         except LoadError:
@@ -123,7 +122,7 @@ def _measure(
                 raise
             return
         end = time.monotonic()
-        subject.failed = subject.failure() or _hang(result, scenario.name)
+        subject.failed = subject.failure() or _hang_failure(result, scenario.name)
         if subject.failed is not None:
             return
         if result.why_void is None or result.too_long:  # which it would be again
@@ -140,10 +139,10 @@ def _measure(
     )
 
 
-def _hang(result: LoadResult, scenario: str) -> Failure | None:
+def _hang_failure(result: LoadResult, scenario: str) -> ServerFailure | None:
     """A server that lives and answers no request of a trial in time hangs, whatever its health page says."""
-    silent = (FailureKind.TIMEOUT, FailureKind.CUT_SHORT, FailureKind.UNSENT)
+    silent = (RequestFailureKind.TIMEOUT, RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT)
     if result.trial.completed or not result.failures or any(each.kind not in silent for each in result.failures):
         return None
     text = f"no request of {scenario} was answered in time ({result.failures[0].text})"
-    return Failure(ServerFailureKind.UNRESPONSIVE, text, (), result.trial.duration or 0.0, None)
+    return ServerFailure(ServerFailureKind.UNRESPONSIVE, text, (), result.trial.duration or 0.0, None)

@@ -6,9 +6,9 @@ ENVIRONMENT is a virtual environment with vLLM in it, or an entry of the cache o
 import sys
 from pathlib import Path
 
-from regress_gate.bench.inspect.ask import inspect_python
+from regress_gate.bench.inspect.installed_build import inspect_python
 from regress_gate.errors import ExitCode, RegressGateError
-from regress_gate.store.shipped_builds import dump
+from regress_gate.store.combined import dump_build_config
 
 
 def main(arguments: list[str]) -> int:
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     except RegressGateError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    sys.stdout.write(dump(config))
+    sys.stdout.write(dump_build_config(config))
     return 0
 
 

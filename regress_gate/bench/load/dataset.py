@@ -16,12 +16,12 @@ from typing import Any, TypeGuard
 import orjson
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.text import shown
-from regress_gate.ingest.unpacking import open_regular
+from regress_gate.files import open_regular
+from regress_gate.text import quoted
 
-MAX_BYTES = 2 * 2**30
+MAX_DATASET_BYTES = 2 * 2**30
 """Of a file, which is read whole; the ShareGPT file of vLLM's CI has 0.7 GB."""
-MAX_ANSWER = 1_000_000
+MAX_OUTPUT_TOKENS = 1_000_000
 """Tokens that a line may ask for; no model that is known writes so many."""
 
 
@@ -40,7 +40,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class RecordedTexts:
     """What a file holds, column by column: two long tuples, which the garbage collector need not look through."""
 
     sha256: str
@@ -50,25 +50,25 @@ class Texts:
     """An answer, as long as which another is asked for; or that length in tokens; None where it is not said."""
 
 
-def find_dataset(format_: DatasetFormat, file: Path) -> Dataset:
+def open_dataset(format_: DatasetFormat, file: Path) -> Dataset:
     """Raises InputError for a file that cannot be used."""
-    return Dataset(format_, file, _texts(format_, file).sha256)
+    return Dataset(format_, file, _read_checked(format_, file).sha256)
 
 
-def read_texts(dataset: Dataset) -> Texts:
+def read_texts(dataset: Dataset) -> RecordedTexts:
     """Raises InputError where the file is no longer what it was."""
-    texts = _texts(dataset.format, dataset.file)
+    texts = _read_checked(dataset.format, dataset.file)
     if texts.sha256 != dataset.sha256:
         raise InputError("was changed while it was in use", where=dataset.file, todo="measure again")
     return texts
 
 
-def _texts(format_: DatasetFormat, file: Path) -> Texts:
+def _read_checked(format_: DatasetFormat, file: Path) -> RecordedTexts:
     try:
         status = file.stat()
-        if status.st_size > MAX_BYTES:
-            raise InputError(f"{status.st_size:,} bytes are more than {MAX_BYTES:,}", where=file, todo="cut it")
-        return _read(format_, file, status.st_size, status.st_mtime_ns)
+        if status.st_size > MAX_DATASET_BYTES:
+            raise InputError(f"{status.st_size:,} bytes are more than {MAX_DATASET_BYTES:,}", where=file, todo="cut it")
+        return _read_cached(format_, file, status.st_size, status.st_mtime_ns)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         todo = "a suite's file is looked for in the folder where the tool is started" if missing else None
@@ -76,30 +76,30 @@ def _texts(format_: DatasetFormat, file: Path) -> Texts:
 
 
 @lru_cache(maxsize=8)
-def _read(format_: DatasetFormat, file: Path, size: int, changed: int) -> Texts:  # noqa: ARG001 - a changed file is another
+def _read_cached(format_: DatasetFormat, file: Path, size: int, changed: int) -> RecordedTexts:  # noqa: ARG001 - a changed file is another
     with open_regular(file) as opened:
-        content = opened.read(MAX_BYTES + 1)
+        content = opened.read(MAX_DATASET_BYTES + 1)
     text = content.removeprefix(codecs.BOM_UTF8)
-    found = list(_conversations(file, text) if format_ is DatasetFormat.SHAREGPT else _lines(file, text))
+    found = list(_sharegpt_texts(file, text) if format_ is DatasetFormat.SHAREGPT else _custom_texts(file, text))
     if not found:
         what = "no conversation of two turns" if format_ is DatasetFormat.SHAREGPT else "no prompt"
         raise InputError(f"holds {what}", where=file, todo=f"give a file in the format {format_}")
     prompts, answers = zip(*found, strict=True)
-    return Texts(hashlib.sha256(content).hexdigest(), prompts, answers)
+    return RecordedTexts(hashlib.sha256(content).hexdigest(), prompts, answers)
 
 
-def _conversations(file: Path, content: bytes) -> Iterator[tuple[str, str]]:
+def _sharegpt_texts(file: Path, content: bytes) -> Iterator[tuple[str, str]]:
     """The first two turns of each conversation that has so many, and no picture or film."""
-    for entry in _list(file, content):
+    for entry in _sharegpt_entries(file, content):
         turns = entry.get("conversations") if isinstance(entry, dict) else None
         if not isinstance(turns, list) or len(turns) < 2 or entry.get("image") or entry.get("video"):
             continue
         prompt, answer = (turn.get("value") if isinstance(turn, dict) else None for turn in turns[:2])
-        if _is_text(prompt) and _is_text(answer):
+        if _is_sendable_text(prompt) and _is_sendable_text(answer):
             yield prompt, answer
 
 
-def _list(file: Path, content: bytes) -> list[Any]:
+def _sharegpt_entries(file: Path, content: bytes) -> list[Any]:
     todo = "give a file in the format sharegpt"
     try:
         try:
@@ -113,7 +113,7 @@ def _list(file: Path, content: bytes) -> list[Any]:
     return data
 
 
-def _is_text(value: object) -> TypeGuard[str]:
+def _is_sendable_text(value: object) -> TypeGuard[str]:
     """Whether it can be sent."""
     if not isinstance(value, str):
         return False
@@ -124,7 +124,7 @@ def _is_text(value: object) -> TypeGuard[str]:
     return True
 
 
-def _lines(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:
+def _custom_texts(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
@@ -139,7 +139,7 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[str, int | None]]:
         tokens = entry.get("output_tokens")
         if isinstance(tokens, float) and tokens.is_integer():  # as a table with gaps writes its whole numbers
             tokens = int(tokens)
-        if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= MAX_ANSWER):
-            what = f"output_tokens is {shown(tokens)}, not a whole number from 1 to {MAX_ANSWER:,}"
+        if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= MAX_OUTPUT_TOKENS):
+            what = f"output_tokens is {quoted(tokens)}, not a whole number from 1 to {MAX_OUTPUT_TOKENS:,}"
             raise InputError(what, where=file, line=number)
         yield prompt, tokens

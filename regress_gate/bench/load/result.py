@@ -11,18 +11,19 @@ import numpy as np
 import orjson
 
 from regress_gate.bench.load import CLIENT_VERSION
-from regress_gate.bench.load.choosing import sends_again
+from regress_gate.bench.load.client_guards import ClientLoad, Guards, check_client
 from regress_gate.bench.load.dataset import read_texts
-from regress_gate.bench.load.errors import Failure, FailureKind
-from regress_gate.bench.load.guards import ClientLoad, Guards, judge
-from regress_gate.bench.load.sending import Record
-from regress_gate.bench.load.workload import Api, LoadWorkload, Slo
-from regress_gate.ingest import plausibility
-from regress_gate.ingest.plausibility import Scalars
-from regress_gate.ingest.request_samples import Requests, read_requests
-from regress_gate.ingest.text import plural
+from regress_gate.bench.load.load_errors import RequestFailure, RequestFailureKind
+from regress_gate.bench.load.load_workload import LoadWorkload, RequestSlo, ServingApi
+from regress_gate.bench.load.pass_requests import may_repeat_prompts
+from regress_gate.bench.load.sending import RequestRecord
+from regress_gate.ingest.formats.vllm_serve_arrays import read_request_arrays
+from regress_gate.measurement import plausibility
+from regress_gate.measurement.plausibility import LoadTotals
+from regress_gate.measurement.request_statistics import RequestStatistics
 from regress_gate.model.metric import LATENCIES, STATISTICS
-from regress_gate.model.run import Source, Trial
+from regress_gate.model.run import Trial, TrialSource
+from regress_gate.text import plural
 
 FORMAT = "regress-gate"
 TOOL = "regress-gate"
@@ -30,7 +31,7 @@ TOOL = "regress-gate"
 
 @dataclass(frozen=True, slots=True)
 class FailureCount:
-    kind: FailureKind
+    kind: RequestFailureKind
     text: str
     """Of the first of its kind."""
     count: int
@@ -51,7 +52,7 @@ class LoadResult:
     @property
     def too_long(self) -> bool:
         """Whether the trial's deadline kept requests from being answered: that is our doing."""
-        return any(each.kind in (FailureKind.CUT_SHORT, FailureKind.UNSENT) for each in self.failures)
+        return any(each.kind in (RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT) for each in self.failures)
 
     @property
     def why_void(self) -> str | None:
@@ -62,7 +63,7 @@ class LoadResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class WorkloadPass:
     """Everything that one pass of a workload left behind."""
 
     workload: LoadWorkload
@@ -73,29 +74,29 @@ class Pass:
     started: datetime
     begun: float
     """When the first request was due (time.monotonic)."""
-    records: Sequence[Record]
+    records: Sequence[RequestRecord]
     warmup_failed: int
     load: ClientLoad
     prompts_sha256: str | None = None
     """Of recorded prompts and the lengths that were asked of their answers; None where prompts are generated."""
 
 
-def make_result(measured: Pass) -> LoadResult:
+def make_result(measured: WorkloadPass) -> LoadResult:
     records, counted = _with_token_counts(measured)
     good = [record for record in records if record.failure is None]
     failed = len(records) - len(good)
     duration = max(record.ended for record in records) - measured.begun
     arrays = _arrays(records)
-    requests = read_requests(arrays, len(good))
+    requests = read_request_arrays(arrays, len(good))
     metrics, notes = _metrics(requests, good, duration, measured.workload)
     metrics["failed_requests"] = failed / len(records)
     notes += _notes(measured, good, counted)
     lateness = [record.sent - record.due for record in records] if measured.workload.request_rate else []
     first = metrics.get("ttft_median" if measured.workload.api.streamed else "e2el_median")
-    guards = judge(measured.load, lateness, first, metrics.get("tpot_median"))
+    guards = check_client(measured.load, lateness, first, metrics.get("tpot_median"))
     described = _described(measured, good, counted)
     content = _content(measured, records, arrays, duration, described, guards)
-    source = Source(
+    source = TrialSource(
         sha256=hashlib.sha256(content).hexdigest(),
         position=0,
         path=measured.url,
@@ -119,7 +120,7 @@ def make_result(measured: Pass) -> LoadResult:
     return LoadResult(trial, guards, _failures(records), tuple(notes), content)
 
 
-def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
+def _with_token_counts(measured: WorkloadPass) -> tuple[list[RequestRecord], bool]:
     """Records whose successes all have token counts, and whether these had to be counted here.
 
     A server that counts for nobody is taken by its chunks, where it streams and the prompts' lengths are ours; one that
@@ -128,9 +129,9 @@ def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
     good = [record for record in measured.records if record.failure is None]
     countable = measured.workload.api.streamed and measured.workload.dataset is None
     counted = countable and bool(good) and all(record.output_tokens is None for record in good)
-    no_usage = Failure(FailureKind.NO_USAGE, "no token counts at the end of the answer")
+    no_usage = RequestFailure(RequestFailureKind.NO_USAGE, "no token counts at the end of the answer")
 
-    def complete(record: Record) -> Record:
+    def complete(record: RequestRecord) -> RequestRecord:
         if record.failure is not None:
             return record
         if counted:
@@ -142,7 +143,7 @@ def _with_token_counts(measured: Pass) -> tuple[list[Record], bool]:
     return [complete(record) for record in measured.records], counted
 
 
-def _arrays(records: Sequence[Record]) -> dict[str, list[Any]]:
+def _arrays(records: Sequence[RequestRecord]) -> dict[str, list[Any]]:
     """The per-request arrays in the words of vLLM's client; a failed request keeps its place and has no times.
 
     An answer in one piece has its whole latency for a TTFT and no gaps, and no metric is made of either.
@@ -162,14 +163,14 @@ def _arrays(records: Sequence[Record]) -> dict[str, list[Any]]:
 
 
 def _metrics(
-    requests: Requests, good: Sequence[Record], duration: float, workload: LoadWorkload
+    requests: RequestStatistics, good: Sequence[RequestRecord], duration: float, workload: LoadWorkload
 ) -> tuple[dict[str, float], list[str]]:
     if not good:
         return {}, []
     output_tokens = sum(record.output_tokens or 0 for record in good)
     input_tokens = sum(record.input_tokens or 0 for record in good)
     slo = workload.slo
-    scalars = Scalars(
+    scalars = LoadTotals(
         completed=len(good),
         num_prompts=None,
         duration=duration,
@@ -189,7 +190,7 @@ def _metrics(
             latencies[family] = found
     notes = plausibility.check_latencies(latencies, scalars)
     metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
-    return metrics | plausibility.rates(scalars), notes
+    return metrics | plausibility.throughput_metrics(scalars), notes
 
 
 def _percent(statistic: str) -> float | None:
@@ -198,24 +199,28 @@ def _percent(statistic: str) -> float | None:
     return float(statistic.removeprefix("p"))
 
 
-def _meets(record: Record, slo: Slo) -> bool:
+def _meets(record: RequestRecord, slo: RequestSlo) -> bool:
     more = (record.output_tokens or 0) - 1
     tpot = (record.e2el - record.ttft) / more if more > 0 else 0.0
     reached = ((record.ttft, slo.ttft), (tpot, slo.tpot), (record.e2el, slo.e2el))
     return all(limit is None or value <= limit for value, limit in reached)
 
 
-def _notes(measured: Pass, good: Sequence[Record], counted: bool) -> list[str]:
+def _notes(measured: WorkloadPass, good: Sequence[RequestRecord], counted: bool) -> list[str]:
     notes = []
     if counted:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
     asked = measured.workload.input_len
     other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
-    if other and asked and measured.workload.api is not Api.RERANK:  # texts only the server can count
+    if other and asked and measured.workload.api is not ServingApi.RERANK:  # texts only the server can count
         notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
     dataset = measured.workload.dataset
     texts = None if dataset is None else read_texts(dataset)
-    if dataset is not None and texts is not None and sends_again(dataset, texts, measured.workload, measured.ordinal):
+    if (
+        dataset is not None
+        and texts is not None
+        and may_repeat_prompts(dataset, texts, measured.workload, measured.ordinal)
+    ):
         held = plural(len(texts.prompts), "prompt")
         notes.append(
             f"{dataset.file.name} holds {held}: earlier trials may have sent the same, which a cache remembers"
@@ -248,7 +253,7 @@ def _sent(workload: LoadWorkload) -> dict[str, Any]:
     return {**named, "output_len": workload.output_len} if workload.output_len else named
 
 
-def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[str, Any]:
+def _described(measured: WorkloadPass, good: Sequence[RequestRecord], counted: bool) -> dict[str, Any]:
     workload = measured.workload
     described = described_workload(workload, measured.model)
     if not workload.api.streamed:
@@ -275,7 +280,7 @@ def _described(measured: Pass, good: Sequence[Record], counted: bool) -> dict[st
     return described
 
 
-def _failures(records: Sequence[Record]) -> tuple[FailureCount, ...]:
+def _failures(records: Sequence[RequestRecord]) -> tuple[FailureCount, ...]:
     failures = [record.failure for record in records if record.failure is not None]
     texts = {failure.kind: failure.text for failure in reversed(failures)}
     counts = Counter(failure.kind for failure in failures)
@@ -283,8 +288,8 @@ def _failures(records: Sequence[Record]) -> tuple[FailureCount, ...]:
 
 
 def _content(
-    measured: Pass,
-    records: Sequence[Record],
+    measured: WorkloadPass,
+    records: Sequence[RequestRecord],
     arrays: Mapping[str, list[Any]],
     duration: float,
     described: Mapping[str, Any],

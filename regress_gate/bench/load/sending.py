@@ -6,22 +6,62 @@ otherwise a server that stalls would be spared the requests that its stall delay
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
 
-from regress_gate.bench.load.alarm import Alarm
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.errors import Failure, FailureKind, RequestError
-from regress_gate.bench.load.transport import Transport
-from regress_gate.bench.load.whole_answer import WholeAnswer
+from regress_gate.bench.load.http_transport import Transport
+from regress_gate.bench.load.load_errors import RequestError, RequestFailure, RequestFailureKind
+from regress_gate.bench.load.responses import StreamedResponse, WholeResponse
 
-LEAD = 0.05
+# MERGED regress_gate.bench.load.alarm: Wake-ups for an event loop at exact times. asyncio's own timers round up to
+# the next millisecond on Linux.
+
+
+class PreciseTimer:
+    """While entered, calls `ring(due)` on the running loop at each due time (time.monotonic, ascending).
+
+    A thread sleeps between the times, so that the loop is woken from outside as by a server. Due times that passed
+    while the loop or the thread was kept waiting are all rung.
+    """
+
+    def __init__(self, times: Iterable[float], ring: Callable[[float], None]) -> None:
+        self._times = times
+        self._ring = ring
+        self._stopped = Event()
+        self._loop = asyncio.get_running_loop()
+        self._thread = Thread(target=self._run, name="alarm", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        for due in self._times:
+            if self._stopped.wait(max(0.0, due - time.monotonic())):
+                return
+            self._loop.call_soon_threadsafe(self._ring_unless_stopped, due)
+
+    def _ring_unless_stopped(self, due: float) -> None:
+        if not self._stopped.is_set():
+            self._ring(due)
+
+
+OPEN_LOOP_LEAD = 0.05
 """Seconds between the start of an open loop and its first request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RequestRecord:
     """One request; times by time.monotonic."""
 
     scheduled: float
@@ -35,7 +75,7 @@ class Record:
     input_tokens: int | None
     """As the server counts them; None where it does not say."""
     output_tokens: int | None
-    failure: Failure | None
+    failure: RequestFailure | None
 
     @property
     def ttft(self) -> float:
@@ -47,14 +87,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PreparedRequest:
     body: bytes
-    expect: Callable[[], Answer | WholeAnswer]
+    expect: Callable[[], StreamedResponse | WholeResponse]
     """Makes what reads its answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class RequestSender:
     """How one request of a trial is sent."""
 
     transport: Transport
@@ -65,7 +105,7 @@ class Sender:
     finished: Callable[[], None]
     """Called after each request, for progress."""
 
-    async def send(self, request: Request, scheduled: float, due: float) -> Record:
+    async def send(self, request: PreparedRequest, scheduled: float, due: float) -> RequestRecord:
         sent = time.monotonic()
         if sent >= self.deadline:
             return self.unsent(scheduled)
@@ -77,22 +117,26 @@ class Sender:
         except RequestError as error:
             failure = error.failure
         except TimeoutError:
-            kind = FailureKind.TIMEOUT if sent + self.timeout <= self.deadline else FailureKind.CUT_SHORT
-            failure = Failure(kind, f"no end within {limit - sent:.3g} s, {answer.came()} had come")
+            kind = RequestFailureKind.TIMEOUT if sent + self.timeout <= self.deadline else RequestFailureKind.CUT_SHORT
+            failure = RequestFailure(kind, f"no end within {limit - sent:.3g} s, {answer.came()} had come")
         ended = time.monotonic()
         self.finished()
-        return Record(scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure)
+        return RequestRecord(
+            scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure
+        )
 
-    def unsent(self, scheduled: float) -> Record:
+    def unsent(self, scheduled: float) -> RequestRecord:
         now = time.monotonic()
         self.finished()
-        failure = Failure(FailureKind.UNSENT, "not sent: the deadline of the trial passed")
-        return Record(scheduled, now, now, now, (), None, None, failure)
+        failure = RequestFailure(RequestFailureKind.UNSENT, "not sent: the deadline of the trial passed")
+        return RequestRecord(scheduled, now, now, now, (), None, None, failure)
 
 
-async def closed_loop(sender: Sender, requests: Sequence[Request], concurrency: int | None) -> list[Record]:
+async def closed_loop(
+    sender: RequestSender, requests: Sequence[PreparedRequest], concurrency: int | None
+) -> list[RequestRecord]:
     """Keep `concurrency` requests in flight (None: all) until every one is sent; records in the requests' order."""
-    records: list[Record | None] = [None] * len(requests)
+    records: list[RequestRecord | None] = [None] * len(requests)
     waiting = iter(enumerate(requests))
 
     async def user() -> None:
@@ -107,17 +151,17 @@ async def closed_loop(sender: Sender, requests: Sequence[Request], concurrency: 
 
 
 async def open_loop(
-    sender: Sender, requests: Sequence[Request], times: Sequence[float], concurrency: int | None
-) -> list[Record]:
+    sender: RequestSender, requests: Sequence[PreparedRequest], times: Sequence[float], concurrency: int | None
+) -> list[RequestRecord]:
     """Send each request at its time (seconds from the start, ascending), at most `concurrency` at once."""
-    start = time.monotonic() + LEAD
+    start = time.monotonic() + OPEN_LOOP_LEAD
     schedule = [start + at for at in times]
-    records: list[Record | None] = [None] * len(requests)
+    records: list[RequestRecord | None] = [None] * len(requests)
     seats = asyncio.Semaphore(concurrency or len(requests))
     waiting = iter(enumerate(requests))
     all_sent = asyncio.Event()
 
-    async def send(number: int, request: Request, scheduled: float) -> None:
+    async def send(number: int, request: PreparedRequest, scheduled: float) -> None:
         full = seats.locked()
         async with seats:
             due = time.monotonic() if full else scheduled
@@ -131,7 +175,7 @@ async def open_loop(
             if number == len(requests) - 1:
                 all_sent.set()
 
-        with Alarm(schedule, ring), suppress(TimeoutError):  # what has not been rung by then stays unsent
+        with PreciseTimer(schedule, ring), suppress(TimeoutError):  # what has not been rung by then stays unsent
             async with asyncio.timeout_at(sender.deadline):
                 await all_sent.wait()
     return [record or sender.unsent(at) for record, at in zip(records, schedule, strict=True)]

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from regress_gate.bench.machine.nvml import SM_CLOCK, nvml, text, told
+from regress_gate.accelerators.nvml import SM_CLOCK, as_text, nvml, query
 from regress_gate.model.testbed import Testbed
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -78,7 +78,7 @@ def _usual_name(accelerator: str) -> str:
 
 def find_accelerators() -> Accelerators | None:
     """NVIDIA's, by their library where its Python module is installed, else by their program. None: none found."""
-    return _by_library() or _by_program()
+    return _found_by_library() or _found_by_program()
 
 
 def cpu_name() -> str | None:
@@ -142,20 +142,20 @@ def _os_name() -> str:
     return release.get("PRETTY_NAME") or f"{release.get('NAME', 'Linux')} {release.get('VERSION_ID', '')}".strip()
 
 
-def _by_library() -> Accelerators | None:
+def _found_by_library() -> Accelerators | None:
     with nvml() as library:
         if library is None:
             return None
-        count = told(library, ("nvmlDeviceGetCount",)) or 0
-        handles = [told(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
-        names = [text(told(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
-        driver = told(library, ("nvmlSystemGetDriverVersion",))
+        count = query(library, ("nvmlDeviceGetCount",)) or 0
+        handles = [query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        names = [as_text(query(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
+        driver = query(library, ("nvmlSystemGetDriverVersion",))
         if not names or not all(names):
             return None
 
         def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
             """What all GPUs answer alike, or that part of their answers."""
-            answers = [told(library, (name,), handle, *arguments) for handle in handles]
+            answers = [query(library, (name,), handle, *arguments) for handle in handles]
             values = {getattr(answer, part, None) if part else answer for answer in answers}
             return values.pop() if len(values) == 1 else None
 
@@ -165,7 +165,7 @@ def _by_library() -> Accelerators | None:
         return Accelerators(
             " + ".join(dict.fromkeys(names)),
             count,
-            text(driver) if driver else None,
+            as_text(driver) if driver else None,
             sm=".".join(map(str, sm)) if sm else None,
             memory_bytes=int(memory) if memory else None,
             max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", SM_CLOCK),
@@ -173,7 +173,7 @@ def _by_library() -> Accelerators | None:
         )
 
 
-def _by_program() -> Accelerators | None:
+def _found_by_program() -> Accelerators | None:
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

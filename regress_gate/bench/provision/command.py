@@ -11,13 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
 
-from regress_gate.bench.provision.interface import Environment, Launch, Progress, Provisioner, ServeRequest
-from regress_gate.bench.provision.serve_line import serve_arguments
+from regress_gate.bench.provision.interface import (
+    Environment,
+    Launch,
+    Progress,
+    Provisioner,
+    ServeRequest,
+    serve_arguments,
+)
 from regress_gate.errors import InputError
-from regress_gate.model.nearest import did_you_mean
 from regress_gate.model.version import Version
+from regress_gate.text import did_you_mean
 
-FIELDS = ("version", "port", "model", "served_model_name", "engine_args")
+LAUNCH_LINE_FIELDS = ("version", "port", "model", "served_model_name", "engine_args")
 """What a launch line may have in braces; `{engine_args}` alone becomes several arguments."""
 
 
@@ -70,8 +76,8 @@ def _words(line: str) -> tuple[str, ...]:
     if not words:
         raise InputError("it is empty", where=where)
     for word, name in fields:
-        if name not in FIELDS:
-            raise InputError(f"{{{name}}} is not known{did_you_mean(name, FIELDS)}", where=where)
+        if name not in LAUNCH_LINE_FIELDS:
+            raise InputError(f"{{{name}}} is not known{did_you_mean(name, LAUNCH_LINE_FIELDS)}", where=where)
         if name == "engine_args" and word != "{engine_args}":
             raise InputError(f"{{engine_args}} must stand alone, not in {word!r}", where=where)
     for name in ("port", "version"):

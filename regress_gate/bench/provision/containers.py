@@ -5,21 +5,27 @@ Found by a random label of its own and never by name alone, so that nobody else'
 starting one.
 """
 
+import csv
+import io
 import os
+import re
 import secrets
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
+from regress_gate.errors import InputError
+
 LABEL = "regress-gate.server"
-TIMEOUT = 60.0
+ENGINE_TIMEOUT = 60.0
 """Seconds for one question to the engine, beyond the grace that is given to the container."""
-GOING_TIMEOUT = 30.0
+REMOVAL_TIMEOUT = 30.0
 """Seconds that the engine is given to take away a container that has ended."""
-POLL = 0.2
-_ADDRESS = (
+REMOVAL_POLL = 0.2
+_ENGINE_ADDRESS_VARIABLES = (
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
     *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR"),
 )
@@ -42,7 +48,7 @@ class Container:
     def new(cls, program: str, environ: Mapping[str, str]) -> Self:
         """One that is still to be started, with a name and a mark that nobody else has."""
         mark = secrets.token_hex(16)
-        address = tuple((name, environ[name]) for name in _ADDRESS if environ.get(name))
+        address = tuple((name, environ[name]) for name in _ENGINE_ADDRESS_VARIABLES if environ.get(name))
         return cls(program, f"regress-gate-{mark[:12]}", mark, address)
 
     def is_there(self) -> bool | None:
@@ -54,23 +60,23 @@ class Container:
         """End it, by force after `grace` seconds. Whether it is certainly gone."""
         found = self._find()
         if found and grace > 0:
-            self._ask("stop", "-t", str(max(1, round(grace))), *found, timeout=grace + TIMEOUT)
+            self._ask("stop", "-t", str(max(1, round(grace))), *found, timeout=grace + ENGINE_TIMEOUT)
             found = self._find()
-        deadline = time.monotonic() + GOING_TIMEOUT
+        deadline = time.monotonic() + REMOVAL_TIMEOUT
         while found:
             # Fails for one that the engine is just taking away by itself, which takes it a moment.
             self._ask("rm", "--force", "--volumes", *found)
             found = self._find()
             if not found or time.monotonic() >= deadline:
                 break
-            time.sleep(POLL)
+            time.sleep(REMOVAL_POLL)
         return found == []
 
     def _find(self) -> list[str] | None:
         told = self._ask("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={self.mark}")
         return None if told is None else told.split()
 
-    def _ask(self, *arguments: str, timeout: float = TIMEOUT) -> str | None:
+    def _ask(self, *arguments: str, timeout: float = ENGINE_TIMEOUT) -> str | None:
         try:
             asked = subprocess.run(  # noqa: S603 - the engine that started it
                 [self.program, *arguments],
@@ -84,3 +90,105 @@ class Container:
         except (OSError, subprocess.TimeoutExpired):
             return None
         return asked.stdout if asked.returncode == 0 else None
+
+
+# MERGED regress_gate.bench.provision.container_run: The arguments of `docker run` for one server: devices, shared
+# memory, network, mounts, variables. Pure but for paths.  Not for what runs in the container. Variables are handed
+# over by name, with the value in the environment of the engine's program, because command lines are public.
+
+
+SHM_SIZE = "16g"
+"""Of the container's own shared memory. A limit, not a reservation: the engine's default of 64 MB ends vLLM."""
+HOST_SHARED_MEMORY = "host"
+"""As shared memory size: share the host's, as `--ipc=host`."""
+INNER_HF_HOME = "/root/.cache/huggingface"
+
+_ENGINE_VARIABLES = re.compile(
+    r"PATH|HOME|TMPDIR|USER|LD_\w+|GO\w+|SSL_CERT_\w+|(DOCKER|BUILDKIT|CONTAINERS?|XDG|REGISTRY)_\w+"
+    r"|(HTTPS?|NO|ALL)_PROXY",
+    re.IGNORECASE,
+)
+"""Names whose value, meant for the container, would change what the engine's own program does."""
+
+
+def device_arguments(gpus: str, variant: str | None, *, podman: bool) -> list[str]:
+    """`gpus` is `all`, `none`, or numbers and UUIDs with commas between."""
+    if variant == "cpu" or gpus == "none":
+        # Without it the CPU build may not bind memory to the NUMA node that it computes on.
+        return ["--cap-add=SYS_NICE"] if variant == "cpu" else []
+    if not re.fullmatch(r"all|[\w:.-]+(,[\w:.-]+)*", gpus):
+        raise InputError(f"{gpus!r} names no GPUs", where="gpus", todo="write all, none, or numbers: 0,1")
+    if variant is not None and variant.startswith("rocm"):
+        if gpus != "all":
+            raise InputError("one of AMD's GPUs cannot be given alone", where="gpus", todo="write all")
+        return ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"]
+    if podman:
+        return [f"--device=nvidia.com/gpu={each}" for each in gpus.split(",")]
+    # The engine reads the value as CSV, in which the commas of a list need quotes.
+    return ["--gpus=all" if gpus == "all" else f'--gpus="device={gpus}"']
+
+
+def memory_arguments(shm_size: str) -> list[str]:
+    return ["--ipc=host"] if shm_size == HOST_SHARED_MEMORY else [f"--shm-size={shm_size}"]
+
+
+def network_arguments(port: int, *, host_network: bool) -> list[str]:
+    """Reachable on 127.0.0.1 alone, either way. On the host's network no proxy stands between client and server."""
+    return ["--network=host"] if host_network else [f"--publish=127.0.0.1:{port}:{port}"]
+
+
+def mount_arguments(model: str, extra: Iterable[Path], hf_home: Path) -> list[str]:
+    """A model directory and the extra ones read-only where they are on this machine; for a model that comes from the
+    hub, the hub's cache, to which it is downloaded once."""
+    readonly = list(extra)
+    arguments = []
+    if Path(model).is_dir():
+        readonly += _with_targets(Path(model).absolute())
+    else:
+        try:
+            hf_home.mkdir(parents=True, exist_ok=True)  # else the engine makes it, as root
+        except OSError as error:
+            raise InputError(f"the hub's cache cannot be made ({error.strerror})", where=hf_home) from None
+        arguments.append(_mount(hf_home, INNER_HF_HOME, readonly=False))
+    for path in dict.fromkeys(readonly):
+        if not path.exists():
+            raise InputError("is to be mounted and does not exist", where=path)
+        arguments.append(_mount(path, str(path), readonly=True))
+    return arguments
+
+
+def variable_arguments(container: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """The arguments that hand these variables to the container, and what to add to the program's own environment."""
+    arguments, added = [], {}
+    for name, value in container.items():
+        if not re.fullmatch(r"[^=\s\x00]+", name):
+            raise InputError(f"{name!r} is no name of a variable")
+        if _ENGINE_VARIABLES.fullmatch(name):
+            arguments.append(f"--env={name}={value}")
+        else:
+            arguments.append(f"--env={name}")
+            added[name] = value
+    return arguments, added
+
+
+def identity_arguments(container: Container) -> list[str]:
+    """Deleted when it ends, with a first process that ends its children, and marked as ours."""
+    return ["--rm", "--init", f"--name={container.name}", f"--label={LABEL}={container.mark}", "--pull=never"]
+
+
+def _mount(source: Path, target: str, *, readonly: bool) -> str:
+    line = io.StringIO()
+    fields = ["type=bind", f"source={source}", f"target={target}", *(["readonly"] if readonly else [])]
+    csv.writer(line, lineterminator="").writerow(fields)
+    return f"--mount={line.getvalue()}"
+
+
+def _with_targets(directory: Path) -> list[Path]:
+    """The directory, and those that links in it lead to: a snapshot in the hub's cache is links to files beside it."""
+    found = [directory]
+    for path in directory.rglob("*"):
+        if path.is_symlink() and path.exists():
+            target = path.resolve()
+            if not target.is_relative_to(directory):
+                found.append(target if target.is_dir() else target.parent)
+    return found

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import platformdirs
 
-from regress_gate.bench.provision.container_run import (
+from regress_gate.bench.provision.containers import (
     INNER_HF_HOME,
     SHM_SIZE,
+    Container,
     device_arguments,
     identity_arguments,
     memory_arguments,
@@ -21,11 +22,15 @@ from regress_gate.bench.provision.container_run import (
     network_arguments,
     variable_arguments,
 )
-from regress_gate.bench.provision.containers import Container
-from regress_gate.bench.provision.engine import Engine, find_engine
-from regress_gate.bench.provision.engine_failures import ImageNotThereError
-from regress_gate.bench.provision.image_facts import ImageFacts, image_facts, shares_our_network
-from regress_gate.bench.provision.images import named_image, published_images, repository
+from regress_gate.bench.provision.engine import Engine, ImageNotThereError, find_engine
+from regress_gate.bench.provision.images import (
+    ImageFacts,
+    image_facts,
+    named_image,
+    published_images,
+    repository,
+    shares_host_network,
+)
 from regress_gate.bench.provision.interface import (
     Environment,
     Launch,
@@ -33,25 +38,25 @@ from regress_gate.bench.provision.interface import (
     Provisioner,
     ProvisionError,
     ServeRequest,
+    serve_arguments,
 )
-from regress_gate.bench.provision.serve_line import serve_arguments
-from regress_gate.bench.provision.verify import identify, libraries
+from regress_gate.bench.provision.verify import identify_build, result_moving_libraries
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.version import Version
 
 GRACE = 10.0
 """Seconds between asking a container that outlived its command to end and killing it."""
-_HANDED_ON = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
+_PASSED_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """Of the caller's variables: how models are got. No VLLM_* one, which would change what is measured."""
 
 
-def default_directory() -> Path:
+def default_images_directory() -> Path:
     """Where it is kept what images hold; the images themselves are in the engine's hands."""
     return platformdirs.user_cache_path("regress-gate", appauthor=False) / "images"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ContainerSettings:
     """How containers are run, whatever the version."""
 
     devices: tuple[str, ...]
@@ -63,11 +68,13 @@ class Settings:
 class DockerEnvironment(Environment):
     """A verified image. Each launch is a container of its own."""
 
-    def __init__(self, engine: Engine, image: str, facts: ImageFacts, version: Version, settings: Settings) -> None:
+    def __init__(
+        self, engine: Engine, image: str, facts: ImageFacts, version: Version, settings: ContainerSettings
+    ) -> None:
         self.image = image
         """With the digest, where it came from a registry; else the image's id."""
         self.version: Version = version
-        self.libraries = libraries(facts.packages)
+        self.libraries = result_moving_libraries(facts.packages)
         self._engine = engine
         self._settings = settings
 
@@ -75,7 +82,7 @@ class DockerEnvironment(Environment):
         environ = self._engine.environ
         container = Container.new(self._engine.program, environ)
         hf_home = Path(environ.get("HF_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache/huggingface")
-        inner = {name: environ[name] for name in _HANDED_ON if environ.get(name)}
+        inner = {name: environ[name] for name in _PASSED_VARIABLES if environ.get(name)}
         inner |= {"VLLM_NO_USAGE_STATS": "1"}
         if Path(request.model).is_dir():
             inner.setdefault("HF_HUB_OFFLINE", "1")
@@ -102,7 +109,7 @@ class DockerEnvironment(Environment):
             None,
             in_process_group=False,
             container=container,
-            after_stop=lambda: _end(container),
+            after_stop=lambda: _remove_container(container),
         )
 
 
@@ -132,7 +139,7 @@ class DockerProvisioner(Provisioner):
         self._shm_size = shm_size
         self._mounts = tuple(path.absolute() for path in mounts)
         self._program = program
-        self._directory = directory or default_directory()
+        self._directory = directory or default_images_directory()
 
     def provision(self, version: Version, *, progress: Progress | None = None) -> DockerEnvironment:
         variant = version.variant or self._variant
@@ -143,28 +150,28 @@ class DockerProvisioner(Provisioner):
             names = (named_image(self._image, version, variant),)
         engine = find_engine(self._environ, self._program)
         devices = device_arguments(self._gpus, variant, podman=engine.is_podman)
-        name, image, content = _get(engine, names, progress)
-        host_network = shares_our_network(engine, image, devices)
+        name, image, content = _pull_first(engine, names, progress)
+        host_network = shares_host_network(engine, image, devices)
         if progress and not host_network:
             progress("containers have another network than this process; their port is published on 127.0.0.1")
         if progress:
             progress(f"verifying {name}")
         facts = image_facts(engine, image, content, devices, self._directory)
-        found = identify(facts.said, wanted)
+        found = identify_build(facts.said, wanted)
         if not found.matches(wanted):
             raise ProvisionError(f"{wanted} was asked for, but {name} holds {found}")
-        settings = Settings(tuple(devices), self._shm_size, self._mounts, host_network)
+        settings = ContainerSettings(tuple(devices), self._shm_size, self._mounts, host_network)
         return DockerEnvironment(engine, image, facts, found, settings)
 
 
-def _end(container: Container) -> None:
+def _remove_container(container: Container) -> None:
     if not container.remove(GRACE):
         raise ProvisionError(
             f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
         )
 
 
-def _get(engine: Engine, names: Sequence[str], progress: Progress | None) -> tuple[str, str, str]:
+def _pull_first(engine: Engine, names: Sequence[str], progress: Progress | None) -> tuple[str, str, str]:
     """The first of the names that is there or can be pulled, as what it is run, and the id of its content."""
     missing: ImageNotThereError | None = None
     for name in names:

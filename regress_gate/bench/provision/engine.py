@@ -4,6 +4,7 @@ Not for what is run, not for why it failed (`engine_failures`), and not for the 
 """
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -12,13 +13,123 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regress_gate.bench.provision.engine_failures import ImageNotThereError, failure, last_words
 from regress_gate.bench.provision.interface import Progress, ProvisionError
+from regress_gate.vllm.secrets import mask_url_credentials
+
+# MERGED regress_gate.bench.provision.engine_failures: Why docker or podman failed, from what they print: the cause
+# in our words and what to do about it.  Wordings of several versions of both; one that is not recognised is passed
+# on as it is. Not for what went wrong inside of a container.
+
+
+MAX_LINES = 6
+"""Lines of output that an error quotes."""
+
+
+class ImageNotThereError(ProvisionError):
+    """No image has that name, or none that this user may see: registries do not tell these apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownFailure:
+    signs: str
+    """Regular expression, whatever the case."""
+    what: str
+    todo: str
+
+
+_DAEMON_FAILURES = (
+    _KnownFailure(
+        r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
+        "its daemon does not let this user in",
+        "join the group that owns its socket, or use podman",
+    ),
+    _KnownFailure(
+        r"cannot connect to the docker daemon|is the docker daemon running|failed to connect to the docker api|"
+        r"(unable|cannot) to connect to podman|error during connect",
+        "its daemon does not answer",
+        "start it, or look at DOCKER_HOST",
+    ),
+)
+_IMAGE_NOT_THERE = re.compile(
+    r"manifest unknown|manifest for .* not found|repository does not exist|pull access denied|name unknown|"
+    r"no such image|image not known|requested access to the resource is denied|: not found$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OTHER_FAILURES = (
+    _KnownFailure(
+        r"toomanyrequests|rate limit|too many requests",
+        "the registry's rate limit is reached",
+        "log in to the registry, wait, or name a mirror's image",
+    ),
+    _KnownFailure(r"no space left on device", "the disk is full", "free some, or delete images that nothing uses"),
+    _KnownFailure(
+        r"could not select device driver|nvidia-container-cli|unknown or invalid runtime name|"
+        r"unresolvable CDI devices|failed to discover GPU vendor",
+        "it cannot give GPUs to a container",
+        "install and configure the NVIDIA Container Toolkit",
+    ),
+    _KnownFailure(
+        r"error gathering device information|stat /dev/(kfd|dri)|/dev/(kfd|dri).*no such file",
+        "a GPU's device is not on this machine",
+        "this image is for AMD's GPUs: choose another variant",
+    ),
+    _KnownFailure(
+        r"no matching manifest for|does not match the (specified|detected host) platform|exec format error|"
+        r"no image found in manifest list",
+        "the image is not made for this machine's processor",
+        "name one that is",
+    ),
+    _KnownFailure(
+        r"unauthorized|authentication required|no basic auth credentials",
+        "the registry wants to know who you are",
+        "log in to it",
+    ),
+    _KnownFailure(
+        r"i/o timeout|no such host|connection refused|tls handshake|context deadline exceeded|name resolution|"
+        r"network is unreachable|x509|server misbehaving|connection reset|request canceled",
+        "the registry cannot be reached",
+        "look at the engine's network and proxy",
+    ),
+    _KnownFailure(
+        r"executable file .*not found|exec: \S+ not found",
+        "the image lacks a program that vLLM's images have",
+        "name an image of vLLM",
+    ),
+    _KnownFailure(
+        r"bind source path does not exist|mounts denied|statfs .*no such file",
+        "it cannot mount a directory",
+        "look at the mounts; they must exist where the daemon runs",
+    ),
+)
+
+
+def engine_error(what: str, engine: str, output: str) -> ProvisionError:
+    """The error for what an engine printed when it failed at `what`."""
+    # In this order: without a daemon nothing is known of images, and a missing image is often told as a lack of rights.
+    if found := _first_failure(_DAEMON_FAILURES, output):
+        return ProvisionError(f"{what}: {engine} says that {found.what}; {found.todo}")
+    if _IMAGE_NOT_THERE.search(output):
+        return ImageNotThereError(f"{what}: there is no such image, or it is not public")
+    if found := _first_failure(_OTHER_FAILURES, output):
+        return ProvisionError(f"{what}: {engine} says that {found.what}; {found.todo}")
+    complaints = [line for line in last_lines(output) if re.match(r"(docker: )?error", line, re.IGNORECASE)]
+    return ProvisionError(what, lines=tuple(complaints) or last_lines(output))
+
+
+def last_lines(output: str) -> tuple[str, ...]:
+    """The last lines, the very last one first: Python tells there what went wrong."""
+    lines = [mask_url_credentials(line.strip()) for line in output.splitlines() if line.strip()][-MAX_LINES:]
+    return tuple(lines[-1:] + lines[:-1])
+
+
+def _first_failure(causes: tuple[_KnownFailure, ...], output: str) -> _KnownFailure | None:
+    return next((cause for cause in causes if re.search(cause.signs, output, re.IGNORECASE)), None)
+
 
 PULL_TIMEOUT = 7200.0
 """Seconds; vLLM's images are about ten gigabytes."""
 QUESTION_TIMEOUT = 120.0
-_OF_THE_ENGINE = (125, 126, 127)
+_ENGINE_EXIT_STATUSES = (125, 126, 127)
 """Exit statuses of `run` by which the engine says that it was itself; others are those of what it ran."""
 
 
@@ -46,9 +157,9 @@ class Engine:
             raise ProvisionError(f"{what}: {self} cannot be run ({error.strerror or error})") from None
         if asked.returncode:
             output = asked.stderr + "\n" + asked.stdout
-            if arguments[0] == "run" and asked.returncode not in _OF_THE_ENGINE:
-                raise ProvisionError(what, lines=last_words(output))
-            raise failure(what, str(self), output)
+            if arguments[0] == "run" and asked.returncode not in _ENGINE_EXIT_STATUSES:
+                raise ProvisionError(what, lines=last_lines(output))
+            raise engine_error(what, str(self), output)
         return asked.stdout
 
     def inspect(self, image: str) -> dict[str, Any] | None:
@@ -91,7 +202,7 @@ class Engine:
             if pulling.poll() is None:
                 pulling.kill()
         if pulling.returncode:
-            raise failure(what, str(self), output)
+            raise engine_error(what, str(self), output)
 
     def __str__(self) -> str:
         return Path(self.program).name

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from regress_gate.bench.provision.containers import Container
-from regress_gate.errors import ExitCode, RegressGateError
+from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.version import Version
 
@@ -108,3 +108,31 @@ class Provisioner(ABC):
     @abstractmethod
     def provision(self, version: Version, *, progress: Progress | None = None) -> Environment:
         """Get the version. Raises ProvisionError when it cannot be had, InputError when it cannot be meant."""
+
+
+# MERGED regress_gate.bench.provision.serve_line: A serve request as arguments of `vllm serve`. Not for deciding
+# which arguments a scenario has.
+
+
+_RESERVED_ARGUMENTS = ("model", "host", "port", "served_model_name")
+
+
+def serve_arguments(request: ServeRequest, port: int, *, host: str = "127.0.0.1") -> list[str]:
+    """Everything after `vllm serve`. Raises InputError for an engine argument that the tool must set itself."""
+    arguments = [
+        request.model,
+        f"--host={host}",
+        f"--port={port}",
+        f"--served-model-name={request.served_model_name}",
+    ]
+    for key, value in request.engine_args.items():
+        if key in _RESERVED_ARGUMENTS:
+            raise InputError(f"engine argument {key!r} is set by the tool; leave it out")
+        # A dotted key reaches into a group (`compilation_config.mode`); only the group's name is a flag.
+        group, dot, inner = key.partition(".")
+        flag = group.replace("_", "-") + dot + inner
+        if isinstance(value, bool):
+            arguments.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            arguments.append(f"--{flag}={value}")
+    return arguments

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_LETS_CODE_IN = re.compile(
+_INJECTS_CODE = re.compile(
     r"PYTHON(PATH|HOME|STARTUP|USERBASE|SAFEPATH|PLATLIBDIR|PYCACHEPREFIX|NOUSERSITE)|VIRTUAL_ENV(_PROMPT)?"
     r"|__PYVENV_LAUNCHER__|CONDA_(PREFIX|DEFAULT_ENV|SHLVL|PROMPT_MODIFIER)(_\d+)?|POETRY_ACTIVE|PIPENV_ACTIVE"
 )
-_SLOWS = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONPROFILEIMPORTTIME"})
+_SLOWS_EXECUTION = frozenset(
+    {"PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONPROFILEIMPORTTIME"}
+)
 """Without bytecode every start of vLLM costs twice the time, and that would be measured."""
 
 _INSTALLERS_OWN = re.compile(
@@ -24,7 +26,7 @@ _INSTALLERS_OWN = re.compile(
 """Where packages come from and how the net is reached. Any other setting of an installer (a target directory,
 constraints, pre-releases…) would change what is installed or where."""
 
-_KEPT_OF_VLLM = frozenset({"VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"})
+_KEPT_VLLM_VARIABLES = frozenset({"VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"})
 
 
 def installer_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +48,7 @@ def server_variables(environ: Mapping[str, str], venv: Path) -> dict[str, str]:
         for name, value in environ.items()
         if not _is_foreign(name)
         and not name.startswith(("PIP_", "UV_"))
-        and (not name.startswith("VLLM_") or name in _KEPT_OF_VLLM)
+        and (not name.startswith("VLLM_") or name in _KEPT_VLLM_VARIABLES)
     }
     path = environ.get("PATH", "")
     return kept | {
@@ -58,4 +60,4 @@ def server_variables(environ: Mapping[str, str], venv: Path) -> dict[str, str]:
 
 
 def _is_foreign(name: str) -> bool:
-    return name in _SLOWS or bool(_LETS_CODE_IN.fullmatch(name))
+    return name in _SLOWS_EXECUTION or bool(_INJECTS_CODE.fullmatch(name))

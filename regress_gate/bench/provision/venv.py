@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
-from regress_gate.bench.provision import cache as caching
+from regress_gate.bench.provision import environment_cache as caching
 from regress_gate.bench.provision.installer import Installer, find_uv, running_python
 from regress_gate.bench.provision.interface import (
     Environment,
@@ -20,11 +20,11 @@ from regress_gate.bench.provision.interface import (
     Provisioner,
     ProvisionError,
     ServeRequest,
+    serve_arguments,
 )
 from regress_gate.bench.provision.isolation import server_variables
 from regress_gate.bench.provision.recipe import Recipe, cpu_requirements, make_recipe
-from regress_gate.bench.provision.serve_line import serve_arguments
-from regress_gate.bench.provision.verify import Installed, libraries, verify
+from regress_gate.bench.provision.verify import Installed, result_moving_libraries, verify_build
 from regress_gate.bench.provision.wheel_index import WHEEL_INDEX
 from regress_gate.model.version import Version
 
@@ -35,10 +35,10 @@ LOCK_TIMEOUT = 3600.0
 class VenvEnvironment(Environment):
     """A verified virtual environment, held until it is closed."""
 
-    def __init__(self, path: Path, marker: caching.Marker, hold: caching.Hold, environ: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, marker: caching.Marker, hold: caching.EntryLock, environ: Mapping[str, str]) -> None:
         self.path = path
         self.version: Version = Version.parse(marker.version)
-        self.libraries = libraries(marker.packages)
+        self.libraries = result_moving_libraries(marker.packages)
         self._venv = path / "venv"
         self._hold = hold
         self._environ = environ
@@ -80,7 +80,7 @@ class VenvProvisioner(Provisioner):
         use_uv: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.cache = caching.Cache(directory or caching.default_directory())
+        self.cache = caching.EnvironmentCache(directory or caching.default_environments_directory())
         self._variant = variant
         self._python = python or running_python()
         self._wheel_index = wheel_index
@@ -105,7 +105,9 @@ class VenvProvisioner(Provisioner):
             raise
         return VenvEnvironment(self.cache.path(key), marker, hold, self._environ)
 
-    def _get(self, recipe: Recipe, key: str, tag: str, hold: caching.Hold, progress: Progress | None) -> caching.Marker:
+    def _get(
+        self, recipe: Recipe, key: str, tag: str, hold: caching.EntryLock, progress: Progress | None
+    ) -> caching.Marker:
         """The marker of a whole entry, which is held shared when this returns."""
         while True:
             if not hold.take(exclusive=False, wait=LOCK_TIMEOUT, progress=progress, what=str(recipe.wanted)):
@@ -120,7 +122,7 @@ class VenvProvisioner(Provisioner):
                 if not self.cache.whole(key):
                     raise ProvisionError(f"{self.cache.path(key)} does not stay as it was installed")
 
-    def _make(self, recipe: Recipe, key: str, tag: str, hold: caching.Hold, progress: Progress | None) -> None:
+    def _make(self, recipe: Recipe, key: str, tag: str, hold: caching.EntryLock, progress: Progress | None) -> None:
         say = progress or (lambda _: None)
         damaged = self.cache.is_finished(key)
         path = self.cache.clear(key)
@@ -148,7 +150,7 @@ class VenvProvisioner(Provisioner):
         else:
             installer.install(recipe.requirement, torch=recipe.torch_backend)
         say(f"verifying {recipe.wanted}")
-        installed = verify(
+        installed = verify_build(
             installer.interpreter, site_packages, recipe.wanted, server_variables(self._environ, installer.venv)
         )
         self.cache.finish(key, _marker_fields(recipe, installed, tag, "uv" if self._uv else "pip"))

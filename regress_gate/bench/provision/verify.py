@@ -56,7 +56,7 @@ class Installed:
     """Every distribution, by normalised name."""
 
 
-def libraries(packages: Mapping[str, str]) -> dict[str, str]:
+def result_moving_libraries(packages: Mapping[str, str]) -> dict[str, str]:
     """Those among the packages that move results."""
     return {name: version for name, version in sorted(packages.items()) if _LIBRARIES.fullmatch(name)}
 
@@ -75,7 +75,7 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def verify(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping[str, str]) -> Installed:
+def verify_build(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping[str, str]) -> Installed:
     """Raises ProvisionError for another build than the one wanted, and for one that cannot be imported."""
     try:
         probe = subprocess.run(  # noqa: S603 - the environment that was just made
@@ -92,18 +92,18 @@ def verify(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping
         raise ProvisionError(f"importing {wanted} does not end within {IMPORT_TIMEOUT:.0f} s") from None
     except OSError as error:
         raise ProvisionError(f"the Python of {wanted} does not start: {error}") from None
-    found = read_answer(probe.stdout)
+    found = parse_probe_answer(probe.stdout)
     if probe.returncode or found is None:
         lines = [line.strip() for line in probe.stderr.splitlines() if line.strip()]
         raise ProvisionError(f"{wanted} is installed but cannot be imported", lines=tuple(lines[-1:] + lines[-6:-1]))
     # A wheel of a tagged commit does not tell its commit; it came from a place that is named by it.
-    version = identify(found, wanted, silent_commit=wanted.commit)
+    version = identify_build(found, wanted, silent_commit=wanted.commit)
     if not version.matches(wanted):
         raise ProvisionError(f"{wanted} was asked for, but {version} was installed")
     return Installed(version, installed_packages(site_packages))
 
 
-def read_answer(output: str) -> dict[str, Any] | None:
+def parse_probe_answer(output: str) -> dict[str, Any] | None:
     """What the build says of itself; None where it did not come to that."""
     answer = _ANSWER.search(output)
     try:
@@ -113,7 +113,7 @@ def read_answer(output: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def identify(found: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
+def identify_build(found: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
     """The build by what it says of itself; a variant it does not name is taken from what it runs on, a commit it does
     not name is `silent_commit`.
 

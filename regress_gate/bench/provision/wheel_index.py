@@ -34,7 +34,7 @@ def find_wheel(index: str, place: str, variant: str | None, version: Version, ge
     Raises ProvisionError where there is none, or the index does not answer.
     """
     listing = _listing(index, place, variant)
-    return urljoin(listing, str(_for_this_machine(_entries(listing, version, get), version)["path"]))
+    return urljoin(listing, str(_entry_for_this_machine(_entries(listing, version, get), version)["path"]))
 
 
 def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch) -> Version:
@@ -43,7 +43,7 @@ def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fe
     Raises ProvisionError where the index does not tell.
     """
     listing = _listing(index, "nightly", variant)
-    entry = _for_this_machine(_entries(listing, "nightly", get), "nightly")
+    entry = _entry_for_this_machine(_entries(listing, "nightly", get), "nightly")
     url = urljoin(listing, unquote(str(entry["path"])))
     found = re.search(r"/([0-9a-f]{40})/", url)
     if found is None:
@@ -75,7 +75,7 @@ def _entries(listing: str, what: object, get: Fetch) -> list[dict[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _for_this_machine(entries: list[dict[str, Any]], what: object) -> dict[str, Any]:
+def _entry_for_this_machine(entries: list[dict[str, Any]], what: object) -> dict[str, Any]:
     machine = platform.machine().lower().replace("arm64", "aarch64")
     for entry in entries:
         if machine in str(entry.get("platform_tag", "")) and isinstance(entry.get("path"), str):

@@ -18,31 +18,46 @@ from typing import Self
 import psutil
 
 from regress_gate.bench.provision.interface import Environment, Launch, Progress, ServeRequest
-from regress_gate.bench.server.ending import StopReport, end_processes, falls_silent
-from regress_gate.bench.server.facts import ServerFacts, read_facts
-from regress_gate.bench.server.failures import Failure, FailureKind, ServerError, death
-from regress_gate.bench.server.http import is_healthy
-from regress_gate.bench.server.interrupts import interrupts_deferred
-from regress_gate.bench.server.log_lines import decisive_lines, engine_died, read_log
-from regress_gate.bench.server.masking import secret_values
-from regress_gate.bench.server.priority import yield_to_the_client
-from regress_gate.bench.server.processes import Kin, listens_on, mark
-from regress_gate.bench.server.spawning import group_of, signal_group, spawn
-from regress_gate.bench.server.state import ServerState, default_directory, delete_state, write_state
-from regress_gate.bench.server.surroundings import fault_of_surroundings
-from regress_gate.bench.server.watching import INTERVAL, ServerWatch
+from regress_gate.bench.server.lifecycle import (
+    StopReport,
+    end_processes,
+    interrupts_deferred,
+    lower_priority,
+    port_closes,
+    process_group,
+    signal_group,
+    spawn,
+)
+from regress_gate.bench.server.processes import (
+    WATCH_INTERVAL,
+    ServerProcesses,
+    ServerWatch,
+    identify_process,
+    listens_on,
+)
+from regress_gate.bench.server.recovery import ServerState, default_state_directory, delete_state, write_state
+from regress_gate.bench.server.server_facts import ServerFacts, is_healthy, read_facts
+from regress_gate.bench.server.server_failures import (
+    ServerError,
+    ServerFailure,
+    ServerFailureKind,
+    describe_death,
+    environment_cause,
+)
+from regress_gate.vllm.log_lines import decisive_lines, engine_died, read_log_end
+from regress_gate.vllm.secrets import secret_values
 
 READY_WITHIN = 1800.0
 """Seconds from start to healthy; large models are read from slow disks and compiled."""
-GRACE = 15.0
+STOP_GRACE = 15.0
 """Seconds between asking a server to end and killing it."""
-PORT_TRIES = 3
-_POLL = 0.1
+PORT_ATTEMPTS = 3
+_START_POLL = 0.1
 _HEALTH_TIMEOUT = 5.0
-PATIENCE = 60.0
+UNRESPONSIVE_AFTER = 60.0
 """Seconds without a healthy answer after which a server that lives counts as unresponsive."""
-PATIENT_POLL = 1.0
-_LAST_BREATH = 5.0
+HEALTH_POLL = 1.0
+EXIT_STATUS_WAIT = 5.0
 """Seconds that an API server is given to follow its engine, so that its exit status is known."""
 
 
@@ -65,7 +80,7 @@ class Server:
         self._stopped: StopReport | None = None
         self._remembering = threading.Lock()
         token = secrets.token_hex(16)
-        tool = mark(os.getpid())
+        tool = identify_process(os.getpid())
         if tool is None:
             raise OSError("this process does not find itself in the process table")
         self._state = ServerState(token, tool, None, (), what, self.url, str(log), time.time(), launch.container)
@@ -76,20 +91,20 @@ class Server:
         except OSError as error:
             delete_state(state_directory, token)
             text = f"{launch.command[0]} cannot be run ({error.strerror or error})"
-            raise ServerError(Failure(FailureKind.NOT_STARTED, text, (), 0.0, None)) from None
+            raise ServerError(ServerFailure(ServerFailureKind.NOT_STARTED, text, (), 0.0, None)) from None
         try:
-            yield_to_the_client(self._process.pid)
-            leader = mark(self._process.pid)  # not reaped before we say so, therefore still there
+            lower_priority(self._process.pid)
+            leader = identify_process(self._process.pid)  # not reaped before we say so, therefore still there
             if leader is None:
                 raise OSError("the process that was just started is not in the process table")
-            self._kin = Kin(token, leader, frozenset({leader}))
+            self._kin = ServerProcesses(token, leader, frozenset({leader}))
             self._remember()
-            self._watch = ServerWatch(self._kin, self._remember, INTERVAL)
+            self._watch = ServerWatch(self._kin, self._remember, WATCH_INTERVAL)
             self._watch.start()
         except BaseException:  # nobody else can stop it yet
             signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            _after_stop(launch)
+            _run_after_stop(launch)
             raise
 
     @property
@@ -105,14 +120,14 @@ class Server:
         """Its processes that live now; none where what serves is hidden from us, as in a container."""
         return [] if self._hidden else self._kin.find()
 
-    def failure(self, *, health: bool = False) -> Failure | None:
+    def failure(self, *, health: bool = False) -> ServerFailure | None:
         """What is wrong with a server that was ready; None while nothing is. `health` asks it too, with patience."""
         status = self._process.poll()
         if status is not None:
             return self._death(status, ready=self.startup_time is not None)
         return self._ill() if health else None
 
-    def stop(self, grace: float = GRACE) -> StopReport:
+    def stop(self, grace: float = STOP_GRACE) -> StopReport:
         """End all of its processes; what could not be ended is in the report. Again, it gives the same report."""
         if self._stopped is None:
             try:
@@ -130,7 +145,7 @@ class Server:
     ) -> None:
         remains = self.stop().remains
         if remains and error is None:  # the next server would start beside it, and its numbers would be of both
-            raise ServerError(Failure(FailureKind.NOT_STOPPED, remains, (), self._seconds(), self.log))
+            raise ServerError(ServerFailure(ServerFailureKind.NOT_STOPPED, remains, (), self._seconds(), self.log))
 
     def wait_until_ready(self, within: float) -> None:
         """Raises ServerError when it dies or is not healthy in time."""
@@ -139,7 +154,7 @@ class Server:
         while True:
             if (failure := self.failure()) is not None:
                 raise ServerError(failure)
-            if is_healthy(self.url, min(_HEALTH_TIMEOUT, max(_POLL, deadline - time.monotonic()))):
+            if is_healthy(self.url, min(_HEALTH_TIMEOUT, max(_START_POLL, deadline - time.monotonic()))):
                 seconds = self._seconds()
                 listens = self._listens()
                 if listens or not self._launch.in_process_group:
@@ -151,60 +166,62 @@ class Server:
             if time.monotonic() >= deadline:
                 if answered_by_other:
                     text = f"another program answers on port {self._port}"
-                    raise ServerError(self._living_failure(FailureKind.PORT_TAKEN, text))
+                    raise ServerError(self._living_failure(ServerFailureKind.PORT_TAKEN, text))
                 text = f"the server was not healthy within {within:.0f} s"
-                raise ServerError(self._living_failure(FailureKind.NEVER_READY, text))
-            time.sleep(_POLL)
+                raise ServerError(self._living_failure(ServerFailureKind.NEVER_READY, text))
+            time.sleep(_START_POLL)
 
     def _end(self, grace: float) -> StopReport:
         self._watch.stop()
         members = [process.pid for process in self._find_all()]
         # Asked as a group first: a member that is just being forked gets the signal too.
-        grouped = [pid for pid in members if group_of(pid) == self._process.pid]
+        grouped = [pid for pid in members if process_group(pid) == self._process.pid]
         if grouped:
             signal_group(self._process.pid, signal.SIGTERM)
         report = end_processes(self._find_all, grace, already_asked=grouped)
         self._process.poll()
-        trouble = _after_stop(self._launch)
+        trouble = _run_after_stop(self._launch)
         # A port that was never ours may be another program's.
-        if trouble is None and self.startup_time is not None and not falls_silent(self._port):
+        if trouble is None and self.startup_time is not None and not port_closes(self._port):
             trouble = f"something still answers at {self.url}"
         report = replace(report, trouble=trouble)
         if not report.left and report.trouble is None:  # else a later call looks for it again
             delete_state(self._states, self._state.token)
         return report
 
-    def _ill(self) -> Failure | None:
+    def _ill(self) -> ServerFailure | None:
         """A busy or stalled server gets time for an answer; one whose engine is gone does not come back."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + UNRESPONSIVE_AFTER
         while not is_healthy(self.url, _HEALTH_TIMEOUT):
-            time.sleep(2 * _POLL)  # a death is told as one, and takes a moment after the last answer
-            engine_is_gone = engine_died(read_log(self.log))
-            last_breath = time.monotonic() + (_LAST_BREATH if engine_is_gone else 0.0)
+            time.sleep(2 * _START_POLL)  # a death is told as one, and takes a moment after the last answer
+            engine_is_gone = engine_died(read_log_end(self.log))
+            last_breath = time.monotonic() + (EXIT_STATUS_WAIT if engine_is_gone else 0.0)
             while (status := self._process.poll()) is None and time.monotonic() < last_breath:
-                time.sleep(_POLL)
+                time.sleep(_START_POLL)
             if status is not None or engine_is_gone:
                 return self._death(status, ready=True)
             if time.monotonic() >= deadline:
-                text = f"the server lives but was not healthy for {PATIENCE:.0f} s"
-                return self._living_failure(FailureKind.UNRESPONSIVE, text)
-            time.sleep(PATIENT_POLL)
+                text = f"the server lives but was not healthy for {UNRESPONSIVE_AFTER:.0f} s"
+                return self._living_failure(ServerFailureKind.UNRESPONSIVE, text)
+            time.sleep(HEALTH_POLL)
         return None
 
-    def _death(self, status: int | None, *, ready: bool) -> Failure:
+    def _death(self, status: int | None, *, ready: bool) -> ServerFailure:
         squeezed = self._watch.squeezed
-        failure = death(status, self._seconds(), self.log, ready=ready, secrets=self._secrets, squeezed=squeezed)
+        failure = describe_death(
+            status, self._seconds(), self.log, ready=ready, secrets=self._secrets, squeezed=squeezed
+        )
         # By these the engine says that it could not start the container; the version has not been heard yet.
         never_ran = self._launch.container is not None and not ready and status in (125, 126, 127)
-        if never_ran and failure.kind is not FailureKind.PORT_TAKEN:
-            return replace(failure, kind=FailureKind.NOT_STARTED, text="the container could not be started")
+        if never_ran and failure.kind is not ServerFailureKind.PORT_TAKEN:
+            return replace(failure, kind=ServerFailureKind.NOT_STARTED, text="the container could not be started")
         return failure
 
-    def _living_failure(self, kind: FailureKind, text: str) -> Failure:
-        lines = decisive_lines(read_log(self.log), self._secrets)
-        if kind is FailureKind.NEVER_READY and (fault := fault_of_surroundings(lines, ready=False)) is not None:
-            kind, text = FailureKind.ENVIRONMENT, f"{fault}: {text}"
-        return Failure(kind, text, lines, self._seconds(), self.log)
+    def _living_failure(self, kind: ServerFailureKind, text: str) -> ServerFailure:
+        lines = decisive_lines(read_log_end(self.log), self._secrets)
+        if kind is ServerFailureKind.NEVER_READY and (fault := environment_cause(lines, ready=False)) is not None:
+            kind, text = ServerFailureKind.ENVIRONMENT, f"{fault}: {text}"
+        return ServerFailure(kind, text, lines, self._seconds(), self.log)
 
     def _listens(self) -> bool:
         """Whether the port is held by one of ours; taken as true where the system does not let us see it."""
@@ -250,9 +267,9 @@ def start_server(
     port that is taken between being found free and being used is no failure of the server: another one is tried.
     `on_spawn` is told of every server before it is waited for.
     """
-    states = state_directory or default_directory()
+    states = state_directory or default_state_directory()
     what = f"{request.served_model_name} on {environment.version or 'the given command'}"
-    for attempt in range(1, PORT_TRIES + 1):
+    for attempt in range(1, PORT_ATTEMPTS + 1):
         port = (pick_port or free_port)()
         if progress:
             progress(f"starting {what}")
@@ -267,8 +284,8 @@ def start_server(
         except ServerError as error:
             if server is not None and (remains := server.stop().remains):
                 text = f"{error.failure.text}; then {remains}"
-                raise ServerError(replace(error.failure, kind=FailureKind.NOT_STOPPED, text=text)) from error
-            if error.failure.kind is not FailureKind.PORT_TAKEN or attempt == PORT_TRIES:
+                raise ServerError(replace(error.failure, kind=ServerFailureKind.NOT_STOPPED, text=text)) from error
+            if error.failure.kind is not ServerFailureKind.PORT_TAKEN or attempt == PORT_ATTEMPTS:
                 raise
         except BaseException:
             if server is not None:
@@ -286,7 +303,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _after_stop(launch: Launch) -> str | None:
+def _run_after_stop(launch: Launch) -> str | None:
     """End what is out of our reach; what goes wrong must not hide why the server was stopped."""
     if launch.after_stop is None:
         return None

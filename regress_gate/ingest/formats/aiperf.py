@@ -5,6 +5,7 @@ artefact folder is one result: statistics and requests that lie beside each othe
 is named, so that both give the same numbers and the import takes one. GenAI-Perf's exports look alike: genai_perf.py.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,27 +13,116 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.formats import aiperf_records
-from regress_gate.ingest.formats.aiperf_config import workload_of
-from regress_gate.ingest.formats.aiperf_numbers import (
+from regress_gate.ingest.fields import length_facts, time_from_iso, time_from_unix
+from regress_gate.ingest.formats import aiperf_values
+from regress_gate.ingest.formats.aiperf_values import (
     FAMILIES,
+    Records,
+    UnitTable,
     check_failures,
-    duration_of,
     is_counted_by_server,
-    latencies_of,
+    is_entry,
+    is_genai_csv,
+    is_record,
+    is_unit_csv,
     missing_requests,
-    of_records,
-    of_table,
+    summary_from_records,
+    summary_from_table,
+    table_duration,
+    table_from_csv,
+    table_from_json,
+    table_latencies,
 )
-from regress_gate.ingest.formats.aiperf_records import Records, is_record
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.json_text import NotJsonError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import mean_tokens, measured
-from regress_gate.ingest.text import clean, plural
-from regress_gate.ingest.unit_table import UnitTable, from_csv, from_json, is_csv, is_entry, is_genai_csv
-from regress_gate.ingest.when import moment, moment_of_text
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.ingest.parsing import NotJsonError
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import checked_metrics, mean_tokens
+from regress_gate.text import excerpt, plural
+
+# MERGED regress_gate.ingest.formats.aiperf_config: What AIPerf's `input_config` says was sent, in its two shapes:
+# sections of the command line (to 0.12) and the configuration of phases and datasets (0.13). Not for results.
+
+
+def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Workload facts that the configuration states. Raises RefusalError where several loads are pooled."""
+    workload: dict[str, Any] = {}
+    if model := _model(config):
+        workload["model"] = model
+    phase = _phase(config)
+    rate, concurrency = fields.number(phase, "request_rate"), fields.count(phase, "concurrency")
+    if rate is None:
+        rate = fields.number(phase, "rate")
+    if rate is not None and rate <= 0:
+        raise RefusalError(f"request_rate is {rate:g}")
+    if rate is not None or concurrency is not None:
+        workload |= {"request_rate": rate, "max_concurrency": concurrency}
+    count = fields.count(phase, "request_count")
+    if (count := fields.count(phase, "requests") if count is None else count) is not None:
+        workload["num_prompts"] = count
+    if rate is not None:
+        pattern = phase.get("arrival_pattern") or phase.get("request_rate_mode") or phase.get("type")
+        if pattern == "poisson":
+            workload["burstiness"] = 1.0
+        elif pattern == "constant":
+            workload["arrival"] = "constant"
+    dataset, lengths = _dataset(config), _lengths(config)
+    if dataset is not None:
+        # The length of made-up prompts has a default that a dataset ignores.
+        lengths = {name: length for name, length in lengths.items() if not name.startswith("input_len")}
+        workload["dataset"] = dataset
+    return workload | lengths
+
+
+def dataset_name(source: str) -> str | None:
+    """Last part of the name or path of a dataset; None where nothing is left of it."""
+    return excerpt(re.split(r"[/\\]", source.rstrip("/\\"))[-1], 60) or None
+
+
+def _model(config: Mapping[str, Any]) -> str | None:
+    endpoint, models = fields.obj(config, "endpoint"), fields.obj(config, "models")
+    names = fields.items(endpoint, "model_names") or [
+        item.get("name") for item in fields.items(models, "items") if isinstance(item, dict)
+    ]
+    named = [excerpt(name) for name in names if isinstance(name, str) and name]
+    return "+".join(named[:3]) or None
+
+
+def _phase(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The load: the `loadgen` section, or the only phase that is measured."""
+    phases = [
+        phase
+        for phase in fields.items(config, "phases")
+        if isinstance(phase, dict) and phase.get("kind", "profiling") == "profiling"
+    ]
+    if len(phases) > 1:
+        raise RefusalError(f"it pools {len(phases)} profiling phases; measure each load by itself")
+    return phases[0] if phases else fields.obj(config, "loadgen")
+
+
+def _datasets(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in fields.items(config, "datasets") if isinstance(entry, dict)]
+
+
+def _dataset(config: Mapping[str, Any]) -> str | None:
+    """What prompts were taken from; None where they were made up."""
+    section = fields.obj(config, "input")
+    places = [(section, ("public_dataset", "file")), *((entry, ("dataset", "path")) for entry in _datasets(config))]
+    names = [fields.text(place, key) for place, keys in places for key in keys]
+    return "+".join(found for name in names if name is not None and (found := dataset_name(name))) or None
+
+
+def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
+    prompt = fields.obj(fields.obj(config, "input"), "prompt")
+    found = (fields.obj(prompt, "input_tokens"), fields.obj(prompt, "output_tokens"))
+    if len(datasets := _datasets(config)) == 1:
+        prompts = fields.obj(datasets[0], "prompts")
+        found = (fields.obj(prompts, "isl"), fields.obj(prompts, "osl"))
+    lengths: dict[str, Any] = {}
+    for name, length in zip(("input_len", "output_len"), found, strict=True):
+        lengths |= length_facts(name, fields.number(length, "mean"), fields.number(length, "stddev"))
+    return lengths
+
 
 SERVER_TOKENS, ENCODED_AGAIN = "aiperf", "aiperf-encoded"
 _CSV_ROUNDING = 0.005
@@ -75,20 +165,20 @@ class AiPerf:
 
     def recognises(self, content: Content) -> Certainty:
         if content.text is not None:
-            return Certainty.SURE if is_csv(content.text) and not is_genai_csv(content.text) else Certainty.NO
+            return Certainty.SURE if is_unit_csv(content.text) and not is_genai_csv(content.text) else Certainty.NO
         for document in content.documents:
             if is_record(document) or _is_summary(document):
                 return Certainty.SURE
         return Certainty.LIKELY if any(map(_may_be_summary, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         if content.text is not None:
             return [_from_csv(content, context)]
         if not content.documents:
             raise RefusalError("not an AIPerf export")
         if is_record(content.documents[0]):
             return [_from_records(content, context)]
-        return read_each(
+        return read_documents(
             content.each(), lambda document, position: _from_summary(document, position, content.name, context)
         )
 
@@ -118,18 +208,18 @@ def _config(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _from_summary(document: object, position: int, name: str, context: Context) -> Reading | NoReading:
+def _from_summary(document: object, position: int, name: str, context: Context) -> Reading | UnusedResult:
     if not isinstance(document, dict):
         raise RefusalError("not an AIPerf export, unlike others in the same file")
     _refuse_other_kinds(document)
     table = _table(document)
     if not any(tag in table for tag in FAMILIES.values()) and "request_throughput" not in table:
-        return NoReading(position, Outcome.SKIPPED, "an AIPerf file without measurements of requests")
+        return UnusedResult(position, FileOutcome.SKIPPED, "an AIPerf file without measurements of requests")
     beside = _beside(context, _records_names(name))
     if beside is None or not beside.documents or not is_record(beside.documents[0]):
         return _reading(document, table, None, position, context, ())
     try:
-        records = aiperf_records.gather(beside.each())
+        records = aiperf_values.collect_records(beside.each())
     except (RefusalError, NotJsonError) as error:
         return _reading(document, table, None, position, context, (f"{beside.name} is not used: {error}",))
     if (missing := missing_requests(table, records)) is not None:
@@ -137,8 +227,8 @@ def _from_summary(document: object, position: int, name: str, context: Context) 
     return _reading(document, table, records, position, context, ())
 
 
-def _from_records(content: Content, context: Context) -> Reading | NoReading:
-    records = aiperf_records.gather(content.each())
+def _from_records(content: Content, context: Context) -> Reading | UnusedResult:
+    records = aiperf_values.collect_records(content.each())
     beside = _beside(context, _summary_names(content.name))
     document = beside.documents[0] if beside is not None and len(beside.documents) == 1 else None
     if beside is None or not isinstance(document, dict) or not _is_summary(document):
@@ -146,18 +236,20 @@ def _from_records(content: Content, context: Context) -> Reading | NoReading:
     _refuse_other_kinds(document)
     table = _table(document)
     if (missing := missing_requests(table, records)) is not None:
-        return NoReading(0, Outcome.SKIPPED, f"{missing}; {beside.name} beside it is the whole result")
+        return UnusedResult(0, FileOutcome.SKIPPED, f"{missing}; {beside.name} beside it is the whole result")
     return _reading(document, table, records, 0, context, ())
 
 
-def _from_csv(content: Content, context: Context) -> Reading | NoReading:
+def _from_csv(content: Content, context: Context) -> Reading | UnusedResult:
     beside = context.beside(content.name.removesuffix(".csv") + ".json")
     if beside is not None and any(map(_is_summary, beside.documents)):
-        return NoReading(0, Outcome.SKIPPED, f"the same result is in {beside.name} beside it, which says more")
+        return UnusedResult(0, FileOutcome.SKIPPED, f"the same result is in {beside.name} beside it, which says more")
     requests = _beside(context, _records_names(content.name.removesuffix(".csv") + ".json"))
     if requests is not None and any(map(is_record, requests.documents)):
-        return NoReading(0, Outcome.SKIPPED, f"made of the requests in {requests.name} beside it, which says more")
-    return _reading({}, from_csv(content.text or ""), None, 0, context, (), _CSV_ROUNDING)
+        return UnusedResult(
+            0, FileOutcome.SKIPPED, f"made of the requests in {requests.name} beside it, which says more"
+        )
+    return _reading({}, table_from_csv(content.text or ""), None, 0, context, (), _CSV_ROUNDING)
 
 
 def _refuse_other_kinds(document: Mapping[str, Any]) -> None:
@@ -173,7 +265,7 @@ def _refuse_other_kinds(document: Mapping[str, Any]) -> None:
 
 
 def _table(document: Mapping[str, Any]) -> UnitTable:
-    return from_json(fields.obj(document, "records") or document)
+    return table_from_json(fields.obj(document, "records") or document)
 
 
 def _beside(context: Context, names: Sequence[str]) -> Content | None:
@@ -199,32 +291,32 @@ def _reading(
     notes: tuple[str, ...],
     rounding: float = 0.0,
 ) -> Reading:
-    stated = latencies_of(table)
-    config = workload_of(_config(document))
+    stated = table_latencies(table)
+    config = aiperf_workload(_config(document))
     samples, definitions = None, SERVER_TOKENS if is_counted_by_server(table) else ENCODED_AGAIN
-    summary = of_table(document, table, stated, rounding)
+    summary = summary_from_table(document, table, stated, rounding)
     if records is not None:
-        from regress_gate.ingest.gathered import check_agreement, statistics
+        from regress_gate.measurement.request_collector import check_agreement, latency_statistics
 
         if document:
-            measured(summary)  # what the statistics say of themselves has to be true as well
+            checked_metrics(summary)  # what the statistics say of themselves has to be true as well
             check_failures(summary.failed, records)
         definitions = ENCODED_AGAIN if records.encoded_again else SERVER_TOKENS
         gathered = records.gathered
         requests = gathered.requests()
-        found = statistics(requests, is_streamed=gathered.is_streamed, folded=gathered.folded)
+        found = latency_statistics(requests, is_streamed=gathered.is_streamed, folded=gathered.folded)
         # The tool's own time per token rests on its own count of tokens.
         by_count = () if records.encoded_again else ("tpot",)
         check_agreement({family: stated[family] for family in stated.keys() - by_count}, found)
         keeps = context.with_samples and gathered.is_streamed and gathered.folded is None
         samples = requests.samples if keeps else None
         notes += gathered.notes
-        summary = of_records(records, found, duration_of(table))
+        summary = summary_from_records(records, found, table_duration(table))
         if not gathered.is_streamed:
             notes += ("not every answer says when its first token came: ttft, tpot, itl and requests left out",)
         if records.cancelled:
             notes += (f"{plural(records.cancelled, 'request')} that the client cancelled left out",)
-    metrics, more = measured(replace(summary, max_concurrency=config.get("max_concurrency")))
+    metrics, more = checked_metrics(replace(summary, max_concurrency=config.get("max_concurrency")))
     return Reading(
         position=position,
         completed=summary.completed,
@@ -233,7 +325,7 @@ def _reading(
         metrics=metrics,
         workload={**config, **mean_tokens(summary)},
         definitions=definitions,
-        started=_started(document, table) if records is None else moment(records.first),
+        started=_started(document, table) if records is None else time_from_unix(records.first),
         samples=samples,
         metadata=_metadata(document),
         notes=(*notes, *more),
@@ -242,9 +334,9 @@ def _reading(
 
 def _started(document: Mapping[str, Any], table: UnitTable) -> datetime | None:
     first = table.seconds("min_request_timestamp")
-    return moment(first["mean"]) if first else moment_of_text(document.get("start_time"))
+    return time_from_unix(first["mean"]) if first else time_from_iso(document.get("start_time"))
 
 
 def _metadata(document: Mapping[str, Any]) -> dict[str, str]:
     version = document.get("aiperf_version")
-    return {"client_version": f"aiperf {clean(version, 60)}"} if isinstance(version, str) and version else {}
+    return {"client_version": f"aiperf {excerpt(version, 60)}"} if isinstance(version, str) and version else {}

@@ -4,16 +4,92 @@ The unit is part of each key and has changed over time, so it is taken from the 
 writes next to them holds pickles and is never opened.
 """
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.evalscope_numbers import PERCENTILES, averages, percentiles
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
-from regress_gate.ingest.text import clean
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.text import excerpt, quoted
+
+# MERGED regress_gate.ingest.formats.evalscope_numbers: Statistics in evalscope's files: averages of the summary,
+# and the table of percentiles. The unit is in each key.
+
+
+PERCENTILES = "benchmark_percentile.json"
+
+_UNITS = {"s": 1.0, "ms": 1e-3}
+_WITH_UNIT = re.compile(r"(.+) \((.+)\)")
+_FAMILY = {"Latency": "e2el", "TTFT": "ttft", "TPOT": "tpot", "ITL": "itl"}
+_AVERAGE = {
+    "Avg Latency": "e2el",
+    "Average latency": "e2el",
+    "Avg TTFT": "ttft",
+    "Average time to first token": "ttft",
+    "Avg TPOT": "tpot",
+    "Average time per output token": "tpot",
+    "Avg ITL": "itl",
+    "Average inter-token latency": "itl",
+}
+_PERCENT = {"50%": "median", "90%": "p90", "95%": "p95", "99%": "p99"}
+
+
+def averages(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Means in seconds by family. Raises RefusalError."""
+    found: dict[str, dict[str, float]] = {}
+    for key in data:
+        name, factor = _unit(key, _AVERAGE)
+        if name is not None and (value := fields.number(data, key)) is not None:
+            found[name] = {"mean": value * factor}
+    return found
+
+
+def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
+    """By family and statistic, in seconds; `min` too, which tells requests of which no text was seen."""
+    rows = _rows(document)
+    if not rows:
+        notes.append(f"no {PERCENTILES} beside it: means only")
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        label = row.get("Percentiles")
+        statistic = "min" if label == "min" else _PERCENT.get(label) if isinstance(label, str) else None
+        if statistic is None:
+            continue
+        for key, value in row.items():
+            name, factor = _unit(key, _FAMILY)
+            # evalscope writes NaN where a request set is empty.
+            if name is None or (isinstance(value, float) and math.isnan(value)):
+                continue
+            if (number := fields.number(row, key)) is not None:
+                found.setdefault(name, {})[statistic] = number * factor
+    return found
+
+
+def _rows(document: Any) -> list[Mapping[str, Any]]:
+    """The percentile file as rows; older ones are a dict of columns."""
+    if isinstance(document, dict):
+        columns = {key: value for key, value in document.items() if isinstance(value, list)}
+        height = {len(column) for column in columns.values()}
+        if len(height) != 1:
+            raise RefusalError(f"the columns of {PERCENTILES} have different lengths")
+        return [{key: column[row] for key, column in columns.items()} for row in range(height.pop())]
+    return [row for row in document if isinstance(row, dict)] if isinstance(document, list) else []
+
+
+def _unit(key: object, names: Mapping[str, str]) -> tuple[str | None, float]:
+    """The name behind a key with a unit, and the factor to seconds; (None, 0) for other keys."""
+    if not isinstance(key, str) or (match := _WITH_UNIT.fullmatch(key)) is None or match[1] not in names:
+        return None, 0.0
+    if match[2] not in _UNITS:
+        raise RefusalError(f"{quoted(key)} is in an unknown unit")
+    return names[match[1]], _UNITS[match[2]]
+
 
 SUMMARY = "benchmark_summary.json"
 ARGUMENTS = "benchmark_args.json"
@@ -61,13 +137,17 @@ class Evalscope:
         document = content.documents[0]
         return Certainty.SURE if _is_summary(document) or _companion(document) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         document = content.documents[0] if len(content.documents) == 1 else None
         if what := _companion(document):
             summary = _beside(context, SUMMARY)
             if _is_summary(summary):
-                return [NoReading(0, Outcome.SKIPPED, f"{what} of the {SUMMARY} beside it, which is read with it")]
-            return [NoReading(0, Outcome.REFUSED, f"{what} without the {SUMMARY} that it belongs to; import both")]
+                return [
+                    UnusedResult(0, FileOutcome.SKIPPED, f"{what} of the {SUMMARY} beside it, which is read with it")
+                ]
+            return [
+                UnusedResult(0, FileOutcome.REFUSED, f"{what} without the {SUMMARY} that it belongs to; import both")
+            ]
         if not isinstance(document, dict) or not _is_summary(document):
             raise RefusalError(f"not evalscope's {SUMMARY}")
         return [_reading(document, context)]
@@ -125,7 +205,7 @@ def _reading(data: Mapping[str, Any], context: Context) -> Reading:
         for name in ("input", "output")
     }
     milliseconds = "Avg TTFT (ms)" in data
-    metrics, more = measured(
+    metrics, more = checked_metrics(
         Summary(
             latencies=latencies,
             rates={
@@ -176,7 +256,7 @@ def _leave_out_unseen(
 def _workload(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     workload: dict[str, Any] = {}
     if (model := fields.text(arguments, "model_id") or fields.text(arguments, "model")) is not None:
-        workload["model"] = clean(model)
+        workload["model"] = excerpt(model)
     rate = _either(data, fields.number, "Request Rate (req/s)")
     rate = fields.number(arguments, "rate") if rate is None else rate
     if rate is not None:
@@ -196,7 +276,7 @@ def _workload(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str
         if (mean := _either(data, fields.number, *keys)) is not None:
             workload[name] = mean
     if (dataset := fields.text(arguments, "dataset")) is not None:
-        workload["dataset"] = clean(dataset)
+        workload["dataset"] = excerpt(dataset)
     for fixed, low, high in (
         ("input_len", "min_prompt_length", "max_prompt_length"),
         ("output_len", "min_tokens", "max_tokens"),

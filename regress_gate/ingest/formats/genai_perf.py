@@ -10,15 +10,23 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.formats.aiperf_config import dataset_name
-from regress_gate.ingest.formats.aiperf_numbers import duration_of, latencies_of, total_of
-from regress_gate.ingest.formats.asked_length import asked_length
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, mean_tokens, measured
-from regress_gate.ingest.text import clean
-from regress_gate.ingest.unit_table import UnitTable, from_csv, from_json, is_entry, is_genai_csv
+from regress_gate.ingest.fields import length_facts
+from regress_gate.ingest.formats.aiperf import dataset_name
+from regress_gate.ingest.formats.aiperf_values import (
+    UnitTable,
+    is_entry,
+    is_genai_csv,
+    table_duration,
+    table_from_csv,
+    table_from_json,
+    table_latencies,
+    table_total,
+)
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics, mean_tokens
+from regress_gate.text import excerpt
 
 DEFINITIONS_KEY = "genai-perf"
 _CSV_ROUNDING = 0.005
@@ -59,14 +67,16 @@ class GenAiPerf:
             return Certainty.SURE
         return Certainty.LIKELY if any(map(_may_be_export, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         stem = content.name.rpartition(".")[0]
         if content.text is not None:
             beside = context.beside(f"{stem}.json")
             if beside is not None and any(map(_is_export, beside.documents)):
-                return [NoReading(0, Outcome.SKIPPED, f"the same result is in {beside.name} beside it, unrounded")]
-            return [_reading(from_csv(content.text), {}, 0, _CSV_ROUNDING)]
-        return read_each(content.each(), lambda document, position: _result(document, position, stem, context))
+                return [
+                    UnusedResult(0, FileOutcome.SKIPPED, f"the same result is in {beside.name} beside it, unrounded")
+                ]
+            return [_reading(table_from_csv(content.text), {}, 0, _CSV_ROUNDING)]
+        return read_documents(content.each(), lambda document, position: _result(document, position, stem, context))
 
 
 def _is_raw(document: object) -> bool:
@@ -88,17 +98,17 @@ def _may_be_export(document: object) -> bool:
     )
 
 
-def _result(document: object, position: int, stem: str, context: Context) -> Reading | NoReading:
+def _result(document: object, position: int, stem: str, context: Context) -> Reading | UnusedResult:
     if not isinstance(document, dict):
         raise RefusalError("not a GenAI-Perf export, unlike others in the same file")
     if _is_raw(document):
         beside = context.beside(f"{stem}_genai_perf.json")
         if beside is not None and any(map(_is_export, beside.documents)):
-            return NoReading(position, Outcome.SKIPPED, f"the answers of which {beside.name} beside it was made")
+            return UnusedResult(position, FileOutcome.SKIPPED, f"the answers of which {beside.name} beside it was made")
         raise RefusalError(
             "Perf Analyzer's raw export holds answers and no counts of tokens; import profile_export_genai_perf.json"
         )
-    return _reading(from_json(document), fields.obj(document, "input_config"), position, 0.0)
+    return _reading(table_from_json(document), fields.obj(document, "input_config"), position, 0.0)
 
 
 def _reading(table: UnitTable, config: Mapping[str, Any], position: int, rounding: float) -> Reading:
@@ -110,16 +120,16 @@ def _reading(table: UnitTable, config: Mapping[str, Any], position: int, roundin
     }
     workload = _workload(config)
     summary = Summary(
-        latencies=latencies_of(table),
+        latencies=table_latencies(table),
         rates={name: rate for name, rate in rates.items() if rate is not None},
         completed=completed,
-        duration=duration_of(table),
-        input_tokens=total_of(table, "input_sequence_length", completed),
-        output_tokens=total_of(table, "output_sequence_length", completed),
+        duration=table_duration(table),
+        input_tokens=table_total(table, "input_sequence_length", completed),
+        output_tokens=table_total(table, "output_sequence_length", completed),
         time_rounding=rounding,
         rate_rounding=rounding,
     )
-    metrics, notes = measured(replace(summary, max_concurrency=workload.get("max_concurrency")))
+    metrics, notes = checked_metrics(replace(summary, max_concurrency=workload.get("max_concurrency")))
     return Reading(
         position=position,
         completed=completed,
@@ -136,7 +146,7 @@ def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
     """What the arguments say was sent: flat (`concurrency`), or in sections (`perf_analyzer.stimulus`)."""
     workload: dict[str, Any] = {}
     names = [name for key in ("model_names", "model") if isinstance(found := config.get(key), list) for name in found]
-    if named := [clean(name) for name in names if isinstance(name, str) and name]:
+    if named := [excerpt(name) for name in names if isinstance(name, str) and name]:
         workload["model"] = "+".join(named[:3])
     analyzer = fields.obj(config, "perf_analyzer")
     stimulus = fields.obj(analyzer, "stimulus") if analyzer else config
@@ -164,5 +174,5 @@ def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
         stated = fields.obj(sections, section)
         mean = fields.number(stated, "mean") if stated else fields.number(config, f"{flat}_mean")
         deviation = fields.number(stated, "stddev") if stated else fields.number(config, f"{flat}_stddev")
-        lengths |= asked_length(name, mean, deviation)
+        lengths |= length_facts(name, mean, deviation)
     return lengths

@@ -9,16 +9,79 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from regress_gate.ingest import fields, json_text
+from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.gha_names import Known, known
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
-from regress_gate.ingest.text import MAX_NAME, clean, sanitised, shown
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.model.metric import METRICS
+from regress_gate.text import MAX_NAME, excerpt, quoted, slugify
+
+# MERGED regress_gate.ingest.formats.gha_names: Names and units under which a github-action-benchmark history holds
+# a metric that is surely one of ours.  Only names that vLLM's clients print or write, or that the catalogue has,
+# with a unit that fits. Not for guessing.
+
+
+_TIME = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_REQUESTS = ("req/s", "requests/s", "requests/sec", "request/s", "prompts/s", "1/s")
+_TOKENS = ("tok/s", "tokens/s", "tokens/sec", "token/s", "1/s")
+_LATENCY = re.compile(
+    r"(mean|median|p50|p90|p95|p99)_(ttft|tpot|itl|e2el|request_latency)(?:_(ms|s))?"
+    r"|(ttft|tpot|itl|e2el)_(mean|median|p90|p95|p99)"
+)
+_RATES = {
+    "request_throughput": ("request_throughput", _REQUESTS),
+    "request_goodput": ("goodput", _REQUESTS),
+    "goodput": ("goodput", _REQUESTS),
+    "output_throughput": ("output_throughput", _TOKENS),
+    "output_token_throughput": ("output_throughput", _TOKENS),
+    "total_throughput": ("total_throughput", _TOKENS),
+    "total_token_throughput": ("total_throughput", _TOKENS),
+}
+_UNIT_IN_NAME = re.compile(r"(.*\S) ?\(([^()]{1,20})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMetric:
+    metric: str
+    factor: float
+    """To the catalogue's unit."""
+
+    @property
+    def smaller_is_better(self) -> bool:
+        return METRICS[self.metric].direction.value == "lower_is_better"
+
+
+def known_metric(name: str, unit: str) -> KnownMetric | None:
+    """What a name without its scenario stands for; None where that is not sure.
+
+    Raises RefusalError where the name is known and its unit is not, or where both contradict each other.
+    """
+    if match := _UNIT_IN_NAME.fullmatch(name):
+        name, in_name = match[1], match[2]
+        if unit and in_name != unit:
+            raise RefusalError(f"{quoted(name)} is in {quoted(in_name)} by its name and in {quoted(unit)} by its unit")
+        unit = in_name
+    key = re.sub(r"[ -]+", "_", name.strip().lower())
+    if key in _RATES:
+        metric, units = _RATES[key]
+        if unit.lower() not in units:
+            raise RefusalError(f"{quoted(name)} is in {quoted(unit)}, not in one of {', '.join(units)}")
+        return KnownMetric(metric, 1.0)
+    if (latency := _LATENCY.fullmatch(key)) is None:
+        return None
+    if unit.lower() not in _TIME or latency[3] not in (None, unit.lower()):
+        raise RefusalError(f"{quoted(name)} is in {quoted(unit)}, which is not the unit of its name, or none of time")
+    family = latency[2] or latency[4]
+    statistic = latency[1] or latency[5]
+    family = "e2el" if family == "request_latency" else family
+    return KnownMetric(f"{family}_{'median' if statistic == 'p50' else statistic}", _TIME[unit.lower()])
+
 
 _SCRIPT = re.compile(r"\A\s*window\.BENCHMARK_DATA\s*=\s*")
 _OF_VLLM = re.compile(r".*/(?:nm-)?vllm/?")
@@ -53,7 +116,7 @@ class GithubActionBenchmark:
             return Certainty.SURE
         return Certainty.LIKELY if _is_input(document) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
         document = content.documents[0] if len(content.documents) == 1 else None
         if content.text is not None and (begin := _SCRIPT.match(content.text)):
             document = _parsed(content.text[begin.end() :])
@@ -66,7 +129,7 @@ class GithubActionBenchmark:
             repository = fields.text(document, "repoUrl") or ""
         else:
             raise RefusalError("not data of github-action-benchmark")
-        results: list[Reading | NoReading] = []
+        results: list[Reading | UnusedResult] = []
         for group, entry in entries:
             results += _entry(group, entry, _OF_VLLM.fullmatch(repository) is not None, len(results))
         return results
@@ -84,40 +147,40 @@ def _is_input(document: object) -> bool:
 def _entries(groups: Mapping[str, Any], group: str) -> list[Any]:
     found = groups[group]
     if not isinstance(found, list):
-        raise RefusalError(f"the chart {shown(group)} is {shown(found)}, not a list")
+        raise RefusalError(f"the chart {quoted(group)} is {quoted(found)}, not a list")
     return found
 
 
 def _parsed(script: str) -> Any:
     try:
-        documents = json_text.parse(script.strip().removesuffix(";").encode()).documents
-    except json_text.NotJsonError as error:
+        documents = parsing.parse_json(script.strip().removesuffix(";").encode()).documents
+    except parsing.NotJsonError as error:
         raise RefusalError(f"what is assigned to window.BENCHMARK_DATA is no JSON: {error}") from None
     return documents[0] if len(documents) == 1 else None
 
 
-def _entry(group: str, entry: object, of_vllm: bool, position: int) -> list[Reading | NoReading]:
+def _entry(group: str, entry: object, of_vllm: bool, position: int) -> list[Reading | UnusedResult]:
     """The results of one commit in one chart: one for each scenario that its benchmarks name."""
     try:
         if not isinstance(entry, dict):
-            raise RefusalError(f"an entry of {shown(group)} is no object")
+            raise RefusalError(f"an entry of {quoted(group)} is no object")
         contexts: dict[str, list[Mapping[str, Any]]] = {}
         for bench in fields.items(entry, "benches"):
             if not isinstance(bench, dict):
-                raise RefusalError(f"a benchmark of {shown(group)} is no object")
+                raise RefusalError(f"a benchmark of {quoted(group)} is no object")
             contexts.setdefault(_scenario(group, bench), []).append(bench)
         if not contexts:
-            raise RefusalError(f"an entry of {shown(group)} has no benchmarks")
+            raise RefusalError(f"an entry of {quoted(group)} has no benchmarks")
         metadata = _metadata(entry, of_vllm)
         started = _date(entry)
     except RefusalError as refusal:
-        return [NoReading(position, Outcome.REFUSED, str(refusal))]
-    results: list[Reading | NoReading] = []
+        return [UnusedResult(position, FileOutcome.REFUSED, str(refusal))]
+    results: list[Reading | UnusedResult] = []
     for place, (scenario, benches) in enumerate(contexts.items(), position):
         try:
             results.append(_reading(place, scenario, benches, fields.text(entry, "tool") or "", metadata, started))
         except RefusalError as refusal:
-            results.append(NoReading(place, Outcome.REFUSED, str(refusal)))
+            results.append(UnusedResult(place, FileOutcome.REFUSED, str(refusal)))
     return results
 
 
@@ -133,13 +196,13 @@ def _reading(
     unknown: list[str] = []
     for bench in benches:
         name, unit = _name(bench)[1], fields.text(bench, "unit") or ""
-        found = None if _OFFLINE in _script(bench) else known(name, unit)
+        found = None if _OFFLINE in _script(bench) else known_metric(name, unit)
         if found is None:
-            unknown.append(f"{clean(name, 40)} ({clean(unit, 20)})")
+            unknown.append(f"{excerpt(name, 40)} ({excerpt(unit, 20)})")
             continue
         _check_direction(tool, found, name)
         if found.metric in values:
-            raise RefusalError(f"{found.metric} is there twice in {shown(scenario)}: its scenarios are not told apart")
+            raise RefusalError(f"{found.metric} is there twice in {quoted(scenario)}: its scenarios are not told apart")
         values[found.metric] = fields.required(bench, "value") * found.factor
     if not values:
         raise RefusalError(
@@ -154,7 +217,7 @@ def _reading(
             latencies.setdefault(family, {})[statistic] = value
         else:
             rates[metric] = value
-    metrics, notes = measured(Summary(latencies=latencies, rates=rates))
+    metrics, notes = checked_metrics(Summary(latencies=latencies, rates=rates))
     if unknown:
         notes.append(f"not read: {', '.join(unknown[:_NAMED])}{', …' * (len(unknown) > _NAMED)}")
     if any(bench.get("range") not in (None, "") for bench in benches):
@@ -173,10 +236,10 @@ def _reading(
     )
 
 
-def _check_direction(tool: str, found: Known, name: str) -> None:
+def _check_direction(tool: str, found: KnownMetric, name: str) -> None:
     better = re.fullmatch(r"custom(Smaller|Bigger)IsBetter", tool, re.IGNORECASE)
     if better and (better[1].lower() == "smaller") is not found.smaller_is_better:
-        raise RefusalError(f"{shown(name)} is in a chart where {better[1].lower()} is better: not {found.metric}")
+        raise RefusalError(f"{quoted(name)} is in a chart where {better[1].lower()} is better: not {found.metric}")
 
 
 def _name(bench: Mapping[str, Any]) -> tuple[str, str]:
@@ -210,7 +273,7 @@ def _scenario(group: str, bench: Mapping[str, Any]) -> str:
     """A name made of the chart's and of what tells the benchmark's scenario."""
     described = _inside(bench.get("extra")).get("description")
     parts = (group, _name(bench)[0] or (described if isinstance(described, str) else ""))
-    name = "-".join(filter(None, (sanitised(clean(part)) for part in parts)))
+    name = "-".join(filter(None, (slugify(excerpt(part)) for part in parts)))
     if len(name) > MAX_NAME:
         digest = hashlib.sha256(name.encode()).hexdigest()[:8]
         name = f"{name[: MAX_NAME - 9].rstrip('-._+=')}-{digest}"
@@ -231,4 +294,4 @@ def _date(entry: Mapping[str, Any]) -> datetime | None:
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
-        raise RefusalError(f"date is {shown(entry.get('date'))}, not milliseconds since 1970") from None
+        raise RefusalError(f"date is {quoted(entry.get('date'))}, not milliseconds since 1970") from None

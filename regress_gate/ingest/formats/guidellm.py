@@ -6,18 +6,215 @@ the numbers mean.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from regress_gate.ingest import fields, yaml_text
+from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats import guidellm_csv
-from regress_gate.ingest.formats.guidellm_cell import Cell, reading_of_cell
-from regress_gate.ingest.formats.guidellm_report import cell_of, is_report, run_id, run_ids
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.json_text import NotJsonError
-from regress_gate.ingest.reports import Outcome
+from regress_gate.ingest.formats.guidellm_cell import (
+    Cell,
+    Era,
+    ReportObject,
+    RequestedLoad,
+    era_of,
+    guidellm_workload,
+    reading_of_cell,
+    report_version,
+)
+from regress_gate.ingest.formats.single_requests import MeasuredRequest
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.parsing import NotJsonError
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import plural
+
+# MERGED regress_gate.ingest.formats.guidellm_report: GuideLLM's JSON and YAML reports, 0.2 to 0.8, to cells: one
+# for each benchmark in the list.  Up to 0.3 a benchmark has `args`, `worker`, `request_loader` and `run_stats`;
+# from 0.4 on `config` and `scheduler_metrics`. Not for what the numbers mean, which is in guidellm_cell.py.
+
+
+_FAMILIES = {
+    "ttft": ("time_to_first_token_ms", 1e-3),
+    "tpot": ("inter_token_latency_ms", 1e-3),
+    "own_tpot": ("time_per_output_token_ms", 1e-3),
+    "e2el": ("request_latency", 1.0),
+}
+_RATES = {
+    "request_throughput": "requests_per_second",
+    "output_throughput": "output_tokens_per_second",
+    "total_throughput": "tokens_per_second",
+    "goodput": "request_goodput",
+}
+_PERCENTILES = ("p90", "p95", "p99")
+
+
+def is_report(document: object) -> bool:
+    """Whether a parsed file is a report of GuideLLM, usable or not."""
+    if not isinstance(document, dict) or not isinstance(runs := document.get("benchmarks"), list):
+        return False
+    if isinstance(metadata := document.get("metadata"), dict) and "guidellm_version" in metadata:
+        return True
+    first = runs[0] if runs else None
+    return isinstance(first, dict) and (
+        first.get("type_") == "generative_benchmark" or "scheduler_metrics" in first or "run_stats" in first
+    )
+
+
+def run_ids(report: ReportObject) -> set[str]:
+    """By which the same run is recognised in a report of another format."""
+    found = {run_id(benchmark) for benchmark in fields.items(report, "benchmarks")}
+    return {run for run in found if run is not None}
+
+
+def run_id(benchmark: object) -> str | None:
+    if not isinstance(benchmark, dict):
+        return None
+    config = benchmark.get("config")
+    found = benchmark.get("run_id") or (config.get("run_id") if isinstance(config, dict) else None)
+    return found if isinstance(found, str) else None
+
+
+def cell_from_report(report: ReportObject, benchmark: ReportObject, client_version: str | None) -> Cell:
+    """Raises RefusalError where the benchmark is not as GuideLLM writes it."""
+    if "type_" not in benchmark:  # in YAML it stands behind everything that is read
+        raise RefusalError("type_ is missing: the file was cut off, or edited")
+    era = _era(benchmark, None if report_version(report) else client_version)
+    metrics = fields.obj(benchmark, "metrics")
+    totals = _totals(benchmark, metrics)
+    completed = fields.count(totals, "successful")
+    if completed is None:
+        raise RefusalError("how many requests succeeded is not stated (request_totals)")
+    workload, notes = guidellm_workload(_asked(report, benchmark))
+    listed = fields.items(fields.obj(benchmark, "requests"), "successful")
+    requests = _measured_statistics(benchmark, listed, era)
+    if requests is not None and len(requests) != completed:
+        requests = None
+    if requests is None:
+        notes.append(
+            f"holds the times of {len(listed)} of {plural(completed, 'request')}: the statistics are GuideLLM's own"
+        )
+    return Cell(
+        era=era,
+        completed=completed,
+        errored=fields.count(totals, "errored") or 0,
+        incomplete=fields.count(totals, "incomplete") or 0,
+        duration=fields.required(benchmark, "duration"),
+        trimmed=any((fields.number(benchmark, key) or 0) > 0 for key in ("warmup_duration", "cooldown_duration")),
+        statistics={family: _statistics(metrics, key, scale) for family, (key, scale) in _FAMILIES.items()},
+        rates={name: rate for name, key in _RATES.items() if (rate := _mean(metrics, key)) is not None},
+        input_tokens=_mean(metrics, "prompt_token_count"),
+        output_tokens=_mean(metrics, "output_token_count"),
+        workload=workload,
+        requests=requests,
+        started=_started(benchmark),
+        client=report_version(report),
+        notes=tuple(notes),
+    )
+
+
+def _era(benchmark: ReportObject, client_version: str | None) -> Era:
+    early, later = "run_stats" in benchmark and "worker" in benchmark, "config" in benchmark
+    by_layout = Era.EARLY if early and not later else Era.LATER if later and not early else Era.UNKNOWN
+    return era_of(by_layout, client_version)
+
+
+def _totals(benchmark: ReportObject, metrics: ReportObject) -> ReportObject:
+    """Requests by outcome: of the measured time where that is stated, else of all."""
+    places = (
+        fields.obj(metrics, "request_totals"),
+        fields.obj(benchmark, "request_totals"),
+        fields.obj(fields.obj(benchmark, "scheduler_metrics"), "requests_made"),
+        fields.obj(fields.obj(benchmark, "run_stats"), "requests_made"),
+    )
+    return next((place for place in places if place), {})
+
+
+def _asked(report: ReportObject, benchmark: ReportObject) -> RequestedLoad:
+    config, args = fields.obj(benchmark, "config"), fields.obj(benchmark, "args")
+    source = config or args
+    spec = fields.obj(fields.obj(report, "config"), "spec")
+    model = fields.text(fields.obj(config, "backend"), "model")
+    return RequestedLoad(
+        strategy=fields.obj(source, "strategy"),
+        profile=fields.obj(source, "profile"),
+        model=model or fields.text(fields.obj(benchmark, "worker"), "backend_model"),
+        constraints=fields.obj(config, "constraints") or args,
+        data=spec.get("data")
+        or fields.obj(config, "requests").get("data")
+        or fields.obj(benchmark, "request_loader").get("data"),
+    )
+
+
+def _statistics(metrics: ReportObject, key: str, scale: float) -> dict[str, float]:
+    """Of the requests that succeeded; empty where there was nothing to count, which is written as zeros."""
+    summary = fields.obj(fields.obj(metrics, key), "successful")
+    if fields.number(summary, "count") == 0:
+        return {}
+    percentiles = fields.obj(summary, "percentiles")
+    found = {name: fields.number(summary, name) for name in ("mean", "median")}
+    found |= {name: fields.number(percentiles, name) for name in _PERCENTILES}
+    return {name: value * scale for name, value in found.items() if value is not None}
+
+
+def _mean(metrics: ReportObject, key: str) -> float | None:
+    return fields.number(fields.obj(fields.obj(metrics, key), "successful"), "mean")
+
+
+def _measured_statistics(benchmark: ReportObject, entries: Sequence[Any], era: Era) -> list[MeasuredRequest] | None:
+    """The requests of the measured time; None where one of them lacks its times."""
+    if era is Era.UNKNOWN:
+        return None
+    start, end = fields.number(benchmark, "start_time"), fields.number(benchmark, "end_time")
+    requests = []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise RefusalError("requests.successful is not a list of objects")
+        if era is Era.LATER and start is not None and end is not None and not _is_within(entry, start, end):
+            continue
+        if (request := (early_request if era is Era.EARLY else later_request)(entry)) is None:
+            return None
+        requests.append(request)
+    return requests
+
+
+def _is_within(entry: ReportObject, start: float, end: float) -> bool:
+    """By the tool's own rule for what belongs to the time between warm-up and cool-down."""
+    began, ended = fields.number(entry, "request_start_time"), fields.number(entry, "request_end_time")
+    return (ended is None or ended >= start) and (began is None or began <= end)
+
+
+def early_request(entry: ReportObject) -> MeasuredRequest | None:
+    """A request of a report of 0.2 or 0.3; None where its times or its tokens are not stated."""
+    return _request(entry, *(fields.number(entry, f"{key}_time") for key in ("start", "first_token", "last_token")))
+
+
+def later_request(entry: ReportObject) -> MeasuredRequest | None:
+    """A request of a report of 0.4 or later; None where its times or its tokens are not stated."""
+    times = fields.obj(fields.obj(entry, "info"), "timings")
+    keys = ("request_start", "first_token_iteration", "last_token_iteration")
+    return _request(entry, *(fields.number(times, key) for key in keys))
+
+
+def _request(
+    entry: ReportObject, start: float | None, first: float | None, last: float | None
+) -> MeasuredRequest | None:
+    tokens = fields.count(entry, "prompt_tokens"), fields.count(entry, "output_tokens")
+    if start is None or first is None or last is None or tokens[0] is None or not tokens[1]:
+        return None
+    # GuideLLM keeps no gaps between chunks.
+    return MeasuredRequest(start, first - start, last - start, (), tokens[0], tokens[1])
+
+
+def _started(benchmark: ReportObject) -> datetime | None:
+    try:
+        start = fields.number(benchmark, "start_time")
+        return None if start is None else datetime.fromtimestamp(start, UTC)
+    except (OverflowError, ValueError, OSError):
+        raise RefusalError(f"start_time {benchmark['start_time']:g} is no time") from None
+
 
 _YAML = re.compile(r"\A(?:args|benchmarks|config|metadata):")
 _YAML_MARK = re.compile(r"(?m)^\s*(?:guidellm_version|strategy_index|run_index): |guidellm\.scheduler")
@@ -53,18 +250,18 @@ class GuideLlm:
             return Certainty.SURE if guidellm_csv.is_report(content.text) or _is_yaml(content.text) else Certainty.NO
         return Certainty.SURE if any(map(is_report, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         """One result for each benchmark: each step of a sweep, each number of streams."""
-        results: list[Reading | NoReading] = []
+        results: list[Reading | UnusedResult] = []
         richer = _richer(content, context)
         for position, (run, cell) in enumerate(_cells(content, context)):
             if run in richer:
-                results.append(NoReading(position, Outcome.SKIPPED, f"the same run as {richer[run]} beside it"))
+                results.append(UnusedResult(position, FileOutcome.SKIPPED, f"the same run as {richer[run]} beside it"))
                 continue
             try:
                 results.append(reading_of_cell(cell(), position, with_samples=context.with_samples))
             except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+                results.append(UnusedResult(position, FileOutcome.REFUSED, str(refusal)))
         if not results:
             raise RefusalError("there is no benchmark in it: the run ended before the first one did")
         return results
@@ -87,7 +284,7 @@ def _cells(content: Content, context: Context) -> _Cells:
 def _cell(report: dict[str, Any], benchmark: Any, client_version: str | None) -> Cell:
     if not isinstance(benchmark, dict):
         raise RefusalError("benchmarks is not a list of objects")
-    return cell_of(report, benchmark, client_version)
+    return cell_from_report(report, benchmark, client_version)
 
 
 def _reports(content: Content) -> Iterator[dict[str, Any]]:
@@ -101,7 +298,7 @@ def _reports(content: Content) -> Iterator[dict[str, Any]]:
 def _yaml(text: str, name: str) -> Any:
     if not text.endswith("\n"):
         raise RefusalError("its last line does not end: the file was cut off")
-    return yaml_text.parse(text, name)
+    return parsing.parse_yaml_text(text, name)
 
 
 def _is_yaml(text: str) -> bool:

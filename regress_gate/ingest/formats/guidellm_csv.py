@@ -13,11 +13,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.formats.guidellm_cell import Cell, Era, era_of
-from regress_gate.ingest.formats.guidellm_report import version_of
-from regress_gate.ingest.formats.guidellm_workload import Asked, workload_of
-from regress_gate.ingest.interface import RefusalError
-from regress_gate.ingest.text import plural, shown
+from regress_gate.ingest.formats.guidellm_cell import (
+    Cell,
+    Era,
+    RequestedLoad,
+    era_of,
+    guidellm_workload,
+    report_version,
+)
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import plural, quoted
 
 _EARLY = re.compile(r'\A"?Type"?,"?Run Id"?,"?Id"?,"?Name"?,')
 _LATER = re.compile(r'\A"?Run Info"?,"?Run Info"?,')
@@ -102,9 +107,9 @@ def cell_of(row: Row, client_version: str | None) -> Cell:
         raise RefusalError(row.problem)
     early = row.era is Era.EARLY
     metadata = {} if early else _object(row, ("Runtime Info", "Metadata", ""))
-    client = version_of({"metadata": metadata})
+    client = report_version({"metadata": metadata})
     era = era_of(row.era, None if client else client_version)
-    workload, notes = workload_of(_asked_early(row) if early else _asked_later(row))
+    workload, notes = guidellm_workload(_asked_early(row) if early else _asked_later(row))
     counts = {
         name: _count(row, (f"{name} Requests",) if early else ("Request Counts", name, ""))
         for name in ("Successful", "Errored", "Incomplete")
@@ -173,7 +178,7 @@ def _number(row: Row, heading: Heading) -> float | None:
     if not text:
         return None
     if not _NUMBER.fullmatch(text):
-        raise RefusalError(f"{_told(heading)} is {shown(text)}, not a number")
+        raise RefusalError(f"{_told(heading)} is {quoted(text)}, not a number")
     return fields.number({_told(heading): float(text)}, _told(heading))
 
 
@@ -199,9 +204,9 @@ def _object(row: Row, heading: Heading) -> Mapping[str, Any]:
     return fields.obj({_told(heading): _json(row, heading)}, _told(heading))
 
 
-def _asked_early(row: Row) -> Asked:
+def _asked_early(row: Row) -> RequestedLoad:
     args = _object(row, ("Args",))
-    return Asked(
+    return RequestedLoad(
         strategy=fields.obj(args, "strategy"),
         profile=fields.obj(args, "profile"),
         model=fields.text(_object(row, ("Worker",)), "backend_model"),
@@ -210,10 +215,10 @@ def _asked_early(row: Row) -> Asked:
     )
 
 
-def _asked_later(row: Row) -> Asked:
+def _asked_later(row: Row) -> RequestedLoad:
     profile = _object(row, ("Run Info", "Profile", ""))
     arguments = _object(row, ("Runtime Info", "Arguments", ""))
-    return Asked(
+    return RequestedLoad(
         strategy=_strategy(row, profile),
         profile=profile,
         model=fields.text(_object(row, ("Run Info", "Backend", "")), "model"),

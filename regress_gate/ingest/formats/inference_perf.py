@@ -6,18 +6,120 @@ reports say: inference_perf_config.py.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from regress_gate.ingest import fields, yaml_text
+from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.formats.inference_perf_config import beside_facts, stages_of
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
-from regress_gate.ingest.text import plural
+from regress_gate.ingest.fields import length_facts
+from regress_gate.ingest.formats.server_manifest import server_of
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.text import excerpt, plural
+
+# MERGED regress_gate.ingest.formats.inference_perf_config: What lies beside inference-perf's reports: its
+# config.yaml, and the manifests of the server that was measured.  Facts, not results: a file that is missing or
+# unreadable says nothing.
+
+
+CONFIG, MANIFESTS = "config.yaml", ("manifests.yaml", "manifest.yaml")
+_MAX_DOCUMENTS = 100
+_MAX_TEXT = 1024 * 1024
+_SHARED_PREFIX = {
+    "groups": "num_groups",
+    "prompts_per_group": "num_prompts_per_group",
+    "prefix_len": "system_prompt_len",
+    "input_len": "question_len",
+    "output_len": "output_len",
+}
+"""Facts of prompts that share their beginning, by the key in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def beside_facts(context: Context, stage: int | None) -> Facts:
+    """What the files beside a report say of the run, and of the stage's load. Raises nothing."""
+    notes: list[str] = []
+    try:
+        workload = _workload(_config(context), stage)
+    except RefusalError as refusal:
+        workload = {}
+        notes.append(f"{CONFIG} beside it is not used: {refusal}")
+    try:
+        server = server_of([document for name in MANIFESTS for document in _documents(context.beside(name))])
+    except RefusalError as refusal:
+        server = None
+        notes.append(f"the manifests beside it are not used: {refusal}")
+    if server is None:
+        return Facts(workload, notes=tuple(notes))
+    if server.model is not None:
+        workload.setdefault("model", server.model)
+    if server.arguments:
+        workload["server"] = server.name
+        notes.append(f"server {server.name} is {excerpt(' '.join(server.arguments))}")
+    return Facts(workload, server.metadata, tuple(notes))
+
+
+def stages_of(context: Context) -> int | None:
+    """How many stages the configuration has; None where it does not say, as with a sweep."""
+    try:
+        load = fields.obj(_config(context), "load")
+        return None if load.get("sweep") else len(fields.items(load, "stages")) or None
+    except RefusalError:
+        return None
+
+
+def _config(context: Context) -> Mapping[str, Any]:
+    found = list(_documents(context.beside(CONFIG)))
+    return found[0] if len(found) == 1 else {}
+
+
+def _documents(content: Content | None) -> Iterator[Mapping[str, Any]]:
+    """The objects of a YAML stream. Raises RefusalError where one is not readable."""
+    if content is None or content.text is None:
+        return
+    if len(content.text) > _MAX_TEXT:
+        raise RefusalError(f"{content.name} is too long")
+    for part in re.split(r"^---[ \t]*$", content.text, maxsplit=_MAX_DOCUMENTS, flags=re.MULTILINE):
+        data = parsing.parse_yaml_text(part, content.name)
+        if isinstance(data, dict):
+            yield data
+
+
+def _workload(config: Mapping[str, Any], stage: int | None) -> dict[str, Any]:
+    workload: dict[str, Any] = {}
+    if model := fields.text(fields.obj(config, "server"), "model_name"):
+        workload["model"] = excerpt(model)
+    data, load = fields.obj(config, "data"), fields.obj(config, "load")
+    if dataset := fields.text(data, "type"):
+        workload["dataset"] = excerpt(dataset, 40)
+    for name, key in (("input_len", "input_distribution"), ("output_len", "output_distribution")):
+        length = fields.obj(data, key)
+        workload |= length_facts(name, fields.number(length, "mean"), fields.number(length, "std_dev"))
+    if dataset == "shared_prefix":
+        shared = fields.obj(data, "shared_prefix")
+        workload |= {name: value for name, key in _SHARED_PREFIX.items() if type(value := shared.get(key)) is int}
+    kind = fields.text(load, "type")
+    if kind == "poisson":
+        workload["burstiness"] = 1.0
+    elif kind == "constant":
+        workload["arrival"] = "constant"
+    stages = fields.items(load, "stages")
+    if stage is not None and stage < len(stages) and isinstance(asked := stages[stage], dict):
+        if kind == "concurrent" and (concurrency := fields.count(asked, "concurrency_level")):
+            workload |= {"request_rate": None, "max_concurrency": concurrency}
+        elif kind != "concurrent" and (rate := fields.number(asked, "rate")) is not None and rate > 0:
+            workload["request_rate"] = rate
+    return workload
+
 
 TOKENS, CHUNKS = "inference-perf", "inference-perf-chunks"
 _KEYS = frozenset(("load_summary", "successes", "failures"))
@@ -75,9 +177,9 @@ class InferencePerf:
         ours = any(_is_report(document) or _is_requests(document) for document in content.documents)
         return Certainty.SURE if ours else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         documents = [_yaml(content.text, content.name)] if content.text is not None else content.each()
-        return read_each(documents, lambda document, position: _result(document, position, content.name, context))
+        return read_documents(documents, lambda document, position: _result(document, position, content.name, context))
 
 
 def _is_report(document: object) -> bool:
@@ -92,10 +194,10 @@ def _is_requests(document: object) -> bool:
 def _yaml(text: str, name: str) -> Any:
     if len(text) > _MAX_YAML:
         raise RefusalError("too long for a report; a lifecycle report has some kilobytes")
-    return yaml_text.parse(text, name)
+    return parsing.parse_yaml_text(text, name)
 
 
-def _result(document: object, position: int, name: str, context: Context) -> Reading | NoReading:
+def _result(document: object, position: int, name: str, context: Context) -> Reading | UnusedResult:
     if _is_requests(document):
         return _companion("the requests of all stages in one list", position, name, context)
     if not isinstance(document, dict) or not _is_report(document):
@@ -107,16 +209,16 @@ def _result(document: object, position: int, name: str, context: Context) -> Rea
     number = int(stage["stage"]) if stage and stage["stage"] else None
     if "requested_rate" not in load and number is None:
         if _has_stages(name, context):
-            return NoReading(position, Outcome.SKIPPED, "a pool of all stages, which lie beside it")
+            return UnusedResult(position, FileOutcome.SKIPPED, "a pool of all stages, which lie beside it")
         if stages_of(context) != 1:
             raise RefusalError("a pool of all stages, whose loads differ; import the stage_N_lifecycle_metrics files")
         number = 0
     return _reading(document, load, successes, number, position, context)
 
 
-def _companion(what: str, position: int, name: str, context: Context) -> NoReading:
+def _companion(what: str, position: int, name: str, context: Context) -> UnusedResult:
     if _has_stages(name, context):
-        return NoReading(position, Outcome.SKIPPED, f"{what}; the stages beside it are read")
+        return UnusedResult(position, FileOutcome.SKIPPED, f"{what}; the stages beside it are read")
     raise RefusalError(f"{what}; import the stage_N_lifecycle_metrics files")
 
 
@@ -162,7 +264,7 @@ def _reading(
         input_tokens=_total(successes, ("prompt_tokens", "prompt_len"), completed),
         output_tokens=_total(successes, ("output_len",), completed),
     )
-    metrics, more = measured(replace(summary, max_concurrency=workload.get("max_concurrency")))
+    metrics, more = checked_metrics(replace(summary, max_concurrency=workload.get("max_concurrency")))
     for name, total in (("mean_input_tokens", summary.input_tokens), ("mean_output_tokens", summary.output_tokens)):
         if total and completed:
             workload[name] = total / completed

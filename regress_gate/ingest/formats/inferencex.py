@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.images import version_of_image
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.summary import Summary, measured
-from regress_gate.ingest.text import clean, is_name, shown
+from regress_gate.ingest.formats.server_manifest import version_of_image
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement import plausibility
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.text import excerpt, is_valid_name, quoted
 
 _LATENCY = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)")
 _TOLERANCE = 0.02
@@ -48,9 +49,9 @@ class InferenceX:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if any(map(_is_aggregate, _objects(content.documents))) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         raw = _raw_beside(content, context)
-        return read_each(_objects(content.each()), lambda data, position: _reading(data, position, raw))
+        return read_documents(_objects(content.each()), lambda data, position: _reading(data, position, raw))
 
 
 def _objects(documents: Any) -> list[Any]:
@@ -81,7 +82,7 @@ def _reading(data: Any, position: int, raw: Mapping[str, Any]) -> Reading:
         raise RefusalError("not an InferenceX aggregate, unlike others in the same file")
     framework = fields.text(data, "framework") or ""
     if "vllm" not in framework.lower():
-        raise RefusalError(f"measures {shown(framework)}, not vLLM")
+        raise RefusalError(f"measures {quoted(framework)}, not vLLM")
     if _AGENTIC in data:
         raise RefusalError("an agentic run, made from an AIPerf export; import that export")
     latencies = _latencies(data)
@@ -90,7 +91,7 @@ def _reading(data: Any, position: int, raw: Mapping[str, Any]) -> Reading:
     completed, sent = fields.count(raw, "completed"), fields.count(raw, "num_prompts")
     failed = None if completed is None or sent is None else max(sent - completed, 0)
     summary = Summary(latencies, rates, completed=completed, failed=failed, max_concurrency=limit)
-    metrics, notes = measured(summary)
+    metrics, notes = checked_metrics(summary)
     output_len = fields.count(data, "osl")
     if limit and output_len and "output_throughput" in rates:
         # Answers have at most osl tokens, so this is the least that was in flight: it tells a wrong number of GPUs.
@@ -157,14 +158,14 @@ def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
     """What was sent, and how the server was laid out: none of it is in the image's version."""
     workload: dict[str, Any] = {}
     if (model := fields.text(data, "model")) is not None:
-        workload["model"] = clean(model)
+        workload["model"] = excerpt(model)
     if (limit := fields.count(data, "conc")) is not None:
         workload["max_concurrency"] = limit
     for name, key in (("input_len", "isl"), ("output_len", "osl")):
         if (length := fields.count(data, key)) is not None:
             workload[name] = length
     if (precision := fields.text(data, "precision")) is not None:
-        workload["precision"] = clean(precision)
+        workload["precision"] = excerpt(precision)
     if data.get("is_multinode") is True:
         workload["nodes"] = "+".join(
             f"{fields.count(data, f'{part}_num_workers')}x{fields.count(data, f'{part}_tp')}"
@@ -178,7 +179,7 @@ def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
         workload["dp_attention"] = "true"
     speculative = data.get("spec_decoding", data.get("mtp"))
     if isinstance(speculative, str) and speculative not in ("", "none", "off"):
-        workload["spec"] = clean(speculative)
+        workload["spec"] = excerpt(speculative)
     return workload
 
 
@@ -186,6 +187,6 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     if (version := version_of_image(fields.text(data, "image"))) is not None:
         found["vllm_version"] = version
-    if (hardware := fields.text(data, "hw")) is not None and is_name(hardware):
+    if (hardware := fields.text(data, "hw")) is not None and is_valid_name(hardware):
         found["accelerator"] = hardware
     return found

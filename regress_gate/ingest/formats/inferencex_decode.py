@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from regress_gate.ingest import fields, plausibility
+from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
 from regress_gate.ingest.formats import vllm_serve
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement import plausibility
+from regress_gate.measurement.plausibility import RefusalError
 
 _SECONDS = re.compile(r"(?:median|p99)_(?:ttft|tpot|e2el)")
 _NAME = re.compile(r".*_(?P<layout>[a-z]{1,3}p\d{1,4})_isl\d{1,8}_osl(?P<osl>\d{1,8})_conc\d{1,8}\.json")
@@ -36,8 +37,8 @@ class InferenceXDecode:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if any(map(is_decode_result, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
-        return read_each(content.each(), lambda document, position: _reading(document, position, content.name))
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
+        return read_documents(content.each(), lambda document, position: _reading(document, position, content.name))
 
 
 def is_decode_result(document: object) -> bool:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.formats.asked_length import asked_length
+from regress_gate.ingest.fields import length_facts, time_from_unix
 from regress_gate.ingest.identity import IDENTITY_KEYS
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.summary import Summary, mean_tokens, measured
-from regress_gate.ingest.text import clean, plural
-from regress_gate.ingest.when import moment
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics, mean_tokens
+from regress_gate.text import excerpt, plural
 
 if TYPE_CHECKING:
-    from regress_gate.ingest.gathered import Gathered
+    from regress_gate.measurement.request_collector import RequestCollector
 
 DEFINITIONS_KEY = "llmperf"
 _SUMMARY, _RESPONSES = "_summary.json", "_individual_responses.json"
@@ -59,8 +58,10 @@ class LlmPerf:
         ours = any(_is_summary(document) or _is_responses(document) for document in content.documents)
         return Certainty.SURE if ours else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
-        return read_each(content.each(), lambda document, position: _result(document, position, content.name, context))
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
+        return read_documents(
+            content.each(), lambda document, position: _result(document, position, content.name, context)
+        )
 
 
 def _is_summary(document: object) -> bool:
@@ -95,11 +96,11 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
     stated, notes = _latencies(summary), list[str]()
     found, samples = _summary(summary, stated), None
     if responses:
-        from regress_gate.ingest.gathered import check_agreement, statistics
+        from regress_gate.measurement.request_collector import check_agreement, latency_statistics
 
         gathered, gaps, empty = _gather(responses)
         requests = gathered.requests()
-        latencies = statistics(requests)
+        latencies = latency_statistics(requests)
         latencies.pop("itl", None)
         if gaps:
             latencies["unclear_tpot"] = _of(gaps)
@@ -110,7 +111,7 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
         found = _summary_of(gathered, latencies, found.duration)
         samples = requests.samples if context.with_samples else None
     workload = _workload(summary)
-    metrics, more = measured(replace(found, max_concurrency=workload.get("max_concurrency")))
+    metrics, more = checked_metrics(replace(found, max_concurrency=workload.get("max_concurrency")))
     workload |= mean_tokens(found)
     return Reading(
         position=position,
@@ -120,7 +121,7 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
         metrics=metrics,
         workload=workload,
         definitions=DEFINITIONS_KEY,
-        started=moment(fields.number(summary, "timestamp")),
+        started=time_from_unix(fields.number(summary, "timestamp")),
         samples=samples,
         metadata=_metadata(summary),
         notes=(*notes, *more),
@@ -158,11 +159,11 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
     return None if mean is None or completed is None else mean * completed
 
 
-def _gather(responses: list[Any]) -> "tuple[Gathered, list[float], int]":
+def _gather(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
     """The requests, their own times per token, and how many answers had no token."""
-    from regress_gate.ingest.gathered import Gathered
+    from regress_gate.measurement.request_collector import RequestCollector
 
-    gathered, per_token, empty = Gathered(), list[float](), 0
+    gathered, per_token, empty = RequestCollector(), list[float](), 0
     for number, response in enumerate(responses, 1):
         if not isinstance(response, dict):
             raise RefusalError(f"response {number} is not an object, unlike others in the file")
@@ -192,7 +193,9 @@ def _of(values: list[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), **dict(zip(_PERCENTS, map(float, percentiles), strict=True))}
 
 
-def _summary_of(gathered: "Gathered", latencies: Mapping[str, Mapping[str, float]], duration: float | None) -> Summary:
+def _summary_of(
+    gathered: "RequestCollector", latencies: Mapping[str, Mapping[str, float]], duration: float | None
+) -> Summary:
     completed, tokens = len(gathered), sum(gathered.output_tokens)
     counts = {"request_throughput": completed, "output_throughput": tokens}
     return Summary(
@@ -209,14 +212,14 @@ def _summary_of(gathered: "Gathered", latencies: Mapping[str, Mapping[str, float
 def _workload(summary: Mapping[str, Any]) -> dict[str, Any]:
     workload: dict[str, Any] = {}
     if model := fields.text(summary, "model"):
-        workload["model"] = clean(model)
+        workload["model"] = excerpt(model)
     concurrency = fields.count(summary, "num_concurrent_requests")
     if concurrency is not None:
         workload |= {"request_rate": None, "max_concurrency": concurrency}
     if sent := fields.count(summary, "results_num_requests_started"):
         workload["num_prompts"] = sent
     for name, key in (("input_len", "input_tokens"), ("output_len", "output_tokens")):
-        workload |= asked_length(name, fields.number(summary, f"mean_{key}"), fields.number(summary, f"stddev_{key}"))
+        workload |= length_facts(name, fields.number(summary, f"mean_{key}"), fields.number(summary, f"stddev_{key}"))
     return workload
 
 
@@ -224,5 +227,5 @@ def _metadata(summary: Mapping[str, Any]) -> dict[str, str]:
     """What `--metadata key=value` added. `version` is llmperf's own: the date of its schema."""
     found = {key: summary[key] for key in IDENTITY_KEYS - {"version"} if isinstance(summary.get(key), str)}
     if isinstance(schema := summary.get("version"), str):
-        found.setdefault("client_version", f"llmperf, schema of {clean(schema, 40)}")
+        found.setdefault("client_version", f"llmperf, schema of {excerpt(schema, 40)}")
     return found

@@ -15,19 +15,139 @@ fractions. `regress-gate report --format long` writes this table.
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from regress_gate.errors import InputError
-from regress_gate.ingest import fields, long_columns, table
+from regress_gate.ingest import fields, table
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.each import read_each
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.long_rows import metrics_of
-from regress_gate.ingest.text import clean, shown
-from regress_gate.model.definitions import DEFINITIONS
-from regress_gate.model.nearest import did_you_mean
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.model.metric import LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
+from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.text import did_you_mean, excerpt, quoted
+
+# MERGED regress_gate.ingest.long_columns: The columns of the long table, and the units in which its values may
+# stand. What reader and export share.  One value a row. Not for reading files: formats/long_table.py does.
+
+
+IDENTITY_COLUMNS = ("version", "testbed", "accelerator", "suite", "scenario", "run", "trial", "started", "client")
+"""`suite` is NAME@VERSION; `trial` counts from 1; `started` is ISO 8601 with a time zone. Empty: not stated."""
+VALUE_COLUMNS = ("metric", "value", "unit")
+COUNT_COLUMNS = ("completed", "failed", "duration")
+"""Requests that succeeded, requests that failed, seconds of wall time."""
+WORKLOAD_COLUMNS = (
+    "model",
+    "request_rate",
+    "max_concurrency",
+    "num_prompts",
+    "burstiness",
+    "mean_input_tokens",
+    "mean_output_tokens",
+    "input_len",
+    "output_len",
+    "dataset",
+)
+"""`inf` in request_rate or max_concurrency: without limit."""
+DEFINITIONS_COLUMN = "definitions"
+"""A key of model.definitions; empty: vLLM's own."""
+ALL_COLUMNS = (*IDENTITY_COLUMNS, *VALUE_COLUMNS, *COUNT_COLUMNS, *WORKLOAD_COLUMNS, DEFINITIONS_COLUMN)
+WORKLOAD_PREFIX = "workload."
+"""Begins the name of a column with anything else that was set; its cells are JSON values or plain text."""
+UNLIMITED = "inf"
+TEXT_COLUMNS = ("model", "dataset")
+
+_UNITS: dict[str, dict[str, float]] = {
+    "s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0},
+    "1/s": {"1/s": 1.0, "req/s": 1.0, "requests/s": 1.0, "tok/s": 1.0, "tokens/s": 1.0},
+    "bytes": {"bytes": 1.0, "B": 1.0, "MB": 1e6, "GB": 1e9, "MiB": 2.0**20, "GiB": 2.0**30},
+    "tokens": {"tokens": 1.0},
+    "fraction": {"fraction": 1.0, "%": 0.01, "percent": 0.01},
+}
+
+
+def unit_factor(metric: Metric, unit: str) -> float:
+    """From the unit of a row to that of the catalogue; an empty one is the catalogue's. Raises RefusalError."""
+    known = _UNITS[metric.unit]
+    if unit == "":
+        return 1.0
+    if unit not in known:
+        raise RefusalError(f"{metric.name} is in {quoted(unit)}, write one of {', '.join(known)}")
+    return known[unit]
+
+
+# MERGED regress_gate.ingest.long_rows: From the rows of one result of a long table to its metrics, checked. Not for
+# what else a row says.
+
+
+_RATES = ("request_throughput", "output_throughput", "total_throughput", "goodput")
+_TOLERANCE = 1e-6
+_NAME = re.compile(r"[a-z0-9_]{1,80}")
+
+
+def metrics_from_rows(
+    rows: Iterable[tuple[str, float | None, str]],
+    *,
+    completed: int | None,
+    failed: int | None,
+    duration: float | None,
+    max_concurrency: float | None,
+) -> tuple[dict[str, float], list[str]]:
+    """Metrics by catalogue name in its units, and notes.
+
+    `rows`: metric, value and unit. Raises RefusalError for unknown metrics and units, for values that cannot be, and
+    for a metric that is there twice.
+    """
+    values: dict[str, float] = {}
+    for name, value, unit in rows:
+        found = _metric(name)
+        if value is None:
+            raise RefusalError(f"{name} has no value")
+        if found.name in values:
+            raise RefusalError(f"{name} is there twice in one result; tell results apart by scenario, run or trial")
+        values[found.name] = _checked(found, value * unit_factor(found, unit))
+    latencies: dict[str, dict[str, float]] = {}
+    rest: dict[str, float] = {}
+    for name, value in values.items():
+        family, _, statistic = name.rpartition("_")
+        if statistic in STATISTICS and (family in LATENCIES or family in OTHER_LATENCIES):
+            latencies.setdefault(family, {})[statistic] = value
+        elif name not in _RATES:
+            rest[name] = value
+    metrics, notes = checked_metrics(
+        Summary(
+            latencies=latencies,
+            rates={name: values[name] for name in _RATES if name in values},
+            others=rest,
+            completed=completed,
+            failed=failed,
+            duration=duration,
+            max_concurrency=max_concurrency,
+        )
+    )
+    stated = rest.get("failed_requests")
+    if stated is not None and abs(metrics["failed_requests"] - stated) > _TOLERANCE:
+        raise RefusalError(f"failed_requests says {stated:g}, the counts say {metrics['failed_requests']:g}")
+    return metrics, notes
+
+
+def _metric(name: str) -> Metric:
+    if not _NAME.fullmatch(name):
+        raise RefusalError(f"unknown metric {quoted(name)}" + did_you_mean(excerpt(name, 80), METRICS))
+    try:
+        return metric(name)
+    except InputError as error:
+        raise RefusalError(str(error)) from None
+
+
+def _checked(found: Metric, value: float) -> float:
+    if value < 0 or (found.unit == "fraction" and value > 1):
+        raise RefusalError(f"{found.name} is {value:g} {found.unit}, which cannot be")
+    return value
+
 
 Row = Mapping[str, Any]
 _KEY = ("version", "testbed", "suite", "scenario", "run", "trial")
@@ -60,7 +180,7 @@ class LongTable:
         first = next(_objects(content.documents), None)
         return Certainty.LIKELY if _is_row(first) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in _csv_rows(content) if content.text is not None else _objects(content.each()):
             if not _is_row(row):
@@ -69,7 +189,7 @@ class LongTable:
             groups.setdefault(tuple(_plain(row.get(name)) for name in _KEY), []).append(row)
         if not groups:
             raise RefusalError("it has no rows")
-        return read_each(groups.values(), _reading)
+        return read_documents(groups.values(), _reading)
 
 
 def _objects(documents: Iterable[Any]) -> Iterator[Any]:
@@ -85,9 +205,7 @@ def _csv_rows(content: Content) -> Iterator[Row]:
         raise RefusalError(str(error)) from None
     for number in range(read.rows):
         row = {name: cell for name, cells in read.columns.items() if (cell := cells[number].strip()) != ""}
-        yield {
-            name: _value(cell) if name.startswith(long_columns.OTHER_WORKLOAD) else cell for name, cell in row.items()
-        }
+        yield {name: _value(cell) if name.startswith(WORKLOAD_PREFIX) else cell for name, cell in row.items()}
 
 
 def _value(cell: str) -> Any:
@@ -104,8 +222,8 @@ def _is_row(row: object) -> bool:
 
 def _check_columns(row: Row) -> None:
     for name in row:
-        if name not in long_columns.COLUMNS and not name.startswith(long_columns.OTHER_WORKLOAD):
-            raise RefusalError(f"unknown column {shown(name)}" + did_you_mean(clean(name, 60), long_columns.COLUMNS))
+        if name not in ALL_COLUMNS and not name.startswith(WORKLOAD_PREFIX):
+            raise RefusalError(f"unknown column {quoted(name)}" + did_you_mean(excerpt(name, 60), ALL_COLUMNS))
 
 
 def _plain(value: object) -> str:
@@ -116,24 +234,26 @@ def _reading(rows: Sequence[Row], position: int) -> Reading:
     same = _agreed(rows)
     numbers = {
         name: _number(same, name)
-        for name in (*long_columns.COUNTS, "trial", *long_columns.WORKLOAD)
-        if name not in (*long_columns.TEXTS, *_LIMITS)
+        for name in (*COUNT_COLUMNS, "trial", *WORKLOAD_COLUMNS)
+        if name not in (*TEXT_COLUMNS, *_LIMITS)
     }
     completed, failed, trial = (fields.count(numbers, name) for name in ("completed", "failed", "trial"))
     if trial == 0:
         raise RefusalError("trial is 0; trials are counted from 1")
     workload = _workload(same, numbers)
     limit = workload.get("max_concurrency")
-    metrics, notes = metrics_of(
+    metrics, notes = metrics_from_rows(
         [(row["metric"], _number(row, "value"), _plain(row.get("unit"))) for row in rows],
         completed=completed,
         failed=failed,
         duration=numbers["duration"],
         max_concurrency=limit,
     )
-    definitions = fields.text(same, long_columns.DEFINITIONS)
+    definitions = fields.text(same, DEFINITIONS_COLUMN)
     if definitions is not None and definitions not in DEFINITIONS:
-        raise RefusalError(f"unknown definitions {shown(definitions)}" + did_you_mean(clean(definitions), DEFINITIONS))
+        raise RefusalError(
+            f"unknown definitions {quoted(definitions)}" + did_you_mean(excerpt(definitions), DEFINITIONS)
+        )
     return Reading(
         position=position,
         completed=completed,
@@ -145,7 +265,7 @@ def _reading(rows: Sequence[Row], position: int) -> Reading:
         started=_started(same),
         metadata={
             _METADATA.get(name, name): _plain(same[name])
-            for name in long_columns.IDENTITY
+            for name in IDENTITY_COLUMNS
             if name not in ("trial", "started") and _plain(same.get(name))
         },
         trial=trial,
@@ -158,11 +278,11 @@ def _agreed(rows: Sequence[Row]) -> Row:
     same: dict[str, Any] = {}
     for row in rows:
         for name, cell in row.items():
-            if name in long_columns.VALUE or cell is None:
+            if name in VALUE_COLUMNS or cell is None:
                 continue
             if same.setdefault(name, cell) != cell:
                 raise RefusalError(
-                    f"{name} is {shown(same[name])} and {shown(cell)} in rows of one result; "
+                    f"{name} is {quoted(same[name])} and {quoted(cell)} in rows of one result; "
                     "tell results apart by scenario, run or trial"
                 )
     return same
@@ -170,16 +290,16 @@ def _agreed(rows: Sequence[Row]) -> Row:
 
 def _workload(same: Row, numbers: Mapping[str, float | None]) -> dict[str, Any]:
     workload: dict[str, Any] = {}
-    for name in long_columns.WORKLOAD:
+    for name in WORKLOAD_COLUMNS:
         if name not in same:
             continue
-        if name in long_columns.TEXTS:
-            workload[name] = clean(fields.text(same, name) or "")
+        if name in TEXT_COLUMNS:
+            workload[name] = excerpt(fields.text(same, name) or "")
         elif name in _LIMITS:
-            unlimited = same[name] == long_columns.UNLIMITED
+            unlimited = same[name] == UNLIMITED
             limit = None if unlimited else _number(same, name)
             if limit is not None and limit <= 0:
-                raise RefusalError(f"{name} is {shown(same[name])}, neither positive nor inf")
+                raise RefusalError(f"{name} is {quoted(same[name])}, neither positive nor inf")
             workload[name] = limit
         else:
             workload[name] = numbers[name]
@@ -187,17 +307,17 @@ def _workload(same: Row, numbers: Mapping[str, float | None]) -> dict[str, Any]:
         if name in workload:
             workload[name] = fields.count(workload, name)
     for name, cell in same.items():
-        if name.startswith(long_columns.OTHER_WORKLOAD):
-            workload[clean(name.removeprefix(long_columns.OTHER_WORKLOAD), 60)] = _scalar(name, cell)
+        if name.startswith(WORKLOAD_PREFIX):
+            workload[excerpt(name.removeprefix(WORKLOAD_PREFIX), 60)] = _scalar(name, cell)
     return workload
 
 
 def _scalar(name: str, cell: object) -> Any:
     if isinstance(cell, str):
-        return clean(cell)
+        return excerpt(cell)
     if isinstance(cell, bool | int) or (isinstance(cell, float) and math.isfinite(cell)):
         return cell
-    raise RefusalError(f"{clean(name, 60)} is {shown(cell)}, neither a number nor text")
+    raise RefusalError(f"{excerpt(name, 60)} is {quoted(cell)}, neither a number nor text")
 
 
 def _number(row: Row, name: str) -> float | None:
@@ -205,7 +325,7 @@ def _number(row: Row, name: str) -> float | None:
     cell = row.get(name)
     if isinstance(cell, str) and cell != "":
         if (number := table.as_number(cell)) is None:
-            raise RefusalError(f"{name} is {shown(cell)}, not a number")
+            raise RefusalError(f"{name} is {quoted(cell)}, not a number")
         return fields.number({name: number}, name)
     return fields.number(row, name) if cell != "" else None
 
@@ -217,5 +337,5 @@ def _started(same: Row) -> datetime | None:
     except ValueError:
         started = None
     if text is not None and (started is None or started.tzinfo is None):
-        raise RefusalError(f"started is {shown(text)}, write a time with its zone, as 2026-05-01T12:30:00+00:00")
+        raise RefusalError(f"started is {quoted(text)}, write a time with its zone, as 2026-05-01T12:30:00+00:00")
     return started

@@ -12,10 +12,11 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.summary import Summary, measured
-from regress_gate.ingest.text import clean, plural, shown
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.text import excerpt, plural, quoted
 
 SUMMARY = "mlperf_log_summary.txt"
 DETAIL = "mlperf_log_detail.txt"
@@ -69,13 +70,13 @@ class MlperfLoadgen:
         known = _BANNER.match(content.text) or _LOG.match(content.text)
         return Certainty.SURE if known else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         text = content.text or ""
         if _LOG.match(text):
             beside = context.beside(SUMMARY)
             if beside is not None and beside.text is not None and _BANNER.match(beside.text):
-                return [NoReading(0, Outcome.SKIPPED, f"the detail log of the {SUMMARY} beside it")]
-            return [NoReading(0, Outcome.REFUSED, f"loadgen's detail log without its {SUMMARY}; import that")]
+                return [UnusedResult(0, FileOutcome.SKIPPED, f"the detail log of the {SUMMARY} beside it")]
+            return [UnusedResult(0, FileOutcome.REFUSED, f"loadgen's detail log without its {SUMMARY}; import that")]
         if not _BANNER.match(text):
             raise RefusalError(f"not loadgen's {SUMMARY}")
         return [_reading(text, _detail(context))]
@@ -88,14 +89,14 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
     results, parameters = _pairs(parts[0]), _pairs(parts[1])
     scenario = results.get("Scenario", "")
     if scenario not in _RATES:
-        raise RefusalError(f"scenario {shown(scenario)} is not read; Server and Offline are")
+        raise RefusalError(f"scenario {quoted(scenario)} is not read; Server and Offline are")
     if (mode := results.get("Mode")) not in _MODES:
-        raise RefusalError(f"mode {shown(mode)} is no performance run")
+        raise RefusalError(f"mode {quoted(mode)} is no performance run")
     if (verdict := results.get("Result is")) != "VALID":
         failed = [key for key, value in results.items() if value.upper() == "NO"]
-        why = f" ({clean(', '.join(failed))}: NO)" if failed else ""
+        why = f" ({excerpt(', '.join(failed))}: NO)" if failed else ""
         raise RefusalError(
-            f"loadgen calls the run {clean(verdict or 'nothing', 20)}{why}: its numbers are not a result"
+            f"loadgen calls the run {excerpt(verdict or 'nothing', 20)}{why}: its numbers are not a result"
         )
     trouble = {found[2].upper().rstrip("S"): int(found[1]) for found in _TROUBLE.finditer(parts[1])}
     if errors := trouble.get("ERROR"):
@@ -103,7 +104,7 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
     rates = {name: rate for name, key in _RATES[scenario].items() if (rate := _number(results, key)) is not None}
     if "request_throughput" not in rates:
         raise RefusalError(f"{_RATES[scenario]['request_throughput']} is missing")
-    metrics, notes = measured(Summary(latencies=_latencies(results), rates=rates, rate_rounding=0.005))
+    metrics, notes = checked_metrics(Summary(latencies=_latencies(results), rates=rates, rate_rounding=0.005))
     if warnings := trouble.get("WARNING"):
         notes.append(f"loadgen met {plural(warnings, 'warning')}: see the detail log")
     workload: dict[str, Any] = {"mlperf": scenario, "request_rate": None}
@@ -115,7 +116,7 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
         workload["mean_output_tokens"] = metrics["output_throughput"] / metrics["request_throughput"]
     metadata = {}
     if version := detail.get("loadgen_version"):
-        metadata["client_version"] = f"MLPerf loadgen {clean(version, 60)}"
+        metadata["client_version"] = f"MLPerf loadgen {excerpt(version, 60)}"
     return Reading(
         position=0,
         completed=None,
@@ -155,7 +156,7 @@ def _number(pairs: Mapping[str, str], key: str) -> float | None:
     if text is None:
         return None
     if not re.fullmatch(r"-?\d{1,25}(?:\.\d{1,25})?(?:[eE][-+]?\d{1,3})?", text, re.ASCII):
-        raise RefusalError(f"{key} is {shown(text)}, not a number")
+        raise RefusalError(f"{key} is {quoted(text)}, not a number")
     return fields.number({key: float(text)}, key)
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.bench_arguments import accelerator
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.images import version_of_image
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.plausibility import catalogue_statistics, check_in_flight, check_statistics
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.text import clean, shown
-from regress_gate.ingest.when import moment_of_text
+from regress_gate.ingest.fields import time_from_iso
+from regress_gate.ingest.formats.server_manifest import version_of_image
+from regress_gate.ingest.formats.vllm_client import uniform_accelerator
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError, catalogue_statistics, check_in_flight, check_statistics
+from regress_gate.text import excerpt, quoted
 
 _STATISTIC = re.compile(r"(mean|median|p\d{1,2}(?:\.\d{1,3})?)_(ttft|tpot|itl|e2el)")
 _RATES = {"output_tput_per_gpu": "output_throughput", "tput_per_gpu": "total_throughput"}
@@ -52,7 +52,7 @@ class PerfEval:
             first = first[0] if first else None
         return Certainty.SURE if _is_row(first) or _is_dashboard(first) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:  # noqa: ARG002 - says all
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002 - says all
         return [_read(row, position) for position, row in enumerate(_rows(content))]
 
 
@@ -100,13 +100,13 @@ def _objects(data: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
     return (value for value in fields.items(data, key) if isinstance(value, dict))
 
 
-def _read(row: object, position: int) -> Reading | NoReading:
+def _read(row: object, position: int) -> Reading | UnusedResult:
     if not isinstance(row, dict):
-        return NoReading(position, Outcome.REFUSED, "not a row of perf-eval, unlike others in the same file")
+        return UnusedResult(position, FileOutcome.REFUSED, "not a row of perf-eval, unlike others in the same file")
     try:
         return _normalise(row, position)
     except RefusalError as refusal:
-        return NoReading(position, Outcome.REFUSED, str(refusal))
+        return UnusedResult(position, FileOutcome.REFUSED, str(refusal))
 
 
 def _normalise(row: Mapping[str, Any], position: int) -> Reading:
@@ -150,7 +150,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
         duration=None,
         metrics=metrics,
         workload=_workload(row, concurrency, osl, gpus),
-        started=moment_of_text(row.get("date")),
+        started=time_from_iso(row.get("date")),
         metadata=_metadata(row),
         notes=tuple(notes),
     )
@@ -180,13 +180,13 @@ def _gpus(row: Mapping[str, Any]) -> int | None:
 
 def _workload(row: Mapping[str, Any], concurrency: int | None, osl: int | None, gpus: int | None) -> dict[str, Any]:
     model = fields.text(row, "model")
-    facts: dict[str, Any] = {} if model is None else {"model": clean(model)}
+    facts: dict[str, Any] = {} if model is None else {"model": excerpt(model)}
     if concurrency is not None:
         facts["max_concurrency"] = concurrency
     stated = {"input_len": fields.count(row, "isl"), "output_len": osl, "gpus": gpus}
     facts |= {key: value for key, value in stated.items() if value is not None}
     if (precision := fields.text(row, "precision")) is not None:
-        facts["precision"] = clean(precision)
+        facts["precision"] = excerpt(precision)
     return facts
 
 
@@ -194,15 +194,15 @@ def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     commit, image = fields.text(row, "vllm_commit"), fields.text(row, "image")
     if commit is not None and not re.fullmatch(r"[0-9a-f]{7,40}", commit):
-        raise RefusalError(f"vllm_commit is {shown(commit)}, not a commit")
+        raise RefusalError(f"vllm_commit is {quoted(commit)}, not a commit")
     version = version_of_image(image)
     if commit is not None and (version is None or version.startswith("commit:")):
         version = f"commit:{commit}"
     if version is not None:
         found["vllm_version"] = version
     device = row.get("device")
-    if (gpu := accelerator(device.upper() if isinstance(device, str) else None)) is not None:
+    if (gpu := uniform_accelerator(device.upper() if isinstance(device, str) else None)) is not None:
         found["gpu_type"] = gpu
     if (run := row.get("run")) is not None:
-        found["run"] = clean(str(run), 60)
+        found["run"] = excerpt(str(run), 60)
     return found

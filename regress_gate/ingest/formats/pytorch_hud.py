@@ -12,16 +12,14 @@ from itertools import groupby
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.bench_arguments import stated_facts
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.vllm_latency import VllmLatency
+from regress_gate.ingest.formats.vllm_client import add_client_definitions, workload_from_arguments
+from regress_gate.ingest.formats.vllm_offline import VllmLatency, VllmStartup, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
-from regress_gate.ingest.formats.vllm_startup import VllmStartup
-from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.text import clean, shown
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import excerpt, quoted
 
 _VLLM = "vLLM benchmark"
 _STARTUP_PARTS = (".cold_startup", ".warm_startup", ".cold_compilation", ".warm_compilation")
@@ -46,21 +44,22 @@ class PytorchHud:
         first = next(_records(content.documents), None)
         return Certainty.SURE if first is not None and _is_record(first) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         runs = groupby(_records(content.each()), key=_run)
-        results: list[Reading | NoReading] = []
+        results: list[Reading | UnusedResult] = []
         seen: set[bytes] = set()
         for position, (run, records) in enumerate(runs):
             digest = hashlib.sha256(run.encode("utf-8", "surrogatepass")).digest()
             if run and digest in seen:
                 why = "more records of a run that stands above in the same file: put the records of a run together"
-                results.append(NoReading(position, Outcome.REFUSED, why))
+                results.append(UnusedResult(position, FileOutcome.REFUSED, why))
             else:
                 results.append(_read(position, list(records), context))
             seen.add(digest)
         if (plain := _plain_beside(content.name, context)) is not None:
             return [
-                NoReading(result.position, Outcome.SKIPPED, f"a copy of {clean(plain)} beside it") for result in results
+                UnusedResult(result.position, FileOutcome.SKIPPED, f"a copy of {excerpt(plain)} beside it")
+                for result in results
             ]
         return results
 
@@ -99,25 +98,25 @@ def _plain_beside(name: str, context: Context) -> str | None:
     return None
 
 
-def _read(position: int, records: list[Any], context: Context) -> Reading | NoReading:
+def _read(position: int, records: list[Any], context: Context) -> Reading | UnusedResult:
     try:
         data, arguments = _rebuilt(records)
         read = _reader_of(data, context)
         result = read(data, position)
-        if isinstance(result, NoReading):
+        if isinstance(result, UnusedResult):
             return result
         if arguments.get("dataset_name") != "random":
             # Their defaults stand there even where the benchmark did not use them.
             arguments = {key: value for key, value in arguments.items() if not key.startswith("random_")}
-        facts = stated_facts(arguments)
+        facts = workload_from_arguments(arguments)
         model = fields.text(fields.obj(records[0], "model"), "name")
         if model is not None:
-            facts["model"] = clean(model)
+            facts["model"] = excerpt(model)
     except RefusalError as refusal:
-        return NoReading(position, Outcome.REFUSED, str(refusal))
+        return UnusedResult(position, FileOutcome.REFUSED, str(refusal))
     workload = {**result.workload, **{key: value for key, value in facts.items() if key not in result.workload}}
     reading = replace(result, workload=workload)
-    return with_client(reading, context) if is_serve_result(data) else reading
+    return add_client_definitions(reading, context) if is_serve_result(data) else reading
 
 
 def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -126,13 +125,13 @@ def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
         raise RefusalError("not a record with a metric and its benchmark_values, unlike others in the same file")
     benchmark = fields.obj(records[0], "benchmark")
     if (name := fields.text(benchmark, "name")) != _VLLM:
-        raise RefusalError(f"a record of the benchmark {shown(name)}; only those of {_VLLM!r} are read")
+        raise RefusalError(f"a record of the benchmark {quoted(name)}; only those of {_VLLM!r} are read")
     data = dict(fields.obj(records[0]["metric"], "extra_info"))
     for record in records:
         metric = record["metric"]
         name, values = metric["name"], metric["benchmark_values"]
         if not isinstance(name, str) or name in data:
-            raise RefusalError(f"metric {shown(name)} stands twice in one result: several runs are mixed")
+            raise RefusalError(f"metric {quoted(name)} stands twice in one result: several runs are mixed")
         if name == "latency":
             data["latencies"] = values
         elif not isinstance(values, list):
@@ -140,16 +139,16 @@ def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
         elif len(values) == 1:
             data[name] = values[0]
         else:
-            raise RefusalError(f"{clean(name)} has {len(values)} values: an aggregate of several runs")
+            raise RefusalError(f"{excerpt(name)} has {len(values)} values: an aggregate of several runs")
     return data, fields.obj(fields.obj(benchmark, "extra_info"), "args")
 
 
-def _reader_of(data: Mapping[str, Any], context: Context) -> Callable[[object, int], Reading | NoReading]:
+def _reader_of(data: Mapping[str, Any], context: Context) -> Callable[[object, int], Reading | UnusedResult]:
     """The reader of the benchmark that has such keys. Raises RefusalError for none."""
     if is_serve_result(data):
         return lambda value, position: read_object(value, position, with_samples=context.with_samples)
     for reader in _OFFLINE:
         if reader.is_result(data):
             return reader.read_value
-    names = ", ".join(clean(str(key), 40) for key in list(data)[:5])
+    names = ", ".join(excerpt(str(key), 40) for key in list(data)[:5])
     raise RefusalError(f"no result of vllm bench serve, latency, throughput or startup has only {names}")

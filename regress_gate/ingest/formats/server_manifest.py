@@ -12,8 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.images import version_of_image
-from regress_gate.ingest.text import clean, is_name
+from regress_gate.text import excerpt, is_valid_name
+
+# MERGED regress_gate.ingest.images: Which vLLM a container image holds, where its name says so for certain: vLLM's
+# own images and their copies.
+
+
+_VLLM_IMAGE = re.compile(
+    r"(?:^|/)vllm-openai(?:-[a-z0-9]+)?:(?:v(\d+\.\d+\.\d+(?:rc\d+|\.post\d+)?)|nightly-([0-9a-f]{40}))(?![0-9a-z.])"
+)
+
+
+def version_of_image(image: str | None) -> str | None:
+    """`0.21.0` of `vllm/vllm-openai-rocm:v0.21.0`, `commit:<sha>` of a nightly; None for tags that say neither."""
+    match = None if image is None else _VLLM_IMAGE.search(image)
+    return None if match is None else match[1] or f"commit:{match[2]}"
+
 
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
 _NOT_ITS_WORK = ("--model", "--served-model-name", "--host", "--port", "--api-key", "--hf-token")
@@ -47,7 +61,7 @@ def server_of(documents: Sequence[Mapping[str, Any]]) -> Server | None:
     version, pod, container = servers[0]
     metadata = {"vllm_version": version}
     accelerator = fields.obj(pod, "nodeSelector").get(_ACCELERATOR)
-    if isinstance(accelerator, str) and is_name(accelerator):
+    if isinstance(accelerator, str) and is_valid_name(accelerator):
         metadata["accelerator"] = accelerator
     variables = {
         str(entry.get("name")): entry.get("value")
@@ -62,7 +76,7 @@ def server_of(documents: Sequence[Mapping[str, Any]]) -> Server | None:
     arguments += [
         f"{name}={value}" for name, value in variables.items() if name.startswith("VLLM_") and "KEY" not in name
     ]
-    return Server(clean(model) or None, sorted(arguments), metadata)
+    return Server(excerpt(model) or None, sorted(arguments), metadata)
 
 
 def _pod(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,11 +14,11 @@ from typing import Any
 
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.vllm_serve import normalise
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.request_arrays import ARRAYS, has_arrays
-from regress_gate.ingest.text import clean, shown
+from regress_gate.ingest.formats.vllm_serve import REQUEST_ARRAYS, has_request_arrays, normalise
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import excerpt, quoted
 
 _E2E = re.compile(r"(mean|median|p\d+)_e2e_latency_ms")
 _LATENCY = re.compile(r"(?:mean|median|p\d+)_(ttft|tpot|itl|e2el)_ms")
@@ -58,7 +58,7 @@ class SglangBenchServing:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if any(map(_is_result, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         results = [_read(document, position, context) for position, document in enumerate(content.each())]
         return results if len(results) == 1 else [_of_several(result) for result in results]
 
@@ -71,22 +71,22 @@ def _is_result(document: object) -> bool:
     )
 
 
-def _of_several(result: Reading | NoReading) -> Reading | NoReading:
-    return result if isinstance(result, NoReading) else replace(result, notes=(*result.notes, _APPENDED))
+def _of_several(result: Reading | UnusedResult) -> Reading | UnusedResult:
+    return result if isinstance(result, UnusedResult) else replace(result, notes=(*result.notes, _APPENDED))
 
 
-def _read(document: Any, position: int, context: Context) -> Reading | NoReading:
+def _read(document: Any, position: int, context: Context) -> Reading | UnusedResult:
     if not _is_result(document):
-        return NoReading(position, Outcome.REFUSED, "not a bench_serving result, unlike others in the same file")
+        return UnusedResult(position, FileOutcome.REFUSED, "not a bench_serving result, unlike others in the same file")
     try:
         return _reading(document, position, context)
     except RefusalError as refusal:
-        return NoReading(position, Outcome.REFUSED, str(refusal))
+        return UnusedResult(position, FileOutcome.REFUSED, str(refusal))
 
 
 def _reading(data: Mapping[str, Any], position: int, context: Context) -> Reading:
     stated = normalise(_scalars(data), position, with_samples=False)
-    read = _with_arrays(data, stated, position, context.with_samples) if has_arrays(data) else stated
+    read = _with_arrays(data, stated, position, context.with_samples) if has_request_arrays(data) else stated
     gaps = _gaps(data)
     metrics = {
         name.replace("itl_", f"{gaps.family}_") if name.startswith("itl_") else name: value
@@ -109,7 +109,7 @@ def _scalars(data: Mapping[str, Any]) -> dict[str, Any]:
     found = {
         renamed.get(key, f"{match[1]}_e2el_ms" if (match := _E2E.fullmatch(key)) else key): value
         for key, value in data.items()
-        if key not in (*ARRAYS, "input_lens", "errors", "request_rate", "model_id")
+        if key not in (*REQUEST_ARRAYS, "input_lens", "errors", "request_rate", "model_id")
     }
     if str(data.get("backend")).endswith("-embedding"):
         found = {key: value for key, value in found.items() if not _of_tokens(key)}
@@ -128,7 +128,7 @@ def _with_arrays(data: Mapping[str, Any], stated: Reading, position: int, with_s
     Refuses a file whose own statistics are not those of its arrays.
     """
     checked = {key: value for key, value in _scalars(data).items() if not _has_own_clock(key)}
-    arrays = {key: data[key] for key in (*ARRAYS, "input_lens", "errors") if key in data}
+    arrays = {key: data[key] for key in (*REQUEST_ARRAYS, "input_lens", "errors") if key in data}
     read = normalise(checked | arrays, position, with_samples=with_samples)
     for name, key in (("e2el_mean", "mean_e2e_latency_ms"), ("itl_mean", "mean_itl_ms")):
         said, own = stated.metrics.get(name), read.metrics.get(name)
@@ -170,7 +170,7 @@ def _gaps(data: Mapping[str, Any]) -> _Gaps:
         return _Gaps("token_gap", "sglang-bench-serving-native")
     if not _is_speculative(data):
         return _Gaps("itl", _BY_CHUNK)
-    if has_arrays(data):
+    if has_request_arrays(data):
         return _Gaps("itl", _BY_CHUNK, ("itl is by the arrays: the file's own is spread over the tokens of a chunk",))
     if "server_info" in data:
         return _Gaps("token_gap", "sglang-bench-serving-retokenised")
@@ -180,7 +180,7 @@ def _gaps(data: Mapping[str, Any]) -> _Gaps:
 def _workload(data: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     workload: dict[str, Any] = {}
     if (model := fields.text(_server_info(data), "model_path")) is not None:
-        workload["model"] = clean(model)
+        workload["model"] = excerpt(model)
     rate = data.get("request_rate")
     if rate == "trace":
         workload["arrival"] = "trace"
@@ -190,7 +190,7 @@ def _workload(data: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any
         key: read[key] for key in ("max_concurrency", "mean_input_tokens", "mean_output_tokens") if key in read
     }
     if (dataset := fields.text(data, "dataset_name")) is not None:
-        workload["dataset"] = clean(dataset)
+        workload["dataset"] = excerpt(dataset)
         if dataset.startswith("random"):
             stated = {"input_len": "random_input_len", "output_len": "random_output_len"}
             workload |= {name: value for name, key in stated.items() if (value := fields.count(data, key)) is not None}
@@ -207,7 +207,7 @@ def _rate(data: Mapping[str, Any]) -> float | None:
         return None
     rate = fields.required(data, "request_rate")
     if rate <= 0:
-        raise RefusalError(f'request_rate is {shown(rate)}, neither a positive number, nor Infinity, nor "trace"')
+        raise RefusalError(f'request_rate is {quoted(rate)}, neither a positive number, nor Infinity, nor "trace"')
     return rate
 
 
@@ -218,6 +218,6 @@ def _server_info(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _server(data: Mapping[str, Any]) -> list[str]:
     if (version := _server_info(data).get("version")) is not None:
-        return [f"server_info is of an SGLang server ({shown(version)}), not of vLLM"]
+        return [f"server_info is of an SGLang server ({quoted(version)}), not of vLLM"]
     backend = data.get("backend")
-    return [f"backend {shown(backend)}: is the server vLLM?"] if backend in _NATIVE else []
+    return [f"backend {quoted(backend)}: is the server vLLM?"] if backend in _NATIVE else []

@@ -11,16 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.bench_arguments import TEST_KEY, accelerator, stated_facts
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.formats.vllm_offline import OFFLINE
+from regress_gate.ingest.formats.vllm_client import (
+    TEST_KEY,
+    add_client_definitions,
+    uniform_accelerator,
+    workload_from_arguments,
+)
+from regress_gate.ingest.formats.vllm_offline import OFFLINE, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import normalise as serve
-from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.plausibility import check_statistics
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.text import clean
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError, check_statistics
+from regress_gate.text import excerpt
 
 _TOLERANCE = 0.02
 _TABLES = ("latency", "throughput", "serving")
@@ -72,7 +75,7 @@ class VllmCiTable:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if next(_rows(content), None) is not None else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         return [_read(row, position, context) for position, row in enumerate(_rows(content))]
 
 
@@ -94,25 +97,25 @@ def _turned(table: object) -> Iterator[dict[str, Any]]:
             yield {column: values.get(row) for column, values in table.items() if isinstance(values, dict)}
 
 
-def _read(row: object, position: int, context: Context) -> Reading | NoReading:
+def _read(row: object, position: int, context: Context) -> Reading | UnusedResult:
     if not isinstance(row, dict) or not isinstance(test := row.get("Test name"), str):
-        return NoReading(position, Outcome.REFUSED, "a row without a test's name")
+        return UnusedResult(position, FileOutcome.REFUSED, "a row without a test's name")
     if context.beside(f"{test}.json") is not None:
-        return NoReading(position, Outcome.SKIPPED, f"{clean(test)}.json beside it is the result itself")
+        return UnusedResult(position, FileOutcome.SKIPPED, f"{excerpt(test)}.json beside it is the result itself")
     # A column that a test does not have is NaN in its row.
     row = {key: value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
     try:
         reading = _normalise(row, position)
-        facts = stated_facts({name: _whole(row[column]) for column, name in _FACTS.items() if column in row})
+        facts = workload_from_arguments({name: _whole(row[column]) for column, name in _FACTS.items() if column in row})
         model = fields.text(row, "Model")
     except RefusalError as refusal:
-        return NoReading(position, Outcome.REFUSED, str(refusal))
-    gpu = accelerator(row.get("GPU"))
-    workload = {**reading.workload, **facts, TEST_KEY: clean(test)}
+        return UnusedResult(position, FileOutcome.REFUSED, str(refusal))
+    gpu = uniform_accelerator(row.get("GPU"))
+    workload = {**reading.workload, **facts, TEST_KEY: excerpt(test)}
     if model is not None:
-        workload["model"] = clean(model)
+        workload["model"] = excerpt(model)
     reading = replace(reading, workload=workload, metadata={} if gpu is None else {"gpu_type": gpu})
-    return with_client(reading, context) if reading.definitions is None else reading
+    return add_client_definitions(reading, context) if reading.definitions is None else reading
 
 
 def _normalise(row: Mapping[str, Any], position: int) -> Reading:

@@ -10,14 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.bench_arguments import model_of, parse_words, stated_facts
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_client import (
+    add_client_definitions,
+    parse_words,
+    served_model,
+    workload_from_arguments,
+)
 from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.text import clean, is_name, shown
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import excerpt, is_valid_name, quoted
 
 BANNER = "Serving Benchmark Result"
 _MARK = "request_throughput_req_s"
@@ -66,7 +71,7 @@ class VllmConsoleJson:
             return Certainty.SURE
         return Certainty.LIKELY if "status" in first and any(key in first for key in _COMMITS) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         rows = (row for document in content.each() for row in _rows(document))
         return [_read(row, place, context) for place, row in enumerate(rows)]
 
@@ -94,9 +99,9 @@ def _quotes(row: Mapping[str, Any]) -> list[str]:
     return [value for value in row.values() if isinstance(value, str) and BANNER in value]
 
 
-def _read(row: object, place: int, context: Context) -> Reading | NoReading:
+def _read(row: object, place: int, context: Context) -> Reading | UnusedResult:
     if not isinstance(row, dict):
-        return NoReading(place, Outcome.REFUSED, "not a row of results, unlike others in the same file")
+        return UnusedResult(place, FileOutcome.REFUSED, "not a row of results, unlike others in the same file")
     try:
         _check_status(row)
         facts = _facts(row)
@@ -110,18 +115,18 @@ def _read(row: object, place: int, context: Context) -> Reading | NoReading:
             result = replace(found[0], position=place)
         else:
             data = _translated(_metrics(row)) | _limits(row)
-            result = with_client(normalise(data, place, with_samples=False, printed=True), context)
+            result = add_client_definitions(normalise(data, place, with_samples=False, printed=True), context)
     except RefusalError as refusal:
-        return NoReading(place, Outcome.REFUSED, str(refusal))
-    return result if isinstance(result, NoReading) else replace(result, workload={**result.workload, **facts})
+        return UnusedResult(place, FileOutcome.REFUSED, str(refusal))
+    return result if isinstance(result, UnusedResult) else replace(result, workload={**result.workload, **facts})
 
 
 def _check_status(row: Mapping[str, Any]) -> None:
     status = row.get("status", "ok")
     if row.get("ok", True) is not True or status not in _GOOD:
         why = row.get("error") or row.get("detail") or row.get("skip_reason")
-        told = f": {clean(why, 120)}" if isinstance(why, str) else ""
-        raise RefusalError(f"its {'status is ' + shown(status) if 'status' in row else 'ok is false'}{told}")
+        told = f": {excerpt(why, 120)}" if isinstance(why, str) else ""
+        raise RefusalError(f"its {'status is ' + quoted(status) if 'status' in row else 'ok is false'}{told}")
 
 
 def _translated(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,9 +158,9 @@ def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
     words = _command(row)
     options = parse_words(words)
-    facts = stated_facts(options)
-    if (model := model_of(" ".join(words), options) or fields.text(row, "model")) is not None:
-        facts["model"] = clean(model)
-    if isinstance(variant := row.get("variant"), str) and is_name(variant):
+    facts = workload_from_arguments(options)
+    if (model := served_model(" ".join(words), options) or fields.text(row, "model")) is not None:
+        facts["model"] = excerpt(model)
+    if isinstance(variant := row.get("variant"), str) and is_valid_name(variant):
         facts["variant"] = variant
     return facts

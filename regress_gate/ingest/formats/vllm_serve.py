@@ -12,21 +12,119 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from regress_gate.ingest import fields, plausibility
-from regress_gate.ingest.bench_arguments import read_commands, with_commands
+from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.inferencex import aggregate_beside
-from regress_gate.ingest.formats.vllm_serve_workload import metadata_of, sweep_trial, unknown_keys, workload_of
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.plausibility import Scalars
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.request_arrays import has_arrays
-from regress_gate.ingest.text import clean, plural, shown
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.formats.vllm_client import add_client_definitions, add_commands, read_commands
+from regress_gate.ingest.identity import IDENTITY_KEYS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement import plausibility
+from regress_gate.measurement.plausibility import LoadTotals, RefusalError
 from regress_gate.model.metric import LATENCIES
+from regress_gate.text import excerpt, plural, quoted
 
 if TYPE_CHECKING:
-    from regress_gate.ingest.request_samples import Requests
+    from regress_gate.measurement.request_statistics import RequestStatistics
+
+
+# MERGED regress_gate.ingest.formats.vllm_serve_workload: What a result of `vllm bench serve` says besides its
+# numbers: the load, what a sweep varied, and who it is of.  Not for reading numbers: vllm_serve.py does.
+
+
+# Keys that the client writes; what else stands at the top level of a sweep's result are the swept parameters.
+_CLIENT_KEYS = frozenset(
+    """
+    date endpoint_type backend label model_id tokenizer_id best_of use_beam_search num_prompts request_rate
+    burstiness max_concurrency ramp_up_strategy ramp_up_start_rps ramp_up_end_rps rps_change_events duration
+    completed failed total_input_tokens total_output_tokens request_throughput request_goodput request_goodput:
+    output_throughput total_token_throughput input_lens output_lens ttfts itls generated_texts errors start_times
+    latencies queue_times server_queue_times server_ttfts max_output_tokens_per_s max_concurrent_requests rtfx
+    total_input_sequences input_sequence_throughput run_number
+    """.split()  # noqa: SIM905 - one name a line would be a page
+)
+_CLIENT_KEY_PATTERN = re.compile(r".*_ms|spec_decode_.*|diffusion_.*|probe_.*")
+
+
+def workload_of(data: Mapping[str, Any], scalars: LoadTotals, *, sweep: bool) -> dict[str, Any]:
+    """Raises RefusalError for a load that no client sends. `sweep`: what the client did not write was swept."""
+    workload: dict[str, Any] = {}
+    if (model := fields.text(data, "model_id")) is not None:
+        workload["model"] = excerpt(model)
+    if "request_rate" in data:
+        workload["request_rate"] = _request_rate(data)
+    # Clients before 0.6.4 know no limit and do not write the key; console text without it may have been cut.
+    if "max_concurrency" in data or not scalars.rounding:
+        workload["max_concurrency"] = scalars.max_concurrency
+    if scalars.num_prompts is not None:
+        workload["num_prompts"] = scalars.num_prompts
+    if (burstiness := fields.number(data, "burstiness")) is not None:
+        if burstiness <= 0:
+            raise RefusalError(f"burstiness is {burstiness:g}")
+        workload["burstiness"] = burstiness
+    if (strategy := fields.text(data, "ramp_up_strategy")) is not None:
+        workload["ramp_up_strategy"] = excerpt(strategy)
+        for key in ("ramp_up_start_rps", "ramp_up_end_rps"):
+            workload[key] = fields.number(data, key)
+    for name, total in (("input", scalars.input_tokens), ("output", scalars.output_tokens)):
+        if total is not None:
+            workload[f"mean_{name}_tokens"] = total / scalars.completed
+    if sweep:
+        swept = {key: data[key] for key in sorted(_swept_keys(data))}
+        workload |= {key: excerpt(value) if isinstance(value, str) else value for key, value in swept.items()}
+    return workload
+
+
+def _request_rate(data: Mapping[str, Any]) -> float | None:
+    if data["request_rate"] == "inf":
+        return None
+    rate = fields.number(data, "request_rate")
+    if rate is None or rate <= 0:
+        raise RefusalError(f'request_rate is {quoted(data["request_rate"])}, neither a positive number nor "inf"')
+    return rate
+
+
+def _swept_keys(data: Mapping[str, Any]) -> list[str]:
+    scalar = (str, int, float, bool)
+    return [
+        key
+        for key, value in data.items()
+        if isinstance(value, scalar)
+        and key.isidentifier()
+        and key not in _CLIENT_KEYS
+        and key not in IDENTITY_KEYS
+        and not _CLIENT_KEY_PATTERN.fullmatch(key)
+    ]
+
+
+def sweep_trial(data: Mapping[str, Any]) -> int:
+    """Which pass of a sweep's cell it is, counted from 1."""
+    number = fields.count(data, "run_number")
+    if number is None:
+        raise RefusalError("run_number is missing")
+    return number + 1
+
+
+def metadata_of(data: Mapping[str, Any], unknown: tuple[str, ...]) -> dict[str, str]:
+    """Texts at the top level that the client did not write itself: `--metadata key=value`. `unknown`: their keys."""
+    return {key: value for key in unknown if isinstance(value := data[key], str)}
+
+
+def unknown_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in keys if key not in _CLIENT_KEYS)
+
+
+# MERGED regress_gate.ingest.request_arrays: Which arrays of a vLLM client's result hold its single requests. Apart
+# from what reads them, which needs numpy.
+
+
+REQUEST_ARRAYS = ("ttfts", "itls", "output_lens")
+"""The arrays without which there are no samples."""
+
+
+def has_request_arrays(data: Mapping[str, Any]) -> bool:
+    return all(isinstance(data.get(key), list) for key in REQUEST_ARRAYS)
+
 
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
 _DATE = re.compile(r"[0-9]{8}-[0-9]{6}")
@@ -79,15 +177,17 @@ class VllmServe:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if any(map(is_serve_result, content.documents)) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         if _is_fork(content) and (aggregate := aggregate_beside(content.name, context)) is not None:
             return [
-                NoReading(0, Outcome.SKIPPED, f"{clean(aggregate)} beside it holds the same numbers, and says more")
+                UnusedResult(
+                    0, FileOutcome.SKIPPED, f"{excerpt(aggregate)} beside it holds the same numbers, and says more"
+                )
             ]
         commands = read_commands(content.name, context)
         return [
-            with_client(
-                with_commands(read_object(document, place, with_samples=context.with_samples), commands), context
+            add_client_definitions(
+                add_commands(read_object(document, place, with_samples=context.with_samples), commands), context
             )
             for place, document in enumerate(content.each())
         ]
@@ -98,17 +198,19 @@ def _is_fork(content: Content) -> bool:
     return len(content.documents) == 1 and "request_goodput:" in content.documents[0]
 
 
-def read_object(document: object, position: int, *, with_samples: bool) -> Reading | NoReading:
+def read_object(document: object, position: int, *, with_samples: bool) -> Reading | UnusedResult:
     """One JSON value of a file as a reading, or the reason why it is none."""
     if not isinstance(document, dict) or not is_serve_result(document):
-        return NoReading(position, Outcome.REFUSED, "not a vllm bench serve result, unlike others in the same file")
+        return UnusedResult(
+            position, FileOutcome.REFUSED, "not a vllm bench serve result, unlike others in the same file"
+        )
     if (run_number := document.get("run_number")) == -1:
-        return NoReading(position, Outcome.SKIPPED, "the warm-up of a sweep (run_number −1)")
+        return UnusedResult(position, FileOutcome.SKIPPED, "the warm-up of a sweep (run_number −1)")
     try:
         sweep = run_number is not None
         reading = normalise(document, position, with_samples=with_samples, sweep=sweep)
     except RefusalError as refusal:
-        return NoReading(position, Outcome.REFUSED, str(refusal))
+        return UnusedResult(position, FileOutcome.REFUSED, str(refusal))
     return reading
 
 
@@ -120,14 +222,14 @@ def normalise(
     Raises RefusalError with the reason when the object must not be used.
     """
     if "aggregation_method" in data:
-        how = shown(data["aggregation_method"])
+        how = quoted(data["aggregation_method"])
         raise RefusalError(f"an aggregate over repeats ({how}), not one measurement; import the single repeats instead")
-    keys = _sorted_out(tuple(data))
+    keys = _classify_keys(tuple(data))
     if (bare := keys.without_unit) is not None:
         raise RefusalError(f"{bare} has no unit in its name (InferenceX writes seconds); import the client's own file")
     scalars = _scalars(data, printed)
     notes: list[str] = []
-    requests = _requests(data, scalars.completed) if scalars.completed and has_arrays(data) else None
+    requests = _requests(data, scalars.completed) if scalars.completed and has_request_arrays(data) else None
     failed, failed_known = _failed(data, scalars, requests)
     plausibility.check_counts(scalars, failed)
     stated = _stated_latencies(data, keys.latencies)
@@ -139,11 +241,11 @@ def normalise(
             notes.append("mean and median e2el are swapped back: this client (0.6.2 and earlier) wrote them so")
     else:
         plausibility.check_output_tokens(scalars, int(requests.samples.output_tokens[requests.samples.ok].sum()))
-        latencies = {family: found for family in LATENCIES if (found := _measured(requests, family))}
+        latencies = {family: found for family in LATENCIES if (found := _catalogue_statistics(requests, family))}
         _cross_check(stated, latencies, requests, swapped)
     notes += plausibility.check_latencies(latencies, scalars)
-    metrics = plausibility.named(latencies)
-    metrics |= plausibility.rates(scalars)
+    metrics = plausibility.metrics_by_name(latencies)
+    metrics |= plausibility.throughput_metrics(scalars)
     if failed_known:
         metrics["failed_requests"] = failed / (scalars.completed + failed)
     else:
@@ -170,12 +272,12 @@ def normalise(
     )
 
 
-def _scalars(data: Mapping[str, Any], printed: bool) -> Scalars:
+def _scalars(data: Mapping[str, Any], printed: bool) -> LoadTotals:
     completed = fields.count(data, "completed")
     if completed is None:
         raise RefusalError("completed is missing: how many requests succeeded is not known")
     goodput = fields.number(data, "request_goodput")
-    return Scalars(
+    return LoadTotals(
         completed=completed,
         num_prompts=fields.count(data, "num_prompts"),
         duration=fields.required(data, "duration"),
@@ -190,13 +292,15 @@ def _scalars(data: Mapping[str, Any], printed: bool) -> Scalars:
     )
 
 
-def _requests(data: Mapping[str, Any], completed: int) -> "Requests":
-    from regress_gate.ingest.request_samples import read_requests  # needs numpy, which no file without details does
+def _requests(data: Mapping[str, Any], completed: int) -> "RequestStatistics":
+    from regress_gate.ingest.formats.vllm_serve_arrays import (
+        read_request_arrays,  # needs numpy, which no file without details does
+    )
 
-    return read_requests(data, completed)
+    return read_request_arrays(data, completed)
 
 
-def _failed(data: Mapping[str, Any], scalars: Scalars, requests: "Requests | None") -> tuple[int, bool]:
+def _failed(data: Mapping[str, Any], scalars: LoadTotals, requests: "RequestStatistics | None") -> tuple[int, bool]:
     """How many requests failed, and whether the file says so at all."""
     stated = fields.count(data, "failed")
     if requests is not None:
@@ -227,7 +331,7 @@ class _Keys:
 
 
 @lru_cache(maxsize=64)
-def _sorted_out(keys: tuple[str, ...]) -> _Keys:
+def _classify_keys(keys: tuple[str, ...]) -> _Keys:
     return _Keys(
         next((key for key in keys if _NO_UNIT.fullmatch(key)), None),
         tuple((key, match[2], match[1]) for key in keys if (match := _SCALAR.fullmatch(key))),
@@ -251,7 +355,7 @@ def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float
     return {**stated, "e2el": swapped} if swapped else stated
 
 
-def _measured(requests: "Requests", family: str) -> dict[str, float]:
+def _catalogue_statistics(requests: "RequestStatistics", family: str) -> dict[str, float]:
     """The statistics of the catalogue, from the samples; empty where no request has a value."""
     mean = requests.statistic(family, None)
     if mean is None:
@@ -262,11 +366,11 @@ def _measured(requests: "Requests", family: str) -> dict[str, float]:
 def _cross_check(
     stated: dict[str, dict[str, float]],
     latencies: dict[str, dict[str, float]],
-    requests: "Requests",
+    requests: "RequestStatistics",
     swapped: bool,
 ) -> None:
     """Refuse a file whose own statistics are not those of its own samples. `latencies`: those of the catalogue."""
-    from regress_gate.ingest.request_samples import agrees
+    from regress_gate.measurement.request_statistics import agrees
 
     for family, statistics in stated.items():
         known = latencies.get(family, {})
@@ -296,5 +400,5 @@ def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
             raise ValueError(date)
         return datetime.fromisoformat(f"{date.replace('-', 'T')}Z")
     except (ValueError, TypeError):
-        notes.append(f"date {shown(date)} is not a date and is left out")
+        notes.append(f"date {quoted(date)} is not a date and is left out")
         return None

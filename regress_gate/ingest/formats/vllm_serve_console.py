@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_client import add_client_definitions
 from regress_gate.ingest.formats.vllm_serve import normalise
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.ingest.text import shown
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import quoted
 
 _BANNER = re.compile(r"=+ Serving Benchmark Result =+")
 _END = re.compile(r"={20,}")
@@ -70,15 +71,15 @@ class VllmServeConsole:
     def recognises(self, content: Content) -> Certainty:
         return Certainty.SURE if content.text is not None and _BANNER.search(content.text) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
-        results: list[Reading | NoReading] = []
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
+        results: list[Reading | UnusedResult] = []
         for position, (before, block) in enumerate(_blocks(content.text or "")):
             try:
                 data = _object(before, block)
                 reading = normalise(data, position, with_samples=context.with_samples, printed=True)
-                results.append(with_client(reading, context))
+                results.append(add_client_definitions(reading, context))
             except RefusalError as refusal:
-                results.append(NoReading(position, Outcome.REFUSED, str(refusal)))
+                results.append(UnusedResult(position, FileOutcome.REFUSED, str(refusal)))
         return results
 
 
@@ -142,7 +143,7 @@ def _value(key: str, label: str, text: str) -> Any:
     if key == "max_concurrency" and text.lower() == "none":
         return None
     if not _NUMBER.fullmatch(text):
-        raise RefusalError(f"{label!r} is {shown(text)}, not a number")
+        raise RefusalError(f"{label!r} is {quoted(text)}, not a number")
     return float(text.replace(",", ""))
 
 
@@ -165,4 +166,4 @@ def _refuse_other_tools(label: str, value: str) -> None:
     if label.lower() in _SGLANG or any(word in label for word in _SGLANG_WORDS):
         raise RefusalError("this is the console text of SGLang's bench_serving; import the JSON lines that it writes")
     if _OMNI.search(label) and value:
-        raise RefusalError(f"this is console text of vLLM-Omni ({shown(label)}), which is not read yet")
+        raise RefusalError(f"this is console text of vLLM-Omni ({quoted(label)}), which is not read yet")

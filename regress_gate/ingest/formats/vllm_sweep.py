@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.formats.vllm_client import add_client_definitions
 from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
-from regress_gate.ingest.interface import Certainty, Context, Generation, NoReading, Reading
-from regress_gate.ingest.vllm_client import with_client
+from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
 
 
 class VllmSweepSummary:
@@ -32,9 +32,9 @@ class VllmSweepSummary:
         ours = bool(runs) and all(is_serve_result(run) and "run_number" in run for run in runs)
         return Certainty.SURE if ours else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | NoReading]:
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         return [
-            with_client(read_object(run, position, with_samples=context.with_samples), context)
+            add_client_definitions(read_object(run, position, with_samples=context.with_samples), context)
             for position, run in enumerate(_runs(content))
         ]
 

@@ -1,1 +1,1 @@
-"""One module per format, each with a `render(result, options)`; named in `regress_gate.report.registry`."""
+"""One module per format, each with a `render(result, options)`; `report.render.output_formats` names them."""

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regress_gate.model.result import Result
-from regress_gate.report.interface import Options
+from regress_gate.report.render.render_options import RenderOptions
 
 
-def render(result: Result, options: Options) -> str:  # noqa: ARG001 - the same document for every reader
+def render(result: Result, options: RenderOptions) -> str:  # noqa: ARG001 - the same document for every reader
     # Escaped to ASCII: any terminal, log or locale can carry it, and no control character survives.
     return json.dumps(document(result), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 

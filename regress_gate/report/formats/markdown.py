@@ -14,11 +14,12 @@ from markupsafe import Markup
 
 from regress_gate.model.finding import Effect
 from regress_gate.model.result import Result
-from regress_gate.report import causes, issues_view, markdown_text, view, wording
-from regress_gate.report.interface import Options
-from regress_gate.report.issues_view import IssueGroup, IssueLine, IssueView
-from regress_gate.report.text import clip
-from regress_gate.report.view import Show
+from regress_gate.report.render import markdown_escape
+from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.views import issues_view, regression_causes, result_view, wording
+from regress_gate.report.views.issues_view import IssueGroup, IssueLine, IssueView
+from regress_gate.report.views.result_view import SeriesFilter
+from regress_gate.text import clip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ _LADDER = (
 )
 
 
-def render(result: Result, options: Options) -> str:
+def render(result: Result, options: RenderOptions) -> str:
     """The fullest document within `options.max_bytes`; never less than decision, reasons and advice."""
     documents = (_document(result, detail, verbose=options.verbose) for detail in _LADDER)
     fitting = (document for document in documents if len(document.encode()) <= options.max_bytes)
@@ -56,12 +57,12 @@ def render(result: Result, options: Options) -> str:
 
 
 def _document(result: Result, detail: _Detail, *, verbose: bool) -> str:
-    worrying, quiet = view.choose(result.series, Show.WORRYING)
-    quiet_gated, others = view.choose(quiet, Show.GATED)
+    worrying, quiet = result_view.split_series(result.series, SeriesFilter.WORRYING)
+    quiet_gated, others = result_view.split_series(quiet, SeriesFilter.GATED)
     issues = issues_view.issues(result, verbose=verbose)
     loud, folded = _by_loudness(issues.groups)
     shown = _first_issues(loud, detail.issues)
-    facts, waivers, explained = view.facts(result), view.waivers(result), causes.lines(result)
+    facts, waivers, explained = result_view.facts(result), result_view.waivers(result), regression_causes.lines(result)
     reasons = wording.reasons(result, verbose=verbose)
     left_out = [
         *_more(worrying, detail.rows, "worse or undecided series", "worse or undecided series"),
@@ -94,11 +95,11 @@ def _document(result: Result, detail: _Detail, *, verbose: bool) -> str:
             facts=facts[: detail.lines],
             reasons=reasons[: detail.reasons],
             left_out=", ".join(left_out),
-            tally=view.tally(result.series),
-            worrying=view.series_view(worrying[: detail.rows]),
-            quiet_gated=view.series_view(quiet_gated if detail.quiet_series else []),
-            others=view.series_view(others if detail.quiet_series else []),
-            causes_title=causes.TITLE,
+            tally=result_view.tally(result.series),
+            worrying=result_view.series_view(worrying[: detail.rows]),
+            quiet_gated=result_view.series_view(quiet_gated if detail.quiet_series else []),
+            others=result_view.series_view(others if detail.quiet_series else []),
+            causes_title=regression_causes.TITLE,
             causes=explained[: detail.lines],
             issue_tally=issues_view.issue_tally(result),
             issue_groups=shown,
@@ -155,10 +156,10 @@ def _environment(longest_text: int) -> Environment:
     environment = Environment(
         loader=PackageLoader("regress_gate.report.formats", "."),
         autoescape=True,
-        finalize=shortened(markdown_text.escape),
+        finalize=shortened(markdown_escape.escape),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code": shortened(markdown_text.code), "thread": shortened(markdown_text.thread)}
+    environment.filters |= {"code": shortened(markdown_escape.code), "thread": shortened(markdown_escape.thread)}
     return environment

@@ -4,10 +4,10 @@ Ends with reasons and advice, since the end of a report is what a terminal still
 """
 
 from regress_gate.model.result import Decision, Result
-from regress_gate.report import causes, view, wording
-from regress_gate.report.canvas import Canvas
 from regress_gate.report.formats.table_issues import paint_issues
-from regress_gate.report.interface import Options
+from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.render.terminal_canvas import Canvas
+from regress_gate.report.views import regression_causes, result_view, wording
 
 _DECISION_STYLE = {
     Decision.PASS: "bold green",
@@ -20,14 +20,14 @@ _LONGEST_VERSIONS = 120
 """Two full commit ids and the arrow fit; a longer name of a version is not needed to tell it from another."""
 
 
-def render(result: Result, options: Options) -> str:
+def render(result: Result, options: RenderOptions) -> str:
     canvas = Canvas(options)
     _paint_head(canvas, result)
     if result.command == "compare":
         from regress_gate.report.formats.table_series import paint_series  # a check has no series to paint
 
         paint_series(canvas, result, verbose=options.verbose)
-        _paint_list(canvas, causes.TITLE, causes.lines(result))
+        _paint_list(canvas, regression_causes.TITLE, regression_causes.lines(result))
     paint_issues(canvas, result, verbose=options.verbose)
     _paint_waivers(canvas, result)
     _paint_list(canvas, "Warnings", result.warnings)
@@ -41,14 +41,14 @@ def _paint_head(canvas: Canvas, result: Result) -> None:
     head.append(wording.decision(result), _DECISION_STYLE[result.decision])
     head.append(f"   {canvas.shorten(wording.versions(result), _LONGEST_VERSIONS)}", "bold")
     canvas.put(head)
-    facts = view.facts(result)
+    facts = result_view.facts(result)
     if facts:
         canvas.gap()
     canvas.pairs((label, canvas.text(text, _LOUD_FACTS.get(label, ""))) for label, text in facts)
 
 
 def _paint_waivers(canvas: Canvas, result: Result) -> None:
-    if waivers := view.waivers(result):
+    if waivers := result_view.waivers(result):
         canvas.heading("Waivers")
         canvas.pairs((state, canvas.text(text, _WAIVER_STYLE[state])) for state, text in waivers)
 

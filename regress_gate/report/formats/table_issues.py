@@ -5,10 +5,10 @@ from rich.text import Text
 
 from regress_gate.model.finding import Applies
 from regress_gate.model.result import Result
-from regress_gate.report import issues_view
-from regress_gate.report.canvas import Canvas
-from regress_gate.report.issues_view import IssueLine, IssueView
-from regress_gate.report.text import clip
+from regress_gate.report.render.terminal_canvas import Canvas
+from regress_gate.report.views import issues_view
+from regress_gate.report.views.issues_view import IssueLine, IssueView
+from regress_gate.text import clip
 
 _APPLIES_STYLE = {Applies.YES: "bold", Applies.UNKNOWN: "yellow", Applies.MITIGATED: "dim", Applies.NO: "dim"}
 

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from regress_gate.model.result import Result, Verdict
-from regress_gate.report import view
-from regress_gate.report.canvas import GAP, Canvas
-from regress_gate.report.view import Row, SeriesView, Show
+from regress_gate.report.render.terminal_canvas import GAP, Canvas
+from regress_gate.report.views import result_view
+from regress_gate.report.views.result_view import Row, SeriesFilter, SeriesView
 
 _VERDICT_STYLE = {
     Verdict.REGRESSION: "bold red",
@@ -36,10 +36,16 @@ def paint_series(canvas: Canvas, result: Result, *, verbose: bool) -> None:
     if not result.series:
         canvas.line("No series was measured on both sides.", indent=2)
         return
-    show = Show.ALL if verbose else Show.WORRYING if view.is_crowded(result.series) else Show.GATED
-    shown, hidden = view.choose(result.series, show)
-    series = view.series_view(shown)
-    canvas.line(f"{view.tally(result.series)}.", indent=2)
+    show = (
+        SeriesFilter.ALL
+        if verbose
+        else SeriesFilter.WORRYING
+        if result_view.has_too_many_rows(result.series)
+        else SeriesFilter.GATED
+    )
+    shown, hidden = result_view.split_series(result.series, show)
+    series = result_view.series_view(shown)
+    canvas.line(f"{result_view.tally(result.series)}.", indent=2)
     if series.scenarios:
         canvas.line(_LEGEND, "dim", indent=2)
         canvas.gap()
@@ -49,7 +55,7 @@ def paint_series(canvas: Canvas, result: Result, *, verbose: bool) -> None:
         canvas.pairs([(f"[{number}]", note) for number, note in enumerate(series.notes, 1)])
     if hidden:
         canvas.gap()
-        canvas.line(f"Not shown: {view.left_out(hidden)}; -v shows them.", "dim", indent=2)
+        canvas.line(f"Not shown: {result_view.hidden_series_text(hidden)}; -v shows them.", "dim", indent=2)
 
 
 def _paint_scenarios(canvas: Canvas, series: SeriesView) -> None:

@@ -5,6 +5,6 @@ Pure functions of arrays. One method a module: `candidates` proposes, `segments`
 """
 
 from regress_gate.stats.changepoints.detection import detect
-from regress_gate.stats.changepoints.types import ChangePoint
+from regress_gate.stats.changepoints.series import ChangePoint
 
 __all__ = ["ChangePoint", "detect"]

@@ -16,15 +16,23 @@ import numpy as np
 
 from regress_gate.stats.changepoints import noise as noises
 from regress_gate.stats.changepoints import shape, tail, variance
-from regress_gate.stats.changepoints.candidates import candidates
-from regress_gate.stats.changepoints.judge import Judge
-from regress_gate.stats.changepoints.noise import Noise
-from regress_gate.stats.changepoints.position import Position
-from regress_gate.stats.changepoints.probability import DEFAULT, extra_evidence, of_margin
-from regress_gate.stats.changepoints.scale import hold_spikes, median, spread
-from regress_gate.stats.changepoints.segments import partition
-from regress_gate.stats.changepoints.series import Series, prepare
-from regress_gate.stats.changepoints.types import ChangePoint, Floats
+from regress_gate.stats.changepoints.elimination import (
+    DEFAULT_PROBABILITY,
+    BackwardElimination,
+    extra_evidence,
+    probability_of_margin,
+)
+from regress_gate.stats.changepoints.noise import NoiseModel
+from regress_gate.stats.changepoints.segmentation import Position, partition_series, propose_starts
+from regress_gate.stats.changepoints.series import (
+    ChangePoint,
+    Floats,
+    Series,
+    hold_spikes,
+    median,
+    prepare_series,
+    spread,
+)
 
 LEAST_POINTS = 8
 _PENALTY = 2.5
@@ -33,7 +41,11 @@ _ROUNDS = 6
 
 
 def detect(
-    values: Floats, *, variances: Floats | None = None, min_change: float = 0.0, probability: float = DEFAULT
+    values: Floats,
+    *,
+    variances: Floats | None = None,
+    min_change: float = 0.0,
+    probability: float = DEFAULT_PROBABILITY,
 ) -> list[ChangePoint]:
     """The change points of a series, ascending by index.
 
@@ -42,7 +54,7 @@ def detect(
     NaN where unknown. Steps and ramps smaller than `min_change` are left out, on the scale of `ChangePoint.change`.
     `probability` is the least that is reported; see `probability` for what it means. Fewer than 8 points: nothing.
     """
-    series, ask = prepare(values, variances), extra_evidence(probability)
+    series, ask = prepare_series(values, variances), extra_evidence(probability)
     if len(series.values) < LEAST_POINTS or not series.values.any():
         return []
     found = _Search(series, ask)
@@ -52,10 +64,10 @@ def detect(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Elimination:
     starts: list[int]
-    judge: Judge
-    noise: Noise
+    judge: BackwardElimination
+    noise: NoiseModel
 
 
 class _Search:
@@ -64,30 +76,30 @@ class _Search:
         values = series.values
         floor = noises.RESOLUTION
         self._held = hold_spikes(values, max(floor, spread(values[1:] - values[:-1]) / np.sqrt(2.0)))
-        first = noises.of_differences(values, self._held, floor)
+        first = noises.noise_of_differences(values, self._held, floor)
         rough = first.long_run_sd
-        proposed = candidates(self._held, rough)
-        starts = partition(self._held, proposed, rough, _PENALTY * float(np.log(len(values))))
-        self._found = self._elimination(starts, noises.of_residuals(self._held, starts, floor))
+        proposed = propose_starts(self._held, rough)
+        starts = partition_series(self._held, proposed, rough, _PENALTY * float(np.log(len(values))))
+        self._found = self._elimination(starts, noises.noise_of_residuals(self._held, starts, floor))
         self._changes = self._shapes()
 
-    def _elimination(self, starts: list[int], noise: Noise) -> _Found:
-        judge = Judge(self._series.values, self._held, noise, self._ask)
+    def _elimination(self, starts: list[int], noise: NoiseModel) -> _Elimination:
+        judge = BackwardElimination(self._series.values, self._held, noise, self._ask)
         kept = judge.prune(starts)
         large = {
             at for at, size in zip(kept, self._sizes(kept, judge), strict=True) if abs(size) >= _NO_WANDER * noise.sd
         }
         believed = large
         for _ in range(_ROUNDS):
-            wandering = noises.with_wander(noise, self._held, sorted(believed))
-            judge = Judge(self._series.values, self._held, wandering, self._ask)
+            wandering = noises.add_wander(noise, self._held, sorted(believed))
+            judge = BackwardElimination(self._series.values, self._held, wandering, self._ask)
             kept = judge.settle(starts)
             if large | set(kept) == believed:
                 break
             believed = large | set(kept)
-        return _Found(kept, judge, wandering)
+        return _Elimination(kept, judge, wandering)
 
-    def _sizes(self, starts: Sequence[int], judge: Judge) -> list[float]:
+    def _sizes(self, starts: Sequence[int], judge: BackwardElimination) -> list[float]:
         edges = [0, *starts, len(self._series.values)]
         return [judge.step(*edges[i : i + 3]).size for i in range(len(starts))]
 
@@ -99,7 +111,7 @@ class _Search:
         found, taken = list[tuple[list[int], tuple[int, int] | None]](), 0
         for group in groups:
             before, after = max(taken, edges[group[0]]), edges[group[-1] + 2]
-            slope = shape.ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
+            slope = shape.find_ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
             taken = slope[1] if slope else 0
             found.append((group, slope))
         return found
@@ -155,5 +167,5 @@ class _Search:
         interval = (max(1, series.index(place.interval[0])), series.index(place.interval[1]))
         change = None if size is None else series.change(size)
         limits = None if size is None or half is None else (series.change(size - half), series.change(size + half))
-        sure = of_margin(margin + self._ask)
+        sure = probability_of_margin(margin + self._ask)
         return ChangePoint(series.index(place.index), interval, kind, change, limits, sure, series.relative)

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regress_gate.stats.changepoints.scale import median, spread
-from regress_gate.stats.changepoints.types import Floats
+from regress_gate.stats.changepoints.series import Floats, median, spread
 
 _MAX_RHO = 0.9
 _RHO_PRIOR = 0.2
@@ -35,7 +34,7 @@ RESOLUTION = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseModel:
     sd: float
     rho: float
     wander: tuple[tuple[float, float], ...] = ((2.0, 1.0), (4.0, 1.0))
@@ -59,15 +58,15 @@ class Noise:
         return float(np.exp(np.interp(math.log(length), np.log(widths), np.log(factors))))
 
 
-def of_differences(values: Floats, held: Floats, floor: float) -> Noise:
+def noise_of_differences(values: Floats, held: Floats, floor: float) -> NoiseModel:
     """Before anything is known of the level; `held` are the values with spikes held down."""
     one, two = spread(held[1:] - held[:-1]) ** 2, spread(held[2:] - held[:-2]) ** 2
-    rho = _drawn_in(two / one - 1.0, len(held)) if one > 0.0 else 0.0
+    rho = _shrink_memory(two / one - 1.0, len(held)) if one > 0.0 else 0.0
     sd = spread(values[1:] - values[:-1]) / math.sqrt(2.0 * (1.0 - rho))
-    return Noise(max(sd, floor), rho)
+    return NoiseModel(max(sd, floor), rho)
 
 
-def of_residuals(held: Floats, starts: Sequence[int], floor: float) -> Noise:
+def noise_of_residuals(held: Floats, starts: Sequence[int], floor: float) -> NoiseModel:
     """From residuals about the means of stretches; the bias of estimated means is taken out."""
     size, stretches = len(held), len(starts) + 1
     edges = [0, *starts, size]
@@ -78,16 +77,16 @@ def of_residuals(held: Floats, starts: Sequence[int], floor: float) -> Noise:
     rho = 0.0
     if power > 0.0 and size > 3 * stretches + 3:
         raw = float((residuals[1:] * residuals[:-1]).sum()) / power
-        rho = _drawn_in((raw + stretches / size) / (1.0 - 3.0 * stretches / size), size)
-    return Noise(max(sd, floor), rho)
+        rho = _shrink_memory((raw + stretches / size) / (1.0 - 3.0 * stretches / size), size)
+    return NoiseModel(max(sd, floor), rho)
 
 
-def _drawn_in(rho: float, size: int) -> float:
+def _shrink_memory(rho: float, size: int) -> float:
     certain = max(0.0, min(_MAX_RHO, rho) - 0.5 / math.sqrt(size))
     return (certain * size + _RHO_PRIOR * _RHO_PRIOR_POINTS) / (size + _RHO_PRIOR_POINTS)
 
 
-def with_wander(noise: Noise, held: Floats, believed: Sequence[int]) -> Noise:
+def add_wander(noise: NoiseModel, held: Floats, believed: Sequence[int]) -> NoiseModel:
     """The noise with what the level does by itself, apart from the steps that are believed."""
     size = len(held)
     sums = np.concatenate(([0.0], np.cumsum(held - held.mean())))
@@ -110,4 +109,4 @@ def with_wander(noise: Noise, held: Floats, believed: Sequence[int]) -> Noise:
         width *= 2
     if len(curve) == 1:
         curve.append((4.0, 1.0))
-    return Noise(noise.sd, noise.rho, tuple(curve))
+    return NoiseModel(noise.sd, noise.rho, tuple(curve))

@@ -1,19 +1,88 @@
-"""A series as the analysis wants it: the points that are there, logarithms where all are positive, alike in noise.
-
-Where replicates say how noisy each point is, a point that is noisier than most is drawn towards the running median of
-seven, by as much as makes all deviate alike: its share in a level becomes that of its weight, and steps stay where they
-are. What the replicates do not explain is estimated as the rest of the point-to-point noise, and is common to all.
-"""
+"""What a change point is. For the method see `detection`."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.ndimage import median_filter
 
 from regress_gate.errors import InputError
-from regress_gate.stats.changepoints.scale import median, spread
-from regress_gate.stats.changepoints.types import Floats, Ints
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """One change in a series: where, how large, how sure."""
+
+    index: int
+    """The first point after the change, 0 < index < n."""
+    interval: tuple[int, int]
+    """95 % interval of the index, inclusive; of a ramp, from its first to its last point."""
+    kind: str
+    """"step", "ramp" or "variance"."""
+    change: float | None
+    """Of the level: relative (0.05 is 5 % larger) where `relative`, else a difference in the unit of the series.
+    None for a change of the variance."""
+    change_interval: tuple[float, float] | None
+    """95 % interval of the change."""
+    probability: float
+    """That the series changed here."""
+    relative: bool
+
+
+# MERGED regress_gate.stats.changepoints.scale: Robust location and scale of small arrays, and spikes held down: the
+# ground the other modules stand on.
+
+
+_BOUND = 2.0
+_CONSISTENT = 0.9205
+"""E[min(z², 2²)] of a standard normal z: makes the bounded second moment estimate a variance."""
+_TRIMMED = 0.7895
+"""Root mean square of the nine tenths of |z| that are smallest, for the same z."""
+
+
+def spread(deviations: Floats) -> float:
+    """Standard deviation about zero, with deviations beyond two of it held at two (Huber's proposal 2).
+
+    Starts from the trimmed root mean square, not from the median, because benchmark values are often quantised and
+    the median of their deviations is then 0.
+    """
+    size = len(deviations)
+    if size == 0:
+        return 0.0
+    squares = deviations * deviations
+    squares.sort()
+    kept = squares[: max(1, (9 * size) // 10)]
+    variance = float(kept.sum()) / len(kept) / _TRIMMED**2
+    for _ in range(3):
+        variance = float(np.minimum(squares, _BOUND**2 * variance).sum()) / size / _CONSISTENT
+    return float(np.sqrt(variance))
+
+
+def median(values: Floats) -> float:
+    ordered = np.sort(values)
+    middle = len(ordered) // 2
+    return float(ordered[middle]) if len(ordered) % 2 else 0.5 * float(ordered[middle - 1] + ordered[middle])
+
+
+def hold_spikes(values: Floats, noise: float, bound: float = 3.0) -> Floats:
+    """The values with what sticks out of the running median of seven by more than `bound` noises held there.
+
+    A level that lasts four points is its own median and is not touched, so steps keep their size and place.
+    """
+    middle = median_filter(values, 7, mode="mirror")
+    return np.asarray(middle + np.clip(values - middle, -bound * noise, bound * noise))
+
+
+# MERGED regress_gate.stats.changepoints.series: A series as the analysis wants it: the points that are there,
+# logarithms where all are positive, alike in noise.  Where replicates say how noisy each point is, a point that is
+# noisier than most is drawn towards the running median of seven, by as much as makes all deviate alike: its share
+# in a level becomes that of its weight, and steps stay where they are. What the replicates do not explain is
+# estimated as the rest of the point-to-point noise, and is common to all.
+
 
 _LARGEST_LOG = 700.0
 
@@ -36,7 +105,7 @@ class Series:
         return math.expm1(min(size, _LARGEST_LOG)) if self.relative else size * self.unit
 
 
-def prepare(values: Floats, variances: Floats | None) -> Series:
+def prepare_series(values: Floats, variances: Floats | None) -> Series:
     """Raises InputError when the shapes do not fit or a value is infinite."""
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
@@ -55,11 +124,11 @@ def prepare(values: Floats, variances: Floats | None) -> Series:
             raise InputError(
                 f"{len(given)} values but variances of shape {known.shape}", todo="pass one variance a value"
             )
-        scaled = _alike(scaled, known[at] / unit / unit)
+        scaled = _equal_noise(scaled, known[at] / unit / unit)
     return Series(scaled, relative, unit, at)
 
 
-def _alike(values: Floats, variances: Floats) -> Floats:
+def _equal_noise(values: Floats, variances: Floats) -> Floats:
     there = np.isfinite(variances) & (variances >= 0.0)
     if len(values) < 3 or not there.any():
         return values

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from regress_gate.stats.changepoints.noise import Noise
-from regress_gate.stats.changepoints.types import Floats
+from regress_gate.stats.changepoints.noise import NoiseModel
+from regress_gate.stats.changepoints.series import Floats
 
 _SIDE = 60
 _GRID = 30
@@ -44,7 +44,7 @@ class Ramp:
     """Sum of squares about the fit."""
 
 
-def fit(values: Floats, steps: Sequence[int] = ()) -> Ramp | None:
+def fit_ramp(values: Floats, steps: Sequence[int] = ()) -> Ramp | None:
     """The best ramp through the values that spans the `steps`; None when there is none."""
     size = len(values)
     grid = np.unique(np.linspace(2, size - 3, min(_GRID, max(2, size - 4))).round().astype(np.int64))
@@ -63,13 +63,13 @@ def fit(values: Floats, steps: Sequence[int] = ()) -> Ramp | None:
     return Ramp(int(begin[best]), int(end[best]), float(centred @ centred) - float(explained[best]))
 
 
-def ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise: Noise) -> tuple[int, int] | None:
+def find_ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise: NoiseModel) -> tuple[int, int] | None:
     """(last point of the old level, first point of the new) of a ramp in place of `steps`, between the neighbouring
     changes `before` and `after`; None where steps explain the values as well."""
     low, high = max(before, steps[0] - _SIDE), min(after, steps[-1] + _SIDE)
     values = held[low:high]
     within = [step - low for step in steps]
-    found = fit(values, within)
+    found = fit_ramp(values, within)
     if found is None:
         return None
     edges = [0, *within, len(values)]
@@ -80,9 +80,9 @@ def ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise: Noi
     return low + found.begin, low + found.end
 
 
-def against_smooth(values: Floats, noise: Noise) -> float:
+def against_smooth(values: Floats, noise: NoiseModel) -> float:
     """Log likelihood ratio of the best ramp against the best line or cubic, costs of their coefficients included."""
-    found = fit(values)
+    found = fit_ramp(values)
     if found is None:
         return -math.inf
     size = len(values)

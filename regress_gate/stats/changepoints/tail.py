@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from regress_gate.stats.changepoints.evidence import as_normal, level
-from regress_gate.stats.changepoints.judge import SHORTEST
-from regress_gate.stats.changepoints.noise import Noise
-from regress_gate.stats.changepoints.types import Floats
+from regress_gate.stats.changepoints.elimination import SHORTEST_STRETCH
+from regress_gate.stats.changepoints.noise import NoiseModel
+from regress_gate.stats.changepoints.series import Floats
+from regress_gate.stats.changepoints.steps import as_normal, estimate_level
 
 _FEWEST = 2
 _REACH = 60
@@ -22,15 +22,15 @@ _LEAST_LEVEL = 12
 _ASKED = 6.5
 
 
-def shifted(values: Floats, start: int, noise: Noise, ask: float = 0.0) -> tuple[int, float, float, float] | None:
+def shifted(values: Floats, start: int, noise: NoiseModel, ask: float = 0.0) -> tuple[int, float, float, float] | None:
     """(index, size, half width of its 95 % interval, margin) of the best supported shift at the end of [start, n)."""
     best = None
-    for count in range(_FEWEST, SHORTEST):
+    for count in range(_FEWEST, SHORTEST_STRETCH):
         at = len(values) - count
         before = values[max(start, at - _REACH) : at]
         if len(before) < _LEAST_LEVEL:
             continue
-        known = level(before, noise.sd)
+        known = estimate_level(before, noise.sd)
         scale = math.sqrt(known.variance)
         off = (values[at:] - known.mean) / scale
         side = math.copysign(1.0, float(off.sum()))

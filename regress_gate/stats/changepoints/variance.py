@@ -8,13 +8,10 @@ learnt slowly, and nobody is woken by it.
 
 import numpy as np
 
-from regress_gate.stats.changepoints.candidates import candidates
-from regress_gate.stats.changepoints.judge import Judge
-from regress_gate.stats.changepoints.noise import Noise
-from regress_gate.stats.changepoints.position import Position
-from regress_gate.stats.changepoints.scale import hold_spikes, spread
-from regress_gate.stats.changepoints.segments import partition
-from regress_gate.stats.changepoints.types import Floats
+from regress_gate.stats.changepoints.elimination import BackwardElimination
+from regress_gate.stats.changepoints.noise import NoiseModel
+from regress_gate.stats.changepoints.segmentation import Position, partition_series, propose_starts
+from regress_gate.stats.changepoints.series import Floats, hold_spikes, spread
 
 _SHORTEST = 20
 _ASK = -1.0
@@ -28,9 +25,11 @@ def changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, f
     if size < 2 * _SHORTEST or noise <= 0.0:
         return []
     held = hold_spikes(roots, noise)
-    model = Noise(noise, rho / 2.0)
-    starts = partition(held, candidates(held, noise, _SHORTEST // 2), noise, 3.0 * float(np.log(size)), _SHORTEST)
-    judge = Judge(held, held, model, _ASK + ask, _SHORTEST)
+    model = NoiseModel(noise, rho / 2.0)
+    starts = partition_series(
+        held, propose_starts(held, noise, _SHORTEST // 2), noise, 3.0 * float(np.log(size)), _SHORTEST
+    )
+    judge = BackwardElimination(held, held, model, _ASK + ask, _SHORTEST)
     kept = judge.settle(starts)
     edges = [0, *kept, size]
     return [(place, judge.margin(*edges[i : i + 3])) for i, place in enumerate(judge.places(kept))]

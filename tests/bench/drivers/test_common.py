@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.drivers.meter import DriverMeter
-from regress_gate.bench.drivers.registry import DRIVERS, find_driver
+from regress_gate.bench.drivers.driver_registry import DRIVERS, DriverMeter, find_driver
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.load.workload import Api, LoadWorkload
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi
 from regress_gate.errors import ExitCode, InputError
 
 from ...ingest.serve_results import detailed, made_up
@@ -113,7 +112,7 @@ def test_fewer_requests_than_asked_for_are_not_the_workload(name, tool):
         ({"ignore_eos": False}, "ignore_eos"),
         ({"extra_body": {"top_k": 1}}, "extra_body"),
         ({"lora_adapters": ("a",)}, "LoRA"),
-        ({"api": Api.EMBEDDINGS, "output_len": 0}, "embeddings"),
+        ({"api": ServingApi.EMBEDDINGS, "output_len": 0}, "embeddings"),
         ({"dataset": Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64)}, "recorded prompts"),
     ],
 )

@@ -5,8 +5,8 @@ from statistics import fmean, median
 
 import pytest
 
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.load.workload import Arrival
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.bench.load.load_workload import Arrival
 
 from .conftest import recorded
 

@@ -5,8 +5,8 @@ import sys
 import psutil
 import pytest
 
-from regress_gate.bench.drivers.program import run_program
-from regress_gate.bench.load.errors import LoadError
+from regress_gate.bench.drivers.tool_process import run_tool
+from regress_gate.bench.load.load_errors import LoadError
 
 WITH_CHILD = """
 import subprocess, sys, time
@@ -18,7 +18,7 @@ time.sleep(600)
 
 def test_a_tool_that_does_not_end_is_killed_with_its_workers(tmp_path):
     with pytest.raises(LoadError, match=r"did not end within 5 s: \d+"):
-        run_program([sys.executable, "-c", WITH_CHILD], tmp_path, tool="slow", limit=5.0)
+        run_tool([sys.executable, "-c", WITH_CHILD], tmp_path, tool="slow", limit=5.0)
     child = int((tmp_path / "output.txt").read_text())
     try:
         psutil.Process(child).wait(30)
@@ -31,4 +31,4 @@ def test_a_file_that_cannot_be_run_is_said(tmp_path):
     program.write_text("no script")
     program.chmod(0o755)
     with pytest.raises(LoadError, match="tool does not start: Exec format error"):
-        run_program([str(program)], tmp_path, tool="tool")
+        run_tool([str(program)], tmp_path, tool="tool")

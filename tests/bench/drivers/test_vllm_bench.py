@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.load.workload import Arrival, Slo
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.bench.load.load_workload import Arrival, RequestSlo
 
 from ...ingest.serve_results import detailed, expected_metrics, made_up
 
@@ -36,7 +36,7 @@ def test_no_success_at_all_is_an_error_although_the_file_has_numbers(tool):
 
 def test_it_is_asked_for_the_whole_workload(tool):
     made = tool("vllm-bench", {"result.json": json.dumps(detailed(made_up(requests=4, tokens=32)))})
-    made.measure(prefix_len=28, slo=Slo(ttft=0.5, tpot=0.05))
+    made.measure(prefix_len=28, slo=RequestSlo(ttft=0.5, tpot=0.05))
     arguments = made.called["arguments"]
     assert arguments[:2] == ["bench", "serve"]
     assert (

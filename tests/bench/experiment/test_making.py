@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.experiment import making
-from regress_gate.bench.experiment.making import Bench, Made, Side, make_runs
-from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, Slot, server_groups
-from regress_gate.bench.load import guards
-from regress_gate.bench.load.measure import Limits, measure_load
-from regress_gate.bench.load.target import Target
-from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.experiment import run_maker
+from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, Slot, server_groups
+from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun, make_runs
+from regress_gate.bench.load import client_guards
+from regress_gate.bench.load.http_transport import Target
+from regress_gate.bench.load.load_client import LoadLimits, measure_load
+from regress_gate.bench.load.load_workload import LoadWorkload
+from regress_gate.bench.load.suite_workloads import load_workloads
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
 from regress_gate.bench.server import server as server_module
-from regress_gate.bench.server.failures import FailureKind, ServerError
-from regress_gate.bench.server.state import default_directory
-from regress_gate.bench.suite_run import load_workloads
+from regress_gate.bench.server.recovery import default_state_directory
+from regress_gate.bench.server.server_failures import ServerError, ServerFailureKind
 from regress_gate.model.run import Conditions, Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
@@ -59,7 +59,7 @@ def send(
     progress: Callable[[int, int], None],
     request: float = 60.0,
 ) -> Any:
-    limits = Limits(request=request)
+    limits = LoadLimits(request=request)
     return measure_load(
         Target(url, model), workload, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress
     )
@@ -70,8 +70,8 @@ class Bay:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._states = default_directory()
-        self.bench = Bench(
+        self._states = default_state_directory()
+        self.bench = ExperimentSetup(
             suite=SuiteRef("small", "1"),
             testbed=Testbed("lab"),
             trials=1,
@@ -89,9 +89,9 @@ class Bay:
         says = [f"--vllm-version={tells}"] if tells else []
         return FakeEnvironment(version, write_behaviour(directory, {str(version): [*QUICK, *flags, *says]}))
 
-    def made(self, slots: list[Slot], environments: Mapping[str, FakeEnvironment], **more: Any) -> list[Made]:
+    def made(self, slots: list[Slot], environments: Mapping[str, FakeEnvironment], **more: Any) -> list[MadeRun]:
         sides = {
-            side: Side(side, environment.version, environment, {"libc": "glibc-2.36"})
+            side: ExperimentSide(side, environment.version, environment, {"libc": "glibc-2.36"})
             for side, environment in environments.items()
         }
         (group,) = server_groups(SUITE)
@@ -107,8 +107,8 @@ class Bay:
 def bay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bay]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for limit in LIMITS:
-        monkeypatch.setattr(guards, limit, 1e9)
-    monkeypatch.setattr(server_module, "PATIENCE", 0.5)
+        monkeypatch.setattr(client_guards, limit, 1e9)
+    monkeypatch.setattr(server_module, "UNRESPONSIVE_AFTER", 0.5)
     bay = Bay(tmp_path)
     yield bay
     assert bay.believed() == []
@@ -234,7 +234,7 @@ class TestFailing:
             ServerError, match=r"the model cannot be had from its hub: .* it was started 2 times"
         ) as caught:
             bay.made(BOTH[1:], {CANDIDATE: Offline(CAND, {})})
-        assert caught.value.failure.kind is FailureKind.ENVIRONMENT
+        assert caught.value.failure.kind is ServerFailureKind.ENVIRONMENT
 
     def test_nor_is_what_failed_beside_another_program_on_the_gpus(
         self, bay: Bay, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +243,7 @@ class TestFailing:
             def between(self, begin: float, end: float) -> Conditions:
                 return replace(super().between(begin, end), gpu_other_processes=2.0)
 
-        monkeypatch.setattr(making, "ConditionsWatch", Crowded)
+        monkeypatch.setattr(run_maker, "ConditionsWatch", Crowded)
         with pytest.raises(ServerError, match="2 other processes were on the GPUs: the server ended"):
             bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-after=2")})
 
@@ -314,8 +314,8 @@ def test_a_launch_line_for_a_commit_must_serve_that_commit(bay: Bay, tells: str)
 
     variables = write_behaviour(bay.directory, {})
 
-    def made(commit: str) -> list[Made]:
-        sides = {CANDIDATE: Side(CANDIDATE, Version.parse(f"commit:{commit}"), Line(CAND, variables))}
+    def made(commit: str) -> list[MadeRun]:
+        sides = {CANDIDATE: ExperimentSide(CANDIDATE, Version.parse(f"commit:{commit}"), Line(CAND, variables))}
         (group,) = server_groups(SUITE)
         return make_runs(BOTH[1:], group, load_workloads(SUITE), sides, bay.bench, experiment="e1", attempt=1)
 
@@ -342,6 +342,6 @@ def test_a_command_that_cannot_be_run_is_no_word_on_the_version_and_ends_the_oth
 
     with pytest.raises(ServerError) as caught:
         bay.made(BOTH, {BASELINE: bay.environment(BASE), CANDIDATE: Watched(CAND, {})})
-    assert caught.value.failure.kind is FailureKind.NOT_STARTED
+    assert caught.value.failure.kind is ServerFailureKind.NOT_STARTED
     (token,) = tokens  # of the baseline's server, which was up by then
     assert carriers(token) == []

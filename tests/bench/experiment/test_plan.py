@@ -8,17 +8,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.experiment.plan import (
+from regress_gate.bench.experiment.experiment_plan import (
     BASELINE,
     CANDIDATE,
     SINGLE,
-    Plan,
+    ExperimentPlan,
     Slot,
     missing_units,
     new_experiment_id,
     server_groups,
 )
-from regress_gate.model.run import Place, Run, RunFailure, SuiteRef
+from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -27,18 +27,18 @@ BOTH = {BASELINE: "0.19.0", CANDIDATE: "0.19.1"}
 SUITE = SuiteRef("small", "1")
 
 
-def make_plan(**given: Any) -> Plan:
+def make_plan(**given: Any) -> ExperimentPlan:
     facts = {"versions": BOTH, "blocks": 2, "trials": 1, "resident": False, **given}
-    return Plan(experiment="e1", suite=SUITE, suite_digest="0" * 64, testbed="lab", **facts)
+    return ExperimentPlan(experiment="e1", suite=SUITE, suite_digest="0" * 64, testbed="lab", **facts)
 
 
 def make_run(slot: Slot, *, experiment: str = "e1", failure: RunFailure | None = None) -> Run:
-    place = Place(experiment, slot.block, slot.position, slot.side, group=slot.group)
+    place = BlockPosition(experiment, slot.block, slot.position, slot.side, group=slot.group)
     label = f"{experiment}/{slot}"
     return Run(Version.parse("0.19.1"), Testbed("lab"), SUITE, label, (), place=place, failure=failure)
 
 
-def order(plan: Plan, groups: tuple[str, ...] = ("server",)) -> list[list[str]]:
+def order(plan: ExperimentPlan, groups: tuple[str, ...] = ("server",)) -> list[list[str]]:
     return [[f"{slot.block}.{slot.position} {slot.side}" for slot in unit] for unit in plan.units(groups)]
 
 
@@ -124,7 +124,9 @@ PLANS = st.builds(
 
 class TestMissing:
     @given(PLANS, st.data())
-    def test_what_counts_is_not_made_again_and_the_rest_is_made_in_order(self, plan: Plan, data: st.DataObject) -> None:
+    def test_what_counts_is_not_made_again_and_the_rest_is_made_in_order(
+        self, plan: ExperimentPlan, data: st.DataObject
+    ) -> None:
         units = list(plan.units(["server"]))
         done = data.draw(st.lists(st.sampled_from(units), unique=True))
         counted = [make_run(slot) for unit in done for slot in unit]
@@ -148,7 +150,9 @@ class TestMissing:
         assert missing_units(plan, ["server"], map(make_run, first), {}, 3) == [second]
 
     @given(PLANS, st.integers(1, 4), st.data())
-    def test_what_was_tried_as_often_as_it_may_be_is_left(self, plan: Plan, limit: int, data: st.DataObject) -> None:
+    def test_what_was_tried_as_often_as_it_may_be_is_left(
+        self, plan: ExperimentPlan, limit: int, data: st.DataObject
+    ) -> None:
         units = list(plan.units(["server"]))
         tries = {
             (slot.block, slot.side, slot.group): data.draw(st.integers(0, 2 * limit))
@@ -165,8 +169,8 @@ class TestMissing:
 
 
 @given(PLANS)
-def test_a_plan_survives_being_kept_as_json(plan: Plan) -> None:
-    again = Plan.from_document(json.loads(json.dumps(plan.as_document())))
+def test_a_plan_survives_being_kept_as_json(plan: ExperimentPlan) -> None:
+    again = ExperimentPlan.from_document(json.loads(json.dumps(plan.as_document())))
     assert again == plan
     assert list(again.versions) == list(plan.versions)  # the order is part of it
 
@@ -174,7 +178,7 @@ def test_a_plan_survives_being_kept_as_json(plan: Plan) -> None:
 def test_a_plan_that_was_kept_before_there_were_looks_is_looked_at_once() -> None:
     document = make_plan(most_blocks=6).as_document()
     del document["most_blocks"]
-    assert Plan.from_document(document) == make_plan()
+    assert ExperimentPlan.from_document(document) == make_plan()
 
 
 def test_experiments_sort_by_time_and_two_of_one_second_differ() -> None:

@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.experiment import runner
-from regress_gate.bench.experiment.making import Bench, Made, Side
-from regress_gate.bench.experiment.plan import BASELINE, CANDIDATE, SINGLE, Plan, ServerGroup, Slot
-from regress_gate.bench.experiment.runner import ATTEMPTS, Ending, Outcome, carry_out
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.model.run import Place, Run, RunFailure, SuiteRef
+from regress_gate.bench.experiment import experiment_runner
+from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, SINGLE, ExperimentPlan, ServerGroup, Slot
+from regress_gate.bench.experiment.experiment_runner import (
+    RUN_ATTEMPTS,
+    ExperimentEnd,
+    ExperimentOutcome,
+    run_experiment,
+)
+from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store.holdings import Experiment
+from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
 from tests.store.making import make_trial
 
@@ -50,15 +55,15 @@ class Maker:
         group: ServerGroup,
         _workloads: Any,
         _sides: Any,
-        bench: Bench,
+        bench: ExperimentSetup,
         *,
         experiment: str,
         attempt: int,
-    ) -> list[Made]:
+    ) -> list[MadeRun]:
         self.asked.append(tuple(slots))
-        return [Made(slot, self._run(slot, group, bench, experiment, attempt)) for slot in slots]
+        return [MadeRun(slot, self._run(slot, group, bench, experiment, attempt)) for slot in slots]
 
-    def _run(self, slot: Slot, group: ServerGroup, bench: Bench, experiment: str, attempt: int) -> Run:
+    def _run(self, slot: Slot, group: ServerGroup, bench: ExperimentSetup, experiment: str, attempt: int) -> Run:
         label = f"{experiment}/{slot.block}-{slot.side}/{slot.group}/{attempt}"
         differs = self.how(slot, len(self.labels))
         self.labels.append(label)
@@ -74,7 +79,9 @@ class Maker:
             label=label,
             trials=() if "failure" in differs else trials,
             started=datetime(2026, 11, 21, 7, tzinfo=UTC),
-            place=Place(experiment, slot.block, slot.position, slot.side, len(self.asked[-1]) > 1, group=group.name),
+            place=BlockPosition(
+                experiment, slot.block, slot.position, slot.side, len(self.asked[-1]) > 1, group=group.name
+            ),
         )
         return replace(run, **differs)
 
@@ -89,7 +96,7 @@ class World:
     maker: Maker
     suite: Suite = field(default_factory=lambda: make_suite("m"))
 
-    def plan(self, **given: Any) -> Plan:
+    def plan(self, **given: Any) -> ExperimentPlan:
         """A plan that has been begun."""
         facts = {
             "experiment": "e1",
@@ -102,14 +109,14 @@ class World:
             "resident": False,
             **given,
         }
-        plan = Plan(**facts)
-        self.store.begin_experiment(Experiment(plan.experiment, datetime.now(UTC), plan.as_document()))
+        plan = ExperimentPlan(**facts)
+        self.store.begin_experiment(StoredExperiment(plan.experiment, datetime.now(UTC), plan.as_document()))
         return plan
 
     def carry_out(
-        self, plan: Plan, *, why_void: Callable[[Run], str | None] = lambda _run: None, **more: Any
-    ) -> Outcome:
-        bench = Bench(
+        self, plan: ExperimentPlan, *, why_void: Callable[[Run], str | None] = lambda _run: None, **more: Any
+    ) -> ExperimentOutcome:
+        bench = ExperimentSetup(
             suite=plan.suite,
             testbed=Testbed("lab"),
             trials=plan.trials,
@@ -119,8 +126,8 @@ class World:
             logs=Path(),
             say=lambda _text: None,
         )
-        sides: dict[str, Side] = {}
-        return carry_out(plan, self.suite, sides, bench, self.store, why_void=why_void, **more)
+        sides: dict[str, ExperimentSide] = {}
+        return run_experiment(plan, self.suite, sides, bench, self.store, why_void=why_void, **more)
 
     def places(self) -> list[tuple[int, str]]:
         runs = sorted(self.store.runs(), key=lambda run: run.id or 0)
@@ -134,7 +141,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     maker = Maker()
-    monkeypatch.setattr(runner, "make_runs", maker)
+    monkeypatch.setattr(experiment_runner, "make_runs", maker)
     with open_store(f"sqlite:///{tmp_path / 'store.db'}", create=True) as store:
         yield World(store, maker)
 
@@ -145,7 +152,7 @@ BOTH = {BASELINE: "0.19.0", CANDIDATE: "0.19.1"}
 class TestComplete:
     def test_all_runs_of_a_plan_are_made_in_its_order_and_then_it_is_ended(self, world: World) -> None:
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=2))
-        assert (outcome.ending, outcome.missing) == (Ending.COMPLETE, 0)
+        assert (outcome.ending, outcome.missing) == (ExperimentEnd.COMPLETE, 0)
         assert world.places() == [(1, BASELINE), (1, CANDIDATE), (2, CANDIDATE), (2, BASELINE)]
         assert [entry.id for entry in outcome.stored] == [1, 2, 3, 4]
         assert world.is_ended()
@@ -199,7 +206,7 @@ class TestVoid:
     def test_a_void_run_is_kept_and_made_again(self, world: World) -> None:
         plan = world.plan(blocks=2)
         outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
-        assert outcome.ending is Ending.COMPLETE
+        assert outcome.ending is ExperimentEnd.COMPLETE
         assert world.places() == [(1, SINGLE), (1, SINGLE), (2, SINGLE)]
         assert [entry.void for entry in outcome.stored] == ["busy", None, None]
         assert len(set(world.maker.labels)) == 3
@@ -220,27 +227,27 @@ class TestVoid:
     def test_after_three_tries_it_is_left_and_the_others_are_made(self, world: World) -> None:
         plan = world.plan(blocks=2)
         outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.place and run.place.block == 1 else None)
-        assert (outcome.ending, outcome.missing) == (Ending.DISTURBED, 1)
-        assert world.places() == [(1, SINGLE)] * ATTEMPTS + [(2, SINGLE)]
+        assert (outcome.ending, outcome.missing) == (ExperimentEnd.DISTURBED, 1)
+        assert world.places() == [(1, SINGLE)] * RUN_ATTEMPTS + [(2, SINGLE)]
         assert not world.is_ended()
 
     def test_another_call_tries_again_under_labels_that_nobody_has(self, world: World) -> None:
         plan = world.plan(blocks=1)
         world.carry_out(plan, why_void=lambda _run: "busy")
         outcome = world.carry_out(plan, why_void=lambda run: None if run.label.endswith("/4") else "busy")
-        assert outcome.ending is Ending.COMPLETE
-        assert len(world.store.keys()) == ATTEMPTS + 1
+        assert outcome.ending is ExperimentEnd.COMPLETE
+        assert len(world.store.keys()) == RUN_ATTEMPTS + 1
 
     def test_a_run_in_which_trials_measured_the_client_is_not_whole_and_made_again(self, world: World) -> None:
         world.maker.how = lambda _slot, made: {"trials": ()} if made == 0 else {}
         outcome = world.carry_out(world.plan(blocks=1))
-        assert outcome.ending is Ending.COMPLETE
+        assert outcome.ending is ExperimentEnd.COMPLETE
         assert [entry.void for entry in outcome.stored] == ["0 of 1 trials of s1 could be used", None]
 
     def test_when_one_of_two_resident_runs_is_void_both_are_made_again(self, world: World) -> None:
         plan = world.plan(versions=BOTH, blocks=1, resident=True)
         outcome = world.carry_out(plan, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None)
-        assert outcome.ending is Ending.COMPLETE
+        assert outcome.ending is ExperimentEnd.COMPLETE
         assert [slot.side for slots in world.maker.asked for slot in slots] == [BASELINE, CANDIDATE] * 2
         assert [entry.void for entry in outcome.stored] == [
             "busy",
@@ -269,13 +276,13 @@ class TestStopped:
         asked = Asked(world)
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=4), after_block=asked)
         assert [len(places) for places in asked.places] == [2, 4, 6]
-        assert outcome.ending is Ending.COMPLETE
+        assert outcome.ending is ExperimentEnd.COMPLETE
 
     @pytest.mark.parametrize("resident", [False, True])
     def test_when_no_more_are_wanted_none_is_made_and_the_plan_is_ended(self, world: World, resident: bool) -> None:
         plan = world.plan(versions=BOTH, blocks=5, resident=resident)
         outcome = world.carry_out(plan, after_block=Asked(world, enough=2))
-        assert (outcome.ending, outcome.why) == (Ending.STOPPED, "it is decided")
+        assert (outcome.ending, outcome.why) == (ExperimentEnd.STOPPED, "it is decided")
         assert [block for block, _ in world.places()] == [1, 1, 2, 2]
         assert world.is_ended()
 
@@ -318,7 +325,7 @@ class TestStopped:
         with pytest.raises(KeyboardInterrupt):
             world.carry_out(plan)
         outcome = world.carry_out(plan, after_block=Asked(world, enough=1))
-        assert (outcome.ending, outcome.stored) == (Ending.STOPPED, ())
+        assert (outcome.ending, outcome.stored) == (ExperimentEnd.STOPPED, ())
         assert world.is_ended()
 
     def test_of_half_a_block_nobody_is_asked(self, world: World) -> None:
@@ -341,7 +348,7 @@ class TestFailing:
     def test_two_failed_starts_of_a_side_end_the_plan(self, world: World) -> None:
         world.maker.how = lambda slot, _made: {"failure": FAILURE} if slot.side == CANDIDATE else {}
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=5))
-        assert outcome.ending is Ending.FAILING
+        assert outcome.ending is ExperimentEnd.FAILING
         assert world.places() == [(1, BASELINE), (1, CANDIDATE), (2, CANDIDATE)]
         assert outcome.missing == 7
         assert [run.failure for run in world.store.runs(version=Version.parse("0.19.1"))] == [FAILURE, FAILURE]
@@ -349,13 +356,13 @@ class TestFailing:
     def test_one_failed_start_counts_and_the_plan_goes_on(self, world: World) -> None:
         world.maker.how = lambda _slot, made: {"failure": FAILURE} if made == 1 else {}
         outcome = world.carry_out(world.plan(blocks=4))
-        assert outcome.ending is Ending.COMPLETE
+        assert outcome.ending is ExperimentEnd.COMPLETE
         assert len(world.places()) == 4
 
     def test_failures_of_a_side_count_in_a_row_whatever_the_other_does_between(self, world: World) -> None:
         world.maker.how = lambda slot, _made: {"failure": FAILURE} if slot.side == BASELINE and slot.block != 2 else {}
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=4))
-        assert outcome.ending is Ending.FAILING
+        assert outcome.ending is ExperimentEnd.FAILING
         assert world.places()[-1] == (4, BASELINE)
 
 
@@ -372,7 +379,7 @@ class TestResume:
             world.carry_out(plan)
         assert world.places() == [(1, SINGLE), (2, SINGLE)]
         world.maker.how = lambda _slot, _made: {}
-        assert world.carry_out(plan).ending is Ending.COMPLETE
+        assert world.carry_out(plan).ending is ExperimentEnd.COMPLETE
         assert world.places() == [(block, SINGLE) for block in (1, 2, 3, 4)]
 
     def test_nothing_is_stored_of_a_unit_that_was_interrupted(self, world: World) -> None:
@@ -392,7 +399,7 @@ class TestResume:
         plan = world.plan()
         world.carry_out(plan)
         again = world.carry_out(plan)
-        assert (again.ending, again.stored) == (Ending.COMPLETE, ())
+        assert (again.ending, again.stored) == (ExperimentEnd.COMPLETE, ())
 
     def test_runs_of_other_experiments_are_not_taken_for_its_own(self, world: World) -> None:
         world.carry_out(world.plan())
@@ -406,7 +413,7 @@ class TestBudget:
     def clock(self, world: World, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         """Each unit takes ten seconds."""
         now = [0.0]
-        monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        monkeypatch.setattr(experiment_runner, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
         def take(_slot: Slot, _made: int) -> dict[str, Any]:
             now[0] += 10.0
@@ -418,7 +425,7 @@ class TestBudget:
     @pytest.mark.usefixtures("clock")
     def test_nothing_is_begun_that_would_end_too_late(self, world: World) -> None:
         outcome = world.carry_out(world.plan(blocks=9), until=35.0)
-        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 6)
+        assert (outcome.ending, outcome.missing) == (ExperimentEnd.BUDGET, 6)
         assert len(outcome.stored) == 3
         assert not world.is_ended()
 
@@ -426,13 +433,13 @@ class TestBudget:
     @pytest.mark.parametrize("until", [1.0, 15.0, 25.0, 39.0])
     def test_a_whole_block_is_made_however_little_time_there_is(self, world: World, until: float) -> None:
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=2), until=until)
-        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 2)
+        assert (outcome.ending, outcome.missing) == (ExperimentEnd.BUDGET, 2)
         assert world.places() == [(1, BASELINE), (1, CANDIDATE)]
 
     @pytest.mark.usefixtures("clock")
     def test_a_block_is_begun_when_all_of_its_servers_fit(self, world: World) -> None:
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=3), until=45.0)
-        assert (outcome.ending, outcome.missing) == (Ending.BUDGET, 2)
+        assert (outcome.ending, outcome.missing) == (ExperimentEnd.BUDGET, 2)
         assert world.places()[2:] == [(2, CANDIDATE), (2, BASELINE)]
 
     @pytest.mark.usefixtures("clock")
@@ -441,7 +448,7 @@ class TestBudget:
         outcome = world.carry_out(
             plan, until=1.0, why_void=lambda run: "busy" if run.label == world.maker.labels[0] else None
         )
-        assert outcome.ending is Ending.BUDGET
+        assert outcome.ending is ExperimentEnd.BUDGET
         assert [entry.void for entry in outcome.stored] == ["busy", None, None]
 
     @pytest.mark.usefixtures("clock")

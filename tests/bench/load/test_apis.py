@@ -2,14 +2,14 @@
 
 import pytest
 
-from regress_gate.bench.load.errors import FailureKind
-from regress_gate.bench.load.measure import Limits
-from regress_gate.bench.load.whole_answer import MAX_BODY, WholeAnswer
-from regress_gate.bench.load.workload import Api, Slo
+from regress_gate.bench.load.load_client import LoadLimits
+from regress_gate.bench.load.load_errors import RequestFailureKind
+from regress_gate.bench.load.load_workload import RequestSlo, ServingApi
+from regress_gate.bench.load.responses import MAX_RESPONSE_BYTES, WholeResponse
 
-PATIENCE = Limits(request=5.0)
-EMBEDDINGS = {"api": Api.EMBEDDINGS, "output_len": 0}
-RERANK = {"api": Api.RERANK, "output_len": 0, "documents": 5}
+PATIENCE = LoadLimits(request=5.0)
+EMBEDDINGS = {"api": ServingApi.EMBEDDINGS, "output_len": 0}
+RERANK = {"api": ServingApi.RERANK, "output_len": 0, "documents": 5}
 
 
 @pytest.mark.parametrize("what", [EMBEDDINGS, RERANK], ids=["embeddings", "rerank"])
@@ -38,8 +38,8 @@ def test_the_words_of_reranking_are_counted_by_the_server_and_that_is_no_surpris
 
 def test_goodput_is_of_the_whole_latency(start):
     server = start("--ttft", "0.05")
-    assert server.measure(**EMBEDDINGS, slo=Slo(e2el=60.0)).trial.metrics["goodput"] > 0
-    assert server.measure(**EMBEDDINGS, slo=Slo(e2el=0.04), ordinal=2).trial.metrics["goodput"] == 0
+    assert server.measure(**EMBEDDINGS, slo=RequestSlo(e2el=60.0)).trial.metrics["goodput"] > 0
+    assert server.measure(**EMBEDDINGS, slo=RequestSlo(e2el=0.04), ordinal=2).trial.metrics["goodput"] == 0
 
 
 def test_an_open_loop_of_embeddings_keeps_its_schedule(start):
@@ -51,12 +51,12 @@ def test_an_open_loop_of_embeddings_keeps_its_schedule(start):
 @pytest.mark.parametrize(
     ("flags", "what", "kind", "failed", "says"),
     [
-        (("--error-burst", "3:4"), RERANK, FailureKind.STATUS, 4, "HTTP 503: EngineCore encountered an issue."),
-        (("--garbage-every", "3"), EMBEDDINGS, FailureKind.GARBAGE, 4, "no JSON"),
-        (("--short-every", "6"), RERANK, FailureKind.WRONG_LENGTH, 2, "4 results where 5 were due"),
-        (("--short-every", "6"), EMBEDDINGS, FailureKind.WRONG_LENGTH, 2, "0 results where 1 were due"),
-        (("--no-usage-every", "1"), RERANK, FailureKind.NO_USAGE, 12, "no token counts"),
-        (("--hang-after", "10"), EMBEDDINGS, FailureKind.TIMEOUT, 2, "0 bytes of the answer had come"),
+        (("--error-burst", "3:4"), RERANK, RequestFailureKind.STATUS, 4, "HTTP 503: EngineCore encountered an issue."),
+        (("--garbage-every", "3"), EMBEDDINGS, RequestFailureKind.GARBAGE, 4, "no JSON"),
+        (("--short-every", "6"), RERANK, RequestFailureKind.WRONG_LENGTH, 2, "4 results where 5 were due"),
+        (("--short-every", "6"), EMBEDDINGS, RequestFailureKind.WRONG_LENGTH, 2, "0 results where 1 were due"),
+        (("--no-usage-every", "1"), RERANK, RequestFailureKind.NO_USAGE, 12, "no token counts"),
+        (("--hang-after", "10"), EMBEDDINGS, RequestFailureKind.TIMEOUT, 2, "0 bytes of the answer had come"),
     ],
 )
 def test_a_faulty_answer_fails_its_request_and_no_other(start, flags, what, kind, failed, says):
@@ -69,18 +69,18 @@ def test_a_faulty_answer_fails_its_request_and_no_other(start, flags, what, kind
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (b"", FailureKind.GARBAGE),
-        (b"[]", FailureKind.GARBAGE),
-        (b'{"object": "list"}', FailureKind.GARBAGE),
-        (b'{"data": {}}', FailureKind.GARBAGE),
-        (b'{"error": {"message": "no"}}', FailureKind.SERVER_ERROR),
-        (b'{"data": [1, 2]}', FailureKind.WRONG_LENGTH),
-        (b" " * (MAX_BODY + 1), FailureKind.GARBAGE),
+        (b"", RequestFailureKind.GARBAGE),
+        (b"[]", RequestFailureKind.GARBAGE),
+        (b'{"object": "list"}', RequestFailureKind.GARBAGE),
+        (b'{"data": {}}', RequestFailureKind.GARBAGE),
+        (b'{"error": {"message": "no"}}', RequestFailureKind.SERVER_ERROR),
+        (b'{"data": [1, 2]}', RequestFailureKind.WRONG_LENGTH),
+        (b" " * (MAX_RESPONSE_BYTES + 1), RequestFailureKind.GARBAGE),
     ],
     ids=["nothing", "list", "no results", "odd results", "error", "too many", "endless"],
 )
 def test_what_is_no_whole_answer_is_a_failure(body, kind):
-    answer = WholeAnswer("data", 1)
+    answer = WholeResponse("data", 1)
     answer.receive(200, body, 0.0)
     failure = answer.failure(200)
     assert failure is not None
@@ -88,7 +88,7 @@ def test_what_is_no_whole_answer_is_a_failure(body, kind):
 
 
 def test_an_answer_is_stamped_when_its_last_piece_came():
-    answer = WholeAnswer("data", 1)
+    answer = WholeResponse("data", 1)
     answer.receive(200, b'{"data": [1], ', 1.0)
     answer.receive(200, b'"usage": {"prompt_tokens": 7}}', 2.0)
     assert answer.failure(200) is None

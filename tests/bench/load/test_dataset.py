@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regress_gate.bench.load.dataset import Dataset, DatasetFormat, Texts, find_dataset, read_texts
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, RecordedTexts, open_dataset, read_texts
 from regress_gate.errors import InputError
 
 SHAREGPT, CUSTOM = DatasetFormat.SHAREGPT, DatasetFormat.CUSTOM
@@ -27,19 +27,19 @@ def written(folder: Path, content: object) -> Path:
     return file
 
 
-def texts(format_: DatasetFormat, file: Path) -> Texts:
-    return read_texts(find_dataset(format_, file))
+def texts(format_: DatasetFormat, file: Path) -> RecordedTexts:
+    return read_texts(open_dataset(format_, file))
 
 
 def refusal(format_: DatasetFormat, file: Path) -> str:
     with pytest.raises(InputError) as raised:
-        find_dataset(format_, file)
+        open_dataset(format_, file)
     return str(raised.value).replace(str(file), "FILE")
 
 
 def test_a_conversation_gives_its_first_two_turns(tmp_path):
     file = written(tmp_path, [{"id": "a", "conversations": turns("one", "two", "three")}])
-    assert texts(SHAREGPT, file) == Texts(hashlib.sha256(file.read_bytes()).hexdigest(), ("one",), ("two",))
+    assert texts(SHAREGPT, file) == RecordedTexts(hashlib.sha256(file.read_bytes()).hexdigest(), ("one",), ("two",))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
 
 def test_a_file_that_was_changed_is_another(tmp_path):
     file = written(tmp_path, '{"prompt": "a"}')
-    dataset = find_dataset(CUSTOM, file)
+    dataset = open_dataset(CUSTOM, file)
     assert read_texts(dataset).prompts == ("a",)
     written(tmp_path, '{"prompt": "abc"}')
     with pytest.raises(InputError, match="was changed while it was in use; measure again"):
@@ -154,4 +154,4 @@ def test_a_file_that_was_cut_is_read_to_its_beginning_or_refused(tmp_path, entri
 
 def test_a_dataset_is_its_format_its_place_and_its_content(tmp_path):
     file = written(tmp_path, '{"prompt": "a"}')
-    assert find_dataset(CUSTOM, file) == Dataset(CUSTOM, file, hashlib.sha256(b'{"prompt": "a"}').hexdigest())
+    assert open_dataset(CUSTOM, file) == Dataset(CUSTOM, file, hashlib.sha256(b'{"prompt": "a"}').hexdigest())

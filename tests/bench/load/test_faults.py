@@ -5,25 +5,25 @@ import time
 
 import pytest
 
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.errors import FailureKind, LoadError
-from regress_gate.bench.load.measure import Limits
+from regress_gate.bench.load.load_client import LoadLimits
+from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
+from regress_gate.bench.load.responses import StreamedResponse
 from regress_gate.errors import ExitCode
 
-PATIENCE = Limits(request=5.0)
+PATIENCE = LoadLimits(request=5.0)
 
 
 @pytest.mark.parametrize(
     ("flags", "kind", "failed", "says"),
     [
-        (("--error-burst", "3:4"), FailureKind.STATUS, 4, "HTTP 503: EngineCore encountered an issue."),
-        (("--garbage-every", "3"), FailureKind.GARBAGE, 4, "no JSON"),
-        (("--no-usage-every", "3"), FailureKind.NO_USAGE, 4, "no token counts"),
-        (("--cut-every", "4"), FailureKind.CUT, 3, "within the answer"),
-        (("--disorder-every", "4"), FailureKind.DISORDER, 3, "after the end"),
-        (("--short-every", "6"), FailureKind.WRONG_LENGTH, 2, "4 tokens where 8 were asked for"),
-        (("--hang-after", "10"), FailureKind.TIMEOUT, 2, "0 chunks of 8 tokens"),
-        (("--served-model-name", "other"), FailureKind.STATUS, 12, "HTTP 404: The model `tiny` does not exist."),
+        (("--error-burst", "3:4"), RequestFailureKind.STATUS, 4, "HTTP 503: EngineCore encountered an issue."),
+        (("--garbage-every", "3"), RequestFailureKind.GARBAGE, 4, "no JSON"),
+        (("--no-usage-every", "3"), RequestFailureKind.NO_USAGE, 4, "no token counts"),
+        (("--cut-every", "4"), RequestFailureKind.CUT, 3, "within the answer"),
+        (("--disorder-every", "4"), RequestFailureKind.DISORDER, 3, "after the end"),
+        (("--short-every", "6"), RequestFailureKind.WRONG_LENGTH, 2, "4 tokens where 8 were asked for"),
+        (("--hang-after", "10"), RequestFailureKind.TIMEOUT, 2, "0 chunks of 8 tokens"),
+        (("--served-model-name", "other"), RequestFailureKind.STATUS, 12, "HTTP 404: The model `tiny` does not exist."),
     ],
 )
 def test_a_faulty_answer_fails_its_request_and_no_other(start, flags, kind, failed, says):
@@ -40,7 +40,7 @@ def test_a_faulty_answer_fails_its_request_and_no_other(start, flags, kind, fail
 def test_a_server_that_dies_fails_the_rest_of_the_requests(start):
     result = start("--die-after", "6").measure(concurrency=1)
     # A dying process closes its sockets one by one, so a connection may still be made and then broken.
-    assert {found.kind for found in result.failures} <= {FailureKind.REFUSED, FailureKind.RESET}
+    assert {found.kind for found in result.failures} <= {RequestFailureKind.REFUSED, RequestFailureKind.RESET}
     assert sum(found.count for found in result.failures) == 6
     assert result.trial.completed == 6
 
@@ -67,37 +67,37 @@ def test_a_server_that_is_still_starting_refuses_and_then_serves(start):
 
 def test_the_deadline_of_the_trial_ends_what_hangs_and_what_waits(start):
     begun = time.monotonic()
-    result = start("--hang-after", "0").measure(num_requests=5, concurrency=1, limits=Limits(trial=1.0))
+    result = start("--hang-after", "0").measure(num_requests=5, concurrency=1, limits=LoadLimits(trial=1.0))
     assert [(found.kind, found.count) for found in result.failures] == [
-        (FailureKind.UNSENT, 4),
-        (FailureKind.CUT_SHORT, 1),
+        (RequestFailureKind.UNSENT, 4),
+        (RequestFailureKind.CUT_SHORT, 1),
     ]
     assert time.monotonic() - begun < 60
 
 
 def test_the_deadline_ends_an_open_loop_too(start):
-    result = start().measure(num_requests=50, request_rate=1.0, limits=Limits(trial=1.0))
+    result = start().measure(num_requests=50, request_rate=1.0, limits=LoadLimits(trial=1.0))
     assert result.trial.failed >= 40
-    assert result.failures[0].kind is FailureKind.UNSENT
+    assert result.failures[0].kind is RequestFailureKind.UNSENT
 
 
 def test_what_the_deadline_of_the_trial_spoils_is_no_data(start):
     server = start("--ttft", "0.4")
-    limited = server.measure(num_requests=10, concurrency=1, limits=Limits(trial=2.0))
+    limited = server.measure(num_requests=10, concurrency=1, limits=LoadLimits(trial=2.0))
     assert limited.trial.completed > 0
     assert "longer than the tool allows" in limited.why_void
-    assert server.measure(num_requests=1, limits=Limits(trial=60.0)).too_long is False
+    assert server.measure(num_requests=1, limits=LoadLimits(trial=60.0)).too_long is False
 
 
 def test_a_request_that_is_not_answered_in_its_own_time_is_data(start):
-    result = start("--hang-after", "3").measure(num_requests=4, concurrency=1, limits=Limits(request=0.5))
-    assert [found.kind for found in result.failures] == [FailureKind.TIMEOUT]
+    result = start("--hang-after", "3").measure(num_requests=4, concurrency=1, limits=LoadLimits(request=0.5))
+    assert [found.kind for found in result.failures] == [RequestFailureKind.TIMEOUT]
     assert not result.too_long
 
 
 def test_a_long_warm_up_takes_no_time_from_what_is_measured(start):
     result = start("--ttft", "0.3").measure(
-        num_requests=1, warmup_requests=6, concurrency=1, output_len=1, limits=Limits(trial=1.5)
+        num_requests=1, warmup_requests=6, concurrency=1, output_len=1, limits=LoadLimits(trial=1.5)
     )
     assert (result.trial.completed, result.too_long) == (1, False)
 
@@ -105,15 +105,15 @@ def test_a_long_warm_up_takes_no_time_from_what_is_measured(start):
 @pytest.mark.parametrize(
     ("events", "kind"),
     [
-        (b"", FailureKind.CUT),
-        (b'data: {"choices": [{"finish_reason": "length"}]}\n\n', FailureKind.CUT),
-        (b"data: [DONE]\n\n", FailureKind.WRONG_LENGTH),
-        (b"data: [DONE]\n\ndata: [DONE]\n\n", FailureKind.DISORDER),
-        (b'data: {"error": {"message": "out of\\nmemory", "code": 500}}\n\n', FailureKind.SERVER_ERROR),
+        (b"", RequestFailureKind.CUT),
+        (b'data: {"choices": [{"finish_reason": "length"}]}\n\n', RequestFailureKind.CUT),
+        (b"data: [DONE]\n\n", RequestFailureKind.WRONG_LENGTH),
+        (b"data: [DONE]\n\ndata: [DONE]\n\n", RequestFailureKind.DISORDER),
+        (b'data: {"error": {"message": "out of\\nmemory", "code": 500}}\n\n', RequestFailureKind.SERVER_ERROR),
     ],
 )
 def test_a_stream_that_ends_cleanly_must_be_a_whole_answer(events, kind):
-    answer = Answer(1)
+    answer = StreamedResponse(1)
     answer.receive(200, events, 0.0)
     failure = answer.failure(200)
     assert failure is not None
@@ -132,7 +132,7 @@ def test_a_stream_that_ends_cleanly_must_be_a_whole_answer(events, kind):
     ],
 )
 def test_an_error_is_told_short_and_without_control_characters(body, says):
-    answer = Answer(1)
+    answer = StreamedResponse(1)
     answer.receive(500, body, 0.0)
     failure = answer.failure(500)
     assert failure is not None

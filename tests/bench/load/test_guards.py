@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from regress_gate.bench.load.guards import ClientLoad, judge
-from regress_gate.bench.load.measure import measure
-from regress_gate.bench.load.workload import Arrival, LoadWorkload
+from regress_gate.bench.load.client_guards import ClientLoad, check_client
+from regress_gate.bench.load.load_client import measure_load_async
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload
 
 IDLE = ClientLoad(lags=(0.0001,) * 200, cpu_seconds=1.0, wall_seconds=10.0)
 
@@ -21,7 +21,7 @@ def measure_beside_a_busy_task(server, workload, busy: float):
 
         task = asyncio.create_task(hog())
         try:
-            return await measure(server.target, workload, scenario="c")
+            return await measure_load_async(server.target, workload, scenario="c")
         finally:
             task.cancel()
 
@@ -45,7 +45,7 @@ def test_late_sends_void_the_trial_and_count_as_latency(start):
 
 
 def test_an_idle_client_is_not_blamed():
-    guards = judge(IDLE, (0.0005,) * 100, 0.1, 0.02)
+    guards = check_client(IDLE, (0.0005,) * 100, 0.1, 0.02)
     assert guards.client_limited is None
     assert guards.cpu_share == 0.1
 
@@ -60,13 +60,13 @@ def test_an_idle_client_is_not_blamed():
     ],
 )
 def test_each_sign_is_named_with_its_limit(load, late, says):
-    assert says in str(judge(load, (late,) * 100, 0.1, 0.02).client_limited)
+    assert says in str(check_client(load, (late,) * 100, 0.1, 0.02).client_limited)
 
 
 def test_the_same_lag_is_harmless_where_tokens_take_long():
     load = ClientLoad((0.0001,) * 95 + (0.05,) * 5, 1, 10)
-    assert judge(load, (), 2.0, 0.5).client_limited is None
+    assert check_client(load, (), 2.0, 0.5).client_limited is None
 
 
 def test_nothing_measured_is_judged_by_the_floors():
-    assert judge(ClientLoad((), 0.0, 0.1), (), None, None).client_limited is None
+    assert check_client(ClientLoad((), 0.0, 0.1), (), None, None).client_limited is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.load.http_response import NotHttpError, ResponseParser
+from regress_gate.bench.load.http_transport import InvalidHttpError, ResponseParser
 
 from .test_sse import cut
 
@@ -37,7 +37,7 @@ def test_a_body_with_a_length_comes_out_whole_wherever_the_bytes_were_cut(body, 
 @given(st.lists(st.binary(max_size=60)), st.sampled_from([b"", HEAD, HEAD + b"transfer-encoding: chunked\r\n\r\n"]))
 def test_garbage_is_refused_by_name_or_waited_for(pieces, head):
     parser = ResponseParser()
-    with suppress(NotHttpError):
+    with suppress(InvalidHttpError):
         for piece in (head, *pieces):
             parser.feed(piece)
 
@@ -77,5 +77,5 @@ def test_a_server_that_closes_says_so():
     ],
 )
 def test_what_is_not_http_is_refused(response):
-    with pytest.raises(NotHttpError):
+    with pytest.raises(InvalidHttpError):
         read([response])

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from regress_gate.bench.load import CLIENT_VERSION
-from regress_gate.bench.load.workload import Arrival, LoadWorkload, Slo, prompts
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, RequestSlo, measured_prompts
 from regress_gate.model.metric import METRICS
 
 from .conftest import prompt_hash
@@ -17,7 +17,7 @@ def test_the_request_is_greedy_streamed_of_exact_length_and_its_prompt_is_token_
     server = start()
     server.measure(num_requests=3)
     requests = server.told()["requests"]
-    expected = prompts(LoadWorkload(16, 8, 3), "c", 1)
+    expected = measured_prompts(LoadWorkload(16, 8, 3), "c", 1)
     assert {request["prompt_sha256"] for request in requests} == {prompt_hash(prompt) for prompt in expected}
     assert requests[0]["parameters"] == {
         "model": "tiny",
@@ -124,8 +124,8 @@ def test_a_server_that_never_counts_is_counted_by_chunks_and_the_trial_says_so(s
 
 def test_goodput_counts_what_meets_the_objectives(start):
     server = start("--ttft", "0.1")
-    met = server.measure(slo=Slo(ttft=60.0, tpot=60.0, e2el=60.0)).trial
-    missed = server.measure(slo=Slo(ttft=0.09), ordinal=2).trial
+    met = server.measure(slo=RequestSlo(ttft=60.0, tpot=60.0, e2el=60.0)).trial
+    missed = server.measure(slo=RequestSlo(ttft=0.09), ordinal=2).trial
     unasked = server.measure(ordinal=3).trial
     assert met.metrics["goodput"] == met.metrics["request_throughput"]
     assert missed.metrics.get("goodput") == 0

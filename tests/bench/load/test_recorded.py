@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.load.choosing import MAX_CHARACTERS, MAX_PROMPT_TOKENS
-from regress_gate.bench.load.dataset import Dataset, DatasetFormat, find_dataset
-from regress_gate.bench.load.errors import FailureKind, LoadError
-from regress_gate.bench.load.measure import Limits
-from regress_gate.bench.load.workload import LoadWorkload
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, open_dataset
+from regress_gate.bench.load.load_client import LoadLimits
+from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
+from regress_gate.bench.load.load_workload import LoadWorkload
+from regress_gate.bench.load.pass_requests import MAX_CHARACTERS, MAX_PROMPT_TOKENS
 from regress_gate.errors import InputError
-from regress_gate.model.suite import LONGEST_CONVERSATION
+from regress_gate.model.suite import MAX_CONVERSATION_TOKENS
 
 LENGTHS = {"input_len": 0, "output_len": 0}
 
@@ -29,13 +29,13 @@ def conversations(folder: Path, *lengths: tuple[int, int]) -> Dataset:
     ]
     file = folder / "sharegpt.json"
     file.write_text(json.dumps(entries))
-    return find_dataset(DatasetFormat.SHAREGPT, file)
+    return open_dataset(DatasetFormat.SHAREGPT, file)
 
 
 def lines(folder: Path, *entries: dict[str, object]) -> Dataset:
     file = folder / "mine.jsonl"
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    return find_dataset(DatasetFormat.CUSTOM, file)
+    return open_dataset(DatasetFormat.CUSTOM, file)
 
 
 def sent(server) -> list[tuple[int, int]]:
@@ -79,12 +79,12 @@ def test_one_length_may_be_asked_of_all_answers(start, tmp_path):
 
 @pytest.mark.parametrize(
     "unfit",
-    [(3, 50), (50, 3), (MAX_PROMPT_TOKENS + 1, 5), (1000, LONGEST_CONVERSATION - 999)],
+    [(3, 50), (50, 3), (MAX_PROMPT_TOKENS + 1, 5), (1000, MAX_CONVERSATION_TOKENS - 999)],
     ids=["short prompt", "short answer", "long prompt", "long together"],
 )
 def test_conversations_that_vllms_client_leaves_out_are_left_out(start, tmp_path, unfit):
     server = start("--tpot", "0")
-    fit = [(4, 4), (MAX_PROMPT_TOKENS, 5), (1000, LONGEST_CONVERSATION - 1000)]
+    fit = [(4, 4), (MAX_PROMPT_TOKENS, 5), (1000, MAX_CONVERSATION_TOKENS - 1000)]
     server.measure(**LENGTHS, dataset=conversations(tmp_path, *fit, unfit), num_requests=3)
     assert sorted(sent(server)) == sorted(fit)
     with pytest.raises(InputError, match="3 of 4 prompts can be sent, 4 are needed in a trial; send fewer requests"):
@@ -141,7 +141,7 @@ def test_a_text_too_long_to_be_counted_is_left_out_like_any_that_is_too_long(sta
     file = tmp_path / "sharegpt.json"
     turns = [["x" * (MAX_CHARACTERS + 1), words(5)], [words(5), "x" * (MAX_CHARACTERS + 1)], [words(6), words(5)]]
     file.write_text(json.dumps([{"conversations": [{"value": text} for text in pair]} for pair in turns]))
-    server.measure(**LENGTHS, dataset=find_dataset(DatasetFormat.SHAREGPT, file), num_requests=1)
+    server.measure(**LENGTHS, dataset=open_dataset(DatasetFormat.SHAREGPT, file), num_requests=1)
     assert sent(server) == [(6, 5)]
 
 
@@ -182,7 +182,7 @@ def test_a_server_that_does_not_count_tokens_cannot_be_sent_conversations(start,
     server = start("--tokenize", how)
     dataset = conversations(tmp_path, *[(10, 5)] * 4)
     with pytest.raises(LoadError, match=says):
-        server.measure(**LENGTHS, dataset=dataset, num_requests=2, limits=Limits(request=0.5))
+        server.measure(**LENGTHS, dataset=dataset, num_requests=2, limits=LoadLimits(request=0.5))
     assert sent(server) == []
 
 
@@ -198,7 +198,7 @@ def test_an_answer_of_another_length_than_its_own_is_wrong(start, tmp_path):
     server = start("--short-every", "2")
     dataset = conversations(tmp_path, *[(10, 8)] * 8)
     result = server.measure(**LENGTHS, dataset=dataset, num_requests=6, concurrency=1)
-    assert [(found.kind, found.count) for found in result.failures] == [(FailureKind.WRONG_LENGTH, 3)]
+    assert [(found.kind, found.count) for found in result.failures] == [(RequestFailureKind.WRONG_LENGTH, 3)]
     assert server.measure(**LENGTHS, dataset=dataset, num_requests=6, ignore_eos=False).trial.failed == 0
 
 
@@ -207,7 +207,7 @@ def test_tokens_that_the_server_does_not_count_are_not_guessed(start, tmp_path):
     result = start("--no-usage-every", "1").measure(
         **LENGTHS, dataset=conversations(tmp_path, *[(10, 8)] * 4), num_requests=3
     )
-    assert [(found.kind, found.count) for found in result.failures] == [(FailureKind.NO_USAGE, 3)]
+    assert [(found.kind, found.count) for found in result.failures] == [(RequestFailureKind.NO_USAGE, 3)]
 
 
 def test_a_length_that_fits_no_conversation_is_told_without_counting_any(start, tmp_path):

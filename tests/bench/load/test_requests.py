@@ -5,9 +5,8 @@ import hashlib
 import orjson
 import pytest
 
-from regress_gate.bench.load.requests import measured_requests, warmup_requests
-from regress_gate.bench.load.words import WORDS
-from regress_gate.bench.load.workload import MAX_QUERY, Api, LoadWorkload, prompts
+from regress_gate.bench.load.load_workload import MAX_QUERY_WORDS, WORDS, LoadWorkload, ServingApi, measured_prompts
+from regress_gate.bench.load.pass_requests import measured_requests, warmup_requests
 from regress_gate.errors import InputError
 
 
@@ -30,31 +29,31 @@ def test_the_bytes_of_completions_are_these_for_ever():
 
 
 def test_the_bytes_of_reranking_are_these_for_ever():
-    what = workload(api=Api.RERANK, output_len=0, documents=3)
+    what = workload(api=ServingApi.RERANK, output_len=0, documents=3)
     sent = bytes_of(what)
     assert hashlib.sha256(sent).hexdigest() == "87b21e66b31aec73184b70dc8798a8e05fd3bbfdcc0885a5a50b9fb4fc3666e1"
 
 
 def test_embeddings_are_asked_for_token_ids_and_nothing_of_generation():
-    sent = bodies(api=Api.EMBEDDINGS, output_len=0, extra_body={"encoding_format": "base64"})
-    assert [body.pop("input") for body in sent] == prompts(workload(), "c", 1)
+    sent = bodies(api=ServingApi.EMBEDDINGS, output_len=0, extra_body={"encoding_format": "base64"})
+    assert [body.pop("input") for body in sent] == measured_prompts(workload(), "c", 1)
     assert sent == [{"model": "tiny", "encoding_format": "base64"}] * 6
 
 
 def test_reranking_is_asked_for_in_words_because_it_takes_no_token_ids():
-    sent = bodies(api=Api.RERANK, output_len=0, documents=3, input_len=40)
+    sent = bodies(api=ServingApi.RERANK, output_len=0, documents=3, input_len=40)
     assert all(set(body) == {"model", "query", "documents"} for body in sent)
     for body in sent:
         query, documents = body["query"].split(), [document.split() for document in body["documents"]]
         assert [len(query) + len(document) for document in documents] == [40] * 3
-        assert len(query) == MAX_QUERY
+        assert len(query) == MAX_QUERY_WORDS
         assert {*query, *(word for document in documents for word in document)} <= set(WORDS)
     texts = [text for body in sent for text in (body["query"], *body["documents"])]
     assert len(set(texts)) == len(texts)
 
 
 def test_the_query_of_a_short_pair_leaves_room_for_the_document():
-    (body, *_) = bodies(api=Api.RERANK, output_len=0, documents=1, input_len=5)
+    (body, *_) = bodies(api=ServingApi.RERANK, output_len=0, documents=1, input_len=5)
     assert (len(body["query"].split()), len(body["documents"][0].split())) == (2, 3)
 
 
@@ -79,8 +78,8 @@ def test_the_extra_body_is_in_every_request_and_may_choose_the_sampling():
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"api": Api.RERANK, "output_len": 0}, "documents"),
-        ({"api": Api.RERANK, "output_len": 0, "documents": 1, "input_len": 1}, "input_len"),
+        ({"api": ServingApi.RERANK, "output_len": 0}, "documents"),
+        ({"api": ServingApi.RERANK, "output_len": 0, "documents": 1, "input_len": 1}, "input_len"),
         ({"output_len": 0}, "output_len"),
     ],
 )

@@ -2,8 +2,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.load.answer import Answer
-from regress_gate.bench.load.sse import SseParser
+from regress_gate.bench.load.responses import SseParser, StreamedResponse
 
 payloads = st.lists(st.binary(min_size=1, max_size=40).filter(lambda data: not set(data) & set(b"\r\n")), max_size=8)
 
@@ -34,7 +33,7 @@ def test_the_cuts_never_change_the_events(pieces):
 
 @given(st.lists(st.binary(max_size=60)))
 def test_garbage_never_raises(pieces):
-    answer = Answer(3)
+    answer = StreamedResponse(3)
     for piece in pieces:
         answer.receive(200, piece, 0.0)
     assert answer.failure(200) is not None
@@ -55,7 +54,7 @@ def test_garbage_never_raises(pieces):
     )
 )
 def test_json_of_any_shape_never_raises(documents):
-    answer = Answer(3)
+    answer = StreamedResponse(3)
     for document in documents:
         try:
             text = orjson.dumps(document)
@@ -76,7 +75,7 @@ def test_an_event_without_its_blank_line_is_not_returned():
 
 
 def test_an_event_that_never_ends_is_garbage_and_not_kept_for_ever():
-    answer = Answer(1)
+    answer = StreamedResponse(1)
     for _ in range(20):
         answer.receive(200, b"x" * 2**16, 0.0)
     assert "does not end" in str(answer.failure(200))

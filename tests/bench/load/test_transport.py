@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from regress_gate.bench.load import transport as module
-from regress_gate.bench.load.errors import FailureKind, LoadError, RequestError
-from regress_gate.bench.load.target import Target, resolve
-from regress_gate.bench.load.transport import HttpTransport
+from regress_gate.bench.load import http_transport as module
+from regress_gate.bench.load.http_transport import HttpTransport, Target, resolve_target
+from regress_gate.bench.load.load_errors import LoadError, RequestError, RequestFailureKind
 from regress_gate.errors import InputError
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -39,7 +38,7 @@ def post_to(answers: list[bytes], *, close: bool = False, posts: int = 1, betwee
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        transport = HttpTransport(resolve(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False), "secret")
+        transport = HttpTransport(resolve_target(Target(f"http://127.0.0.1:{port}", "m"), allow_remote=False), "secret")
         bodies: list[bytes] = []
 
         def receive(_: int, body: bytes, __: float) -> None:
@@ -71,16 +70,18 @@ def test_a_connection_that_the_server_closes_is_not():
 
 
 def test_an_idle_connection_is_not_used_after_its_limit(monkeypatch):
-    _, connections, _ = post_to([OK] * 2, posts=2, between=lambda: monkeypatch.setattr(module, "IDLE_LIMIT", 0.0))
+    _, connections, _ = post_to(
+        [OK] * 2, posts=2, between=lambda: monkeypatch.setattr(module, "IDLE_CONNECTION_LIMIT", 0.0)
+    )
     assert connections == 2
 
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (b"", FailureKind.RESET),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", FailureKind.CUT),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", FailureKind.GARBAGE),
+        (b"", RequestFailureKind.RESET),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab", RequestFailureKind.CUT),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", RequestFailureKind.GARBAGE),
     ],
 )
 def test_each_way_of_breaking_has_its_name(answer, kind):
@@ -97,13 +98,13 @@ def test_an_answer_may_end_with_the_connection():
 @pytest.mark.parametrize("url", ["http://192.0.2.1:8000", "http://[2001:db8::1]:8000"])
 def test_another_machine_is_measured_only_when_allowed(url):
     with pytest.raises(InputError, match="not this machine"):
-        resolve(Target(url, "m"), allow_remote=False)
-    assert resolve(Target(url, "m"), allow_remote=True).port == 8000
+        resolve_target(Target(url, "m"), allow_remote=False)
+    assert resolve_target(Target(url, "m"), allow_remote=True).port == 8000
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "http://localhost:8000", "http://127.8.8.8:8000"])
 def test_this_machine_needs_no_permission(url):
-    endpoint = resolve(Target(url, "m"), allow_remote=False)
+    endpoint = resolve_target(Target(url, "m"), allow_remote=False)
     assert endpoint.port == 8000
     assert endpoint.address.startswith("127.")
 
@@ -111,7 +112,7 @@ def test_this_machine_needs_no_permission(url):
 @pytest.mark.parametrize("url", ["https://127.0.0.1", "127.0.0.1:8000", "http://", "http://127.0.0.1:port", ""])
 def test_what_is_no_http_url_is_refused(url):
     with pytest.raises(InputError):
-        resolve(Target(url, "m"), allow_remote=False)
+        resolve_target(Target(url, "m"), allow_remote=False)
 
 
 def test_an_unknown_host_is_no_measurement(monkeypatch):
@@ -120,4 +121,4 @@ def test_an_unknown_host_is_no_measurement(monkeypatch):
 
     monkeypatch.setattr("socket.getaddrinfo", unknown)
     with pytest.raises(LoadError, match="not known"):
-        resolve(Target("http://nowhere.invalid", "m"), allow_remote=False)
+        resolve_target(Target("http://nowhere.invalid", "m"), allow_remote=False)

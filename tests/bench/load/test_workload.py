@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.load.workload import (
+from regress_gate.bench.load.load_workload import (
     FIRST_TOKEN,
     LAST_TOKEN,
     Arrival,
     LoadWorkload,
-    Slo,
+    RequestSlo,
     arrival_times,
-    prompts,
-    shuffled,
+    measured_prompts,
+    shuffled_order,
     warmup_prompts,
 )
 from regress_gate.errors import InputError
@@ -23,11 +23,11 @@ def workload(**changes) -> LoadWorkload:
 
 
 def test_the_order_of_recorded_prompts_is_this_for_ever():
-    assert shuffled(workload(seed=7), "c4", 10) == [5, 3, 7, 6, 2, 0, 8, 1, 9, 4]
+    assert shuffled_order(workload(seed=7), "c4", 10) == [5, 3, 7, 6, 2, 0, 8, 1, 9, 4]
 
 
 def test_the_tokens_of_a_seed_are_these_for_ever():
-    assert prompts(workload(input_len=4, num_requests=2), "chat", 1) == [
+    assert measured_prompts(workload(input_len=4, num_requests=2), "chat", 1) == [
         [3037, 4853, 9387, 3327],
         [4201, 4371, 3069, 2099],
     ]
@@ -35,30 +35,33 @@ def test_the_tokens_of_a_seed_are_these_for_ever():
 
 @given(st.integers(0, 2**31), st.integers(1, 200), st.integers(1, 20))
 def test_prompts_have_the_asked_length_and_tokens_of_every_vocabulary(seed, input_len, num_requests):
-    made = prompts(workload(seed=seed, input_len=input_len, num_requests=num_requests), "chat", 1)
+    made = measured_prompts(workload(seed=seed, input_len=input_len, num_requests=num_requests), "chat", 1)
     assert [len(prompt) for prompt in made] == [input_len] * num_requests
     assert all(FIRST_TOKEN <= token <= LAST_TOKEN for prompt in made for token in prompt)
 
 
 def test_same_seed_same_prompts():
-    assert prompts(workload(seed=3), "chat", 2) == prompts(workload(seed=3), "chat", 2)
+    assert measured_prompts(workload(seed=3), "chat", 2) == measured_prompts(workload(seed=3), "chat", 2)
 
 
 @pytest.mark.parametrize(
     ("seed", "scenario", "ordinal"), [(4, "chat", 1), (3, "code", 1), (3, "chat", 2)], ids=["seed", "scenario", "pass"]
 )
 def test_another_seed_scenario_or_pass_has_no_prompt_in_common(seed, scenario, ordinal):
-    first, other = prompts(workload(seed=3), "chat", 1), prompts(workload(seed=seed), scenario, ordinal)
+    first, other = (
+        measured_prompts(workload(seed=3), "chat", 1),
+        measured_prompts(workload(seed=seed), scenario, ordinal),
+    )
     assert not {tuple(prompt[:8]) for prompt in first} & {tuple(prompt[:8]) for prompt in other}
 
 
 def test_more_requests_leave_the_first_ones_as_they_were():
-    assert prompts(workload(num_requests=9), "chat", 1)[:6] == prompts(workload(), "chat", 1)
+    assert measured_prompts(workload(num_requests=9), "chat", 1)[:6] == measured_prompts(workload(), "chat", 1)
 
 
 def test_prompts_share_the_prefix_and_nothing_more():
     made = workload(prefix_len=20, warmup_requests=3)
-    every = prompts(made, "chat", 1) + warmup_prompts(made, "chat", 1)
+    every = measured_prompts(made, "chat", 1) + warmup_prompts(made, "chat", 1)
     assert len({tuple(prompt[:20]) for prompt in every}) == 1
     assert len({tuple(prompt[20:24]) for prompt in every}) == 9
 
@@ -105,4 +108,4 @@ def test_an_impossible_workload_is_refused(changes):
 
 def test_an_impossible_slo_is_refused():
     with pytest.raises(InputError, match="ttft"):
-        Slo(ttft=0.0)
+        RequestSlo(ttft=0.0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from regress_gate.bench.machine.family import FamilyTime
+from regress_gate.bench.machine.cpu_load import ProcessTreeCpuTime
 
 # Every process burns when it is told to, and says when it has. `child` starts one, `end` waits for the child's end.
 PARENT = """
@@ -79,11 +79,11 @@ def family() -> Iterator[Family]:
 def test_time_before_the_first_look_does_not_count(family: Family) -> None:
     family.tell("burn")
     family.tell("short")
-    assert FamilyTime().used([family.parent]) == 0.0
+    assert ProcessTreeCpuTime().used([family.parent]) == 0.0
 
 
 def test_children_that_no_look_saw_count(family: Family) -> None:
-    time = FamilyTime()
+    time = ProcessTreeCpuTime()
     time.used([family.parent])
     before = family.all_time()
     family.tell("short")
@@ -92,7 +92,7 @@ def test_children_that_no_look_saw_count(family: Family) -> None:
 
 
 def test_a_child_that_was_seen_counts_once_and_to_its_last_moment(family: Family) -> None:
-    time = FamilyTime()
+    time = ProcessTreeCpuTime()
     time.used([family.parent])
     before = family.all_time()
     child = psutil.Process(int(family.tell("child")))
@@ -109,14 +109,14 @@ def test_a_child_from_before_the_first_look_counts_from_there(family: Family) ->
     child = psutil.Process(int(family.tell("child")))
     family.tell("work")
     before = family.all_time() + sum(child.cpu_times()[:2])
-    time = FamilyTime()
+    time = ProcessTreeCpuTime()
     time.used([family.parent, child])
     family.tell("end")
     assert time.used([family.parent]) == pytest.approx(family.all_time() - before, abs=TICKS)
 
 
 def test_what_was_used_stays_used(family: Family) -> None:
-    time = FamilyTime()
+    time = ProcessTreeCpuTime()
     time.used([family.parent])
     family.tell("burn")
     used = time.used([family.parent])

@@ -2,21 +2,21 @@
 
 import pytest
 
-from regress_gate.bench.machine.gpu import Gpus, GpuSample, gpu_conditions, other_processes
+from regress_gate.bench.machine.conditions import DeviceSample, NvmlDevices, gpu_conditions, other_processes
 from regress_gate.model.run import Conditions
 from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 
 SERVER, NEIGHBOUR, ANOTHER = 4000, 5000, 6000
 
 
-def look(*gpus: FakeGpu) -> GpuSample:
+def look(*gpus: FakeGpu) -> DeviceSample:
     library = FakeNvml(*gpus)
     library.nvmlInit()
-    return Gpus(library, range(len(gpus))).sample()
+    return NvmlDevices(library, range(len(gpus))).sample()
 
 
-def seeing(*lists: set[int] | None) -> list[GpuSample]:
-    return [GpuSample(0.0, None, None, None, None, None if pids is None else frozenset(pids)) for pids in lists]
+def seeing(*lists: set[int] | None) -> list[DeviceSample]:
+    return [DeviceSample(0.0, None, None, None, None, None if pids is None else frozenset(pids)) for pids in lists]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_samples_of_a_window_become_conditions() -> None:
         look(FakeGpu(reasons=reasons, clock=clock, milliwatts=watts * 1000, celsius=celsius))
         for reasons, clock, watts, celsius in ((0, 1980, 500, 60), (0x20, 1500, 700, 85), (4, 1980, 600, 70))
     ]
-    unknown = GpuSample(0.0, None, None, None, None, None)
+    unknown = DeviceSample(0.0, None, None, None, None, None)
     assert gpu_conditions([*samples, unknown], 2.0) == Conditions(
         gpu_throttled=pytest.approx(1 / 3),
         gpu_clock_mhz=1820.0,
@@ -98,6 +98,6 @@ def test_a_server_seen_at_any_time_speaks_for_all_lists() -> None:
 def test_a_gpu_that_is_not_there_is_not_watched() -> None:
     library = FakeNvml(FakeGpu())
     library.nvmlInit()
-    assert Gpus(library, [0])
-    assert not Gpus(library, [0, 7])
-    assert not Gpus(library, [])
+    assert NvmlDevices(library, [0])
+    assert not NvmlDevices(library, [0, 7])
+    assert not NvmlDevices(library, [])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE, MachineBusyError, machine_lock
+from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE, MachineBusyError, machine_lock
 from regress_gate.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]

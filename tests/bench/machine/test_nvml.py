@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from regress_gate.bench.machine.nvml import nvml, visible_gpus
+from regress_gate.accelerators.nvml import nvml, visible_gpus
 from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 
 FOUR = [FakeGpu(uuid=f"GPU-{digit}932f937-d72c-4106-c12f-20bd9faed9f6") for digit in "aab3"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.machine.server_gpus import server_gpus
+from regress_gate.bench.machine.reservation import server_gpus
 from regress_gate.model.suite import ServerConfig
 from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
 

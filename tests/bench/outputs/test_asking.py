@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from regress_gate.bench.outputs.asking import MAX_BODY, collect_outputs
-from regress_gate.bench.outputs.prompts import ANSWER_TOKENS, PROMPT_SET, sanity_prompts
+from regress_gate.bench.outputs.output_collection import MAX_ANSWER_BYTES, collect_outputs
+from regress_gate.bench.outputs.sanity_prompts import ANSWER_TOKENS, PROMPT_SET, sanity_prompts
 
 NAMES = [prompt.name for prompt in sanity_prompts()]
 REFUSED = 400, b'{"error": {"message": "not supported here"}}'
@@ -119,7 +119,7 @@ def test_a_server_that_is_not_there_gives_no_outputs_and_the_reason(scripted):
         ((400, REFUSED[1]), "HTTP 400: not supported here"),
         ((200, b"garbage"), "the answer is not JSON"),
         ((200, b'{"choices": []}'), "the answer names no tokens"),
-        ((200, b" " * (MAX_BODY + 1)), "larger than"),
+        ((200, b" " * (MAX_ANSWER_BYTES + 1)), "larger than"),
     ],
 )
 def test_a_prompt_that_is_not_answered_is_kept_with_its_error_and_the_others_are_asked(scripted, reply, why):

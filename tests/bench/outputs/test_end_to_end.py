@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.bench.outputs.asking import collect_outputs
+from regress_gate.bench.outputs.output_collection import collect_outputs
 from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode

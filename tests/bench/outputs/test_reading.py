@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.outputs.reading import MAX_TOKENS, UnreadableAnswerError, read_answer, read_error
+from regress_gate.bench.outputs.output_collection import (
+    MAX_ANSWER_TOKENS,
+    UnreadableAnswerError,
+    read_answer,
+    read_error,
+)
 from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.store import records
+from regress_gate.store import stored_values
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -83,7 +88,7 @@ def test_numbers_that_do_not_go_with_the_tokens_are_none():
         (b"[]", "names no tokens"),
         (b'{"choices": []}', "names no tokens"),
         (b'{"choices": [{"text": "Paris"}]}', "names no tokens"),
-        (completion(token_ids=list(range(MAX_TOKENS + 1))), "1025 tokens"),
+        (completion(token_ids=list(range(MAX_ANSWER_TOKENS + 1))), "1025 tokens"),
     ],
 )
 def test_a_body_that_is_no_answer_says_why(body, why):
@@ -116,7 +121,7 @@ def test_any_json_is_an_answer_or_a_reason_and_can_be_stored(value):
         except UnreadableAnswerError:
             continue
         outputs = Outputs("sanity@1", (answer,))
-        assert records.plain("outputs", outputs.as_document()) == outputs.as_document()
+        assert stored_values.json_values("outputs", outputs.as_document()) == outputs.as_document()
         text = json.dumps(outputs.as_document(), allow_nan=False)
         assert Outputs.from_document(json.loads(text)) == outputs
 

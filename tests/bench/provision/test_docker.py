@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.provision import image_facts
+from regress_gate.bench.provision import images
 from regress_gate.bench.provision.containers import Container
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
@@ -151,7 +151,7 @@ class TestFailures:
         docker.publish(IMAGE)
         docker.remember(hangs=True)
         monkeypatch.setenv("FAKE_DOCKER", str(docker.folder))
-        monkeypatch.setattr(image_facts, "IMPORT_TIMEOUT", 5.0)
+        monkeypatch.setattr(images, "IMPORT_TIMEOUT", 5.0)
         with pytest.raises(ProvisionError, match="docker does not end within 5 s"):
             provisioner(docker).provision(VERSION)
         assert docker.calls("ps")

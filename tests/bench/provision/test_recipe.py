@@ -2,10 +2,11 @@
 
 import pytest
 
+from regress_gate.bench.provision.installer import PackageSources
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.recipe import cpu_requirements, make_recipe
-from regress_gate.bench.provision.sources import PackageSources, redact
 from regress_gate.model.version import Version
+from regress_gate.vllm.secrets import mask_url_credentials
 
 
 @pytest.mark.parametrize(
@@ -65,4 +66,7 @@ def test_uvs_own_settings_win_and_folders_add_up() -> None:
 
 
 def test_passwords_are_cut_out_of_urls() -> None:
-    assert redact("Looking in https://me:pw@host/simple, http://x") == "Looking in https://***@host/simple, http://x"
+    assert (
+        mask_url_credentials("Looking in https://me:pw@host/simple, http://x")
+        == "Looking in https://***@host/simple, http://x"
+    )

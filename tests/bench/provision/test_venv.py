@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.provision.cache import State
+from regress_gate.bench.provision.environment_cache import EntryState
 from regress_gate.bench.provision.interface import ProvisionError, ServeRequest
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.version import Version
@@ -296,14 +296,14 @@ def test_the_state_of_an_environment_is_told(world: World) -> None:
     cache = world.provisioner().cache
     with world.provisioner().provision(VERSION) as environment:
         (entry,) = cache.entries()
-        assert cache.state(entry) is State.IN_USE
+        assert cache.state(entry) is EntryState.IN_USE
     (entry,) = cache.entries()
-    assert cache.state(entry) is State.WHOLE
+    assert cache.state(entry) is EntryState.WHOLE
     next(environment.path.glob("venv/lib/*/site-packages/vllm/__init__.py")).unlink()
-    assert cache.state(entry) is State.DAMAGED
+    assert cache.state(entry) is EntryState.DAMAGED
     (environment.path / "complete.json").unlink()
     (entry,) = cache.entries()
-    assert cache.state(entry) is State.HALF_MADE
+    assert cache.state(entry) is EntryState.HALF_MADE
     assert [each.key for each in cache.prune(dry_run=True)] == [entry.key]
     assert cache.prune(keys=["another"]) == []
     assert environment.path.exists()

@@ -9,11 +9,10 @@ import pytest
 
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.interface import ServeRequest
-from regress_gate.bench.server.failures import FailureKind, ServerError
-from regress_gate.bench.server.orphans import end_orphan, find_orphans
-from regress_gate.bench.server.processes import ProcessMark
+from regress_gate.bench.server.processes import ProcessIdentity
+from regress_gate.bench.server.recovery import end_orphan, find_orphans, read_states, write_state
 from regress_gate.bench.server.server import Server, start_server
-from regress_gate.bench.server.state import read_states, write_state
+from regress_gate.bench.server.server_failures import ServerError, ServerFailureKind
 from regress_gate.model.version import Version
 from tests.bench.provision.fake_docker import FakeDocker
 
@@ -41,7 +40,7 @@ def forget(states: Path) -> None:
     from dataclasses import replace
 
     (state,) = read_states(states)
-    write_state(states, replace(state, tool=ProcessMark(1, "another boot:0")))
+    write_state(states, replace(state, tool=ProcessIdentity(1, "another boot:0")))
 
 
 def test_it_is_found_and_ended(docker: FakeDocker, tmp_path: Path) -> None:
@@ -68,4 +67,4 @@ def test_an_engine_that_cannot_start_it_is_no_verdict_on_the_version(docker: Fak
     docker.fail("run", "docker: Error response from daemon: invalid mount config", 125)
     with pytest.raises(ServerError) as failed:
         start_server(environment, ServeRequest("m", "m"), log=tmp_path / "log", state_directory=tmp_path / "states")
-    assert failed.value.failure.kind is FailureKind.NOT_STARTED
+    assert failed.value.failure.kind is ServerFailureKind.NOT_STARTED

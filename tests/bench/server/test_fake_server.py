@@ -12,8 +12,8 @@ import pytest
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.interface import ServeRequest
 from regress_gate.bench.server import server as module
-from regress_gate.bench.server.failures import Failure, FailureKind, ServerError
 from regress_gate.bench.server.server import Server, start_server
+from regress_gate.bench.server.server_failures import ServerError, ServerFailure, ServerFailureKind
 from regress_gate.model.version import Version
 from tests.bench.server.conftest import alive
 from tests.fake_vllm.environment import FakeProvisioner, launch_line, write_behaviour
@@ -91,11 +91,11 @@ def test_deaths_at_the_start(serve: Serve, flags: Sequence[str], status: int, li
     with pytest.raises(ServerError) as failed:
         serve(*flags)
     failure = failed.value.failure
-    assert (failure.kind, failure.exit_status) == (FailureKind.DIED_AT_START, status)
+    assert (failure.kind, failure.exit_status) == (ServerFailureKind.DIED_AT_START, status)
     assert ("memory ran out" in failure.text) == (status == -9)
     if line is not None:
         assert failure.lines[0].startswith(line)
-    assert Failure.from_document(failure.as_document()) == Failure(
+    assert ServerFailure.from_document(failure.as_document()) == ServerFailure(
         failure.kind, failure.text, failure.lines, failure.seconds, None, status
     )
 
@@ -103,7 +103,7 @@ def test_deaths_at_the_start(serve: Serve, flags: Sequence[str], status: int, li
 def test_one_that_is_never_ready(serve: Serve) -> None:
     with pytest.raises(ServerError) as failed:
         serve("--never-ready", ready_within=2.0)
-    assert failed.value.failure.kind is FailureKind.NEVER_READY
+    assert failed.value.failure.kind is ServerFailureKind.NEVER_READY
 
 
 def test_faults_in_some_starts_only(serve: Serve) -> None:
@@ -121,7 +121,7 @@ def test_an_error_of_the_engine_under_load(serve: Serve) -> None:
     complete(server)
     failure = server.failure(health=True)
     assert failure is not None
-    assert failure.kind is FailureKind.DIED_UNDER_LOAD
+    assert failure.kind is ServerFailureKind.DIED_UNDER_LOAD
     assert failure.lines[0] == "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
     assert "memory ran out" not in failure.text
 
@@ -131,7 +131,7 @@ def test_an_engine_that_was_killed_is_a_death_although_its_server_ends_well(serv
     complete(server)
     failure = server.failure(health=True)
     assert failure is not None
-    assert failure.kind is FailureKind.DIED_UNDER_LOAD
+    assert failure.kind is ServerFailureKind.DIED_UNDER_LOAD
     assert failure.exit_status == 0
     assert failure.lines[0].startswith("vllm.v1.engine.exceptions.EngineDeadError")
     assert "memory ran out" in failure.text
@@ -143,17 +143,17 @@ def test_a_server_that_lives_without_its_engine_has_died(serve: Serve) -> None:
     complete(server)
     failure = server.failure(health=True)
     assert failure is not None
-    assert (failure.kind, failure.exit_status) == (FailureKind.DIED_UNDER_LOAD, None)
+    assert (failure.kind, failure.exit_status) == (ServerFailureKind.DIED_UNDER_LOAD, None)
     assert "the server's engine ended" in failure.text
 
 
 def test_one_that_lives_unhealthy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(module, "UNRESPONSIVE_AFTER", 0.5)
     server = serve("--unhealthy-after=0")
     complete(server)
     failure = server.failure(health=True)
     assert failure is not None
-    assert failure.kind is FailureKind.UNRESPONSIVE
+    assert failure.kind is ServerFailureKind.UNRESPONSIVE
 
 
 @pytest.mark.parametrize("flags", [["--child=deaf"], ["--child=runaway"], ["--deaf"]])

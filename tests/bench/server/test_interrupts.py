@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from regress_gate.bench.server.interrupts import interrupts_deferred
+from regress_gate.bench.server.lifecycle import interrupts_deferred
 
 
 def work(done: list[str]) -> None:

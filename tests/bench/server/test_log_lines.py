@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.server.log_lines import (
+from regress_gate.vllm.log_lines import (
     MAX_BYTES,
     MAX_LENGTH,
     decisive_lines,
     engine_died,
     is_consequence,
-    read_log,
-    read_start,
+    read_log_end,
+    read_log_ends,
 )
-from regress_gate.bench.server.start_log import read_start_log
+from regress_gate.vllm.start_log import read_start_log
 
 CORE = "(EngineCore pid=207) ERROR 11-21 02:16:39 [core.py:1091] "
 API = "(APIServer pid=101) "
@@ -236,11 +236,11 @@ def test_both_ends_of_a_log_that_is_too_long_are_read(tmp_path: Path) -> None:
         file.truncate(500 * 2**20)  # sparse: it takes no room on the disk
         file.seek(0, 2)
         file.write(b"\nlast")
-    text = read_start(path)
+    text = read_log_ends(path)
     assert text.startswith("first\n")
     assert text.endswith("\nlast")
     assert len(text) == 2 * MAX_BYTES + 1
-    assert read_log(path).endswith("\nlast")
+    assert read_log_end(path).endswith("\nlast")
     path.write_bytes(b"short")
-    assert read_start(path) == "short"
-    assert read_start(tmp_path / "none") == ""
+    assert read_log_ends(path) == "short"
+    assert read_log_ends(tmp_path / "none") == ""

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.server.bounded import MAX_ENTRIES, MAX_LENGTH, plain
-from regress_gate.bench.server.facts import ServerFacts
-from regress_gate.bench.server.masking import mask, names_secret, secret_values
-from regress_gate.bench.server.start_log import StartupSplit, read_start_log
+from regress_gate.bench.server.server_facts import MAX_ENTRIES, MAX_LENGTH, ServerFacts, bounded_json
 from regress_gate.model.version import Version
+from regress_gate.vllm.secrets import mask, names_secret, secret_values
+from regress_gate.vllm.start_log import StartupSplit, read_start_log
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @given(anything)
 def test_whatever_was_printed_can_be_kept_as_json(value: Any) -> None:
-    kept = plain(value)
+    kept = bounded_json(value)
     assert json.loads(json.dumps(kept, allow_nan=False)) == kept
 
 
@@ -105,9 +104,9 @@ def test_what_is_kept_is_bounded() -> None:
     nested: list[Any] = []
     for _ in range(1000):
         nested = [nested]
-    kept = plain({"0": ["x" * 10**4] * 500} | {str(number): number for number in range(1, 300)})
+    kept = bounded_json({"0": ["x" * 10**4] * 500} | {str(number): number for number in range(1, 300)})
     assert len(kept) == MAX_ENTRIES
     assert len(kept["0"]) == MAX_LENGTH
-    assert len(plain([1] * 500)) == MAX_ENTRIES
-    assert plain({"a": {"b": [1, "x" * 600]}})["a"]["b"][1] == "x" * (MAX_LENGTH - 1) + "…"
-    assert len(json.dumps(plain(nested))) < 2 * MAX_LENGTH
+    assert len(bounded_json([1] * 500)) == MAX_ENTRIES
+    assert bounded_json({"a": {"b": [1, "x" * 600]}})["a"]["b"][1] == "x" * (MAX_LENGTH - 1) + "…"
+    assert len(json.dumps(bounded_json(nested))) < 2 * MAX_LENGTH

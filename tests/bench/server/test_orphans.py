@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from regress_gate.bench.provision.docker import DockerProvisioner
-from regress_gate.bench.server.orphans import end_orphan, find_orphans
-from regress_gate.bench.server.processes import TOKEN_VARIABLE, ProcessMark, mark
+from regress_gate.bench.server.processes import TOKEN_VARIABLE, ProcessIdentity, identify_process
+from regress_gate.bench.server.recovery import ServerState, end_orphan, find_orphans, read_states, write_state
 from regress_gate.bench.server.server import Server, start_server
-from regress_gate.bench.server.state import ServerState, read_states, write_state
 from regress_gate.model.version import Version
 from tests.bench.provision.fake_docker import FakeDocker
 from tests.bench.server.conftest import REQUEST, alive, carriers
@@ -115,19 +114,19 @@ def wait_for(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def state_of(member: ProcessMark, token: str = "0" * 32) -> ServerState:
-    gone = ProcessMark(member.pid, "another:1")
+def state_of(member: ProcessIdentity, token: str = "0" * 32) -> ServerState:
+    gone = ProcessIdentity(member.pid, "another:1")
     return ServerState(token, gone, member, (member,), "tiny", "http://127.0.0.1:1", "log", 0.0)
 
 
 def test_a_process_with_the_same_number_is_not_ours(states: Path, innocent: subprocess.Popen[bytes]) -> None:
-    write_state(states, state_of(ProcessMark(innocent.pid, "another:1")))
+    write_state(states, state_of(ProcessIdentity(innocent.pid, "another:1")))
     assert find_orphans(states) == []
     assert list(states.glob("*.json")) == []
 
 
 def test_the_same_process_without_our_token_is_not_ours(states: Path, innocent: subprocess.Popen[bytes]) -> None:
-    seen = mark(innocent.pid)
+    seen = identify_process(innocent.pid)
     assert seen is not None
     write_state(states, state_of(seen))
     assert find_orphans(states) == []
@@ -142,7 +141,7 @@ def test_a_process_with_only_our_token_is_told_and_left_alone(states: Path) -> N
         start_new_session=True,
     ) as process:
         wait_for(lambda: process.pid in carriers(token))
-        write_state(states, dataclasses.replace(state_of(ProcessMark(2**22, "x:1"), token), members=()))
+        write_state(states, dataclasses.replace(state_of(ProcessIdentity(2**22, "x:1"), token), members=()))
         (orphan,) = find_orphans(states)
         assert (orphan.ours, orphan.doubtful) == ((), (process.pid,))
         end_orphan(orphan, states, grace=0.2)
@@ -160,7 +159,7 @@ def test_a_server_whose_tool_was_killed_before_it_wrote_down_the_process_is_ende
     ) as process:
         TOKENS.add(token)
         wait_for(lambda: process.pid in carriers(token))
-        unwritten = dataclasses.replace(state_of(ProcessMark(2**22, "x:1"), token), leader=None, members=())
+        unwritten = dataclasses.replace(state_of(ProcessIdentity(2**22, "x:1"), token), leader=None, members=())
         write_state(states, unwritten)
         (orphan,) = find_orphans(states)
         assert ([each.pid for each in orphan.ours], orphan.doubtful) == ([process.pid], ())
@@ -195,7 +194,7 @@ class TestContainers:
         with start_server(environment, REQUEST, log=tmp_path / "log", state_directory=states) as server:
             os.kill(server.pid, signal.SIGKILL)
             (state,) = read_states(states)
-            write_state(states, dataclasses.replace(state, tool=ProcessMark(state.tool.pid, "another:1")))
+            write_state(states, dataclasses.replace(state, tool=ProcessIdentity(state.tool.pid, "another:1")))
             yield server
 
     @pytest.mark.usefixtures("left")

@@ -5,22 +5,22 @@ import os
 import psutil
 import pytest
 
-from regress_gate.bench.load.errors import LoadError
-from regress_gate.bench.running import ask, processes_of
+from regress_gate.bench.external_servers import find_listener_processes, inspect_server
+from regress_gate.bench.load.load_errors import LoadError
 from tests.bench.server.conftest import Start
 
 
 def test_its_processes_are_found_by_the_port_it_listens_on(start: Start) -> None:
     server = start("mute")
-    assert [process.pid for process in processes_of(server.url)] == [server.pid]
+    assert [process.pid for process in find_listener_processes(server.url)] == [server.pid]
     assert psutil.pid_exists(server.pid)
 
 
 def test_one_elsewhere_has_no_processes_to_see() -> None:
-    assert processes_of("http://example.invalid:80") == []
-    assert os.getpid() not in [process.pid for process in processes_of("http://127.0.0.1:1")]
+    assert find_listener_processes("http://example.invalid:80") == []
+    assert os.getpid() not in [process.pid for process in find_listener_processes("http://127.0.0.1:1")]
 
 
 def test_one_that_is_not_there_is_said_to_be_so() -> None:
     with pytest.raises(LoadError, match="does not answer"):
-        ask("http://127.0.0.1:1")
+        inspect_server("http://127.0.0.1:1")

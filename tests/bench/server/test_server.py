@@ -17,12 +17,11 @@ import psutil
 import pytest
 
 import regress_gate.bench.server.server as module
-from regress_gate.bench.server import ending
-from regress_gate.bench.server.ending import StopReport, end_processes
-from regress_gate.bench.server.failures import FailureKind, ServerError
-from regress_gate.bench.server.http import is_healthy
-from regress_gate.bench.server.priority import NICENESS
+from regress_gate.bench.server import lifecycle
+from regress_gate.bench.server.lifecycle import NICENESS, StopReport, end_processes
 from regress_gate.bench.server.server import free_port
+from regress_gate.bench.server.server_facts import is_healthy
+from regress_gate.bench.server.server_failures import ServerError, ServerFailureKind
 from regress_gate.errors import ExitCode
 from regress_gate.model.version import Version
 from tests.bench.server.conftest import Start, alive, carriers
@@ -72,7 +71,7 @@ def test_a_death_at_the_start_is_noticed_at_once_and_told_with_its_cause(start: 
         start("die")
     assert time.monotonic() - begin < 30
     failure = failed.value.failure
-    assert failure.kind is FailureKind.DIED_AT_START
+    assert failure.kind is ServerFailureKind.DIED_AT_START
     assert failure.kind.may_be_the_version
     assert failure.exit_status == 1
     assert failure.lines == ("ValueError: There is no module or parameter named 'lm_head' in TinyForCausalLM",)
@@ -84,7 +83,7 @@ def test_a_death_at_the_start_is_noticed_at_once_and_told_with_its_cause(start: 
 def test_a_server_that_is_never_ready_is_ended_at_the_deadline(start: Start) -> None:
     with pytest.raises(ServerError, match=r"not healthy within 1 s") as failed:
         start("hang", ready_within=1.0)
-    assert failed.value.failure.kind is FailureKind.NEVER_READY
+    assert failed.value.failure.kind is ServerFailureKind.NEVER_READY
     assert failed.value.failure.exit_status is None
 
 
@@ -92,7 +91,7 @@ def test_one_that_waits_for_a_hub_that_does_not_answer_is_not_its_version(start:
     says = "print('httpx.ConnectTimeout: timed out', flush=True); import time; time.sleep(600)"
     with pytest.raises(ServerError, match="hub: the server was not healthy within 3 s") as failed:
         start(command=(sys.executable, "-c", says), ready_within=3.0)
-    assert failed.value.failure.kind is FailureKind.ENVIRONMENT
+    assert failed.value.failure.kind is ServerFailureKind.ENVIRONMENT
 
 
 def test_one_that_is_killed_while_others_hold_the_memory_is_not_its_version(start: Start) -> None:
@@ -102,7 +101,7 @@ def test_one_that_is_killed_while_others_hold_the_memory_is_not_its_version(star
     server._process.wait()
     failure = server.failure()
     assert failure is not None
-    assert failure.kind is FailureKind.ENVIRONMENT
+    assert failure.kind is ServerFailureKind.ENVIRONMENT
     assert failure.text.startswith("the machine was short of memory, and others held most of it: the server ended")
 
 
@@ -140,7 +139,7 @@ def test_a_death_under_load_is_told_as_one(start: Start) -> None:
     break_it(server.url)
     failure = server.failure(health=True)
     assert failure is not None
-    assert failure.kind is FailureKind.DIED_UNDER_LOAD
+    assert failure.kind is ServerFailureKind.DIED_UNDER_LOAD
     assert failure.exit_status == -11
     assert "SIGSEGV" in failure.text
     assert failure.lines == ("RuntimeError: CUDA error: an illegal access",)
@@ -153,7 +152,7 @@ def test_a_server_that_lives_and_stays_unhealthy_is_told_as_such(start: Start, m
     assert server.failure() is None
     failure = server.failure(health=True)
     assert failure is not None
-    assert failure.kind is FailureKind.UNRESPONSIVE
+    assert failure.kind is ServerFailureKind.UNRESPONSIVE
 
 
 def test_a_server_that_answers_again_after_a_stall_has_not_failed(
@@ -185,7 +184,7 @@ def test_a_port_that_was_taken_meanwhile_is_no_failure_of_the_server(start: Star
     ports = iter([port := int(server.url.rpartition(":")[2])] * 3)
     with pytest.raises(ServerError) as failed:
         start(pick_port=lambda: next(ports))
-    assert failed.value.failure.kind is FailureKind.PORT_TAKEN
+    assert failed.value.failure.kind is ServerFailureKind.PORT_TAKEN
     assert not failed.value.failure.kind.may_be_the_version
     assert next(ports, port) == port
 
@@ -198,13 +197,13 @@ def test_another_program_on_the_port_is_not_taken_for_the_server(start: Start) -
             start("elsewhere", ready_within=0.5, pick_port=lambda: other.server_port)
         other.shutdown()
         thread.join()
-    assert failed.value.failure.kind is FailureKind.PORT_TAKEN
+    assert failed.value.failure.kind is ServerFailureKind.PORT_TAKEN
 
 
 def test_what_serves_out_of_sight_is_not_guessed_at_and_must_not_serve_on(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "SILENT_WITHIN", 0.2)
+    monkeypatch.setattr(lifecycle, "PORT_CLOSE_WAIT", 0.2)
     with HTTPServer(("127.0.0.1", 0), Handler) as other:
         thread = Thread(target=other.serve_forever)
         thread.start()
@@ -220,7 +219,7 @@ def test_what_serves_out_of_sight_is_not_guessed_at_and_must_not_serve_on(
 def test_a_command_that_cannot_be_run_is_told(start: Start, states: Path) -> None:
     with pytest.raises(ServerError, match="no-such-vllm cannot be run") as failed:
         start(command=("/no-such-vllm",))
-    assert failed.value.failure.kind is FailureKind.NOT_STARTED
+    assert failed.value.failure.kind is ServerFailureKind.NOT_STARTED
     assert list(states.glob("*")) == []
 
 
@@ -248,7 +247,7 @@ def test_a_server_that_goes_into_the_background_is_told_so_and_ended(start: Star
     port = free_port()
     with pytest.raises(ServerError, match="must stay in the foreground") as failed:
         start("daemon", pick_port=lambda: port)
-    assert failed.value.failure.kind is FailureKind.DIED_AT_START
+    assert failed.value.failure.kind is ServerFailureKind.DIED_AT_START
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
@@ -285,14 +284,14 @@ def test_what_remains_after_the_stop_is_an_error_and_not_the_versions(start: Sta
     assert "no such container" in (start("well", after_stop=refuse).stop().trouble or "")
     with pytest.raises(ServerError, match="no such container") as failed, start("well", after_stop=refuse):
         pass
-    assert failed.value.failure.kind is FailureKind.NOT_STOPPED
+    assert failed.value.failure.kind is ServerFailureKind.NOT_STOPPED
     assert not failed.value.failure.kind.may_be_the_version
 
 
 def test_nor_is_a_start_that_failed_of_which_something_remains(start: Start) -> None:
     with pytest.raises(ServerError, match=r"; then .*no such container.*lm_head") as failed:
         start("die", after_stop=refuse)
-    assert failed.value.failure.kind is FailureKind.NOT_STOPPED
+    assert failed.value.failure.kind is ServerFailureKind.NOT_STOPPED
 
 
 def test_processes_that_cannot_be_ended_are_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

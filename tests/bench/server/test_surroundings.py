@@ -8,10 +8,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from regress_gate.bench.server.failures import FailureKind, death
-from regress_gate.bench.server.processes import Kin, mark
-from regress_gate.bench.server.surroundings import fault_of_surroundings
-from regress_gate.bench.server.watching import ServerWatch
+from regress_gate.bench.server.processes import ServerProcesses, ServerWatch, identify_process
+from regress_gate.bench.server.server_failures import ServerFailureKind, describe_death, environment_cause
 
 CONSEQUENCE = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 
@@ -42,11 +40,11 @@ CONSEQUENCE = "RuntimeError: Engine core initialization failed. See root cause a
     ],
 )
 def test_what_speaks_of_hub_disk_memory_and_devices(line: str, what: str) -> None:
-    found = fault_of_surroundings((line, CONSEQUENCE), ready=False)
+    found = environment_cause((line, CONSEQUENCE), ready=False)
     assert found is not None
     assert found.startswith(what)
     # Where the last exception is vaguer, the one before it counts.
-    assert fault_of_surroundings(("ValueError: Invalid repository ID or local directory", line), ready=False) == found
+    assert environment_cause(("ValueError: Invalid repository ID or local directory", line), ready=False) == found
 
 
 @pytest.mark.parametrize(
@@ -62,20 +60,20 @@ def test_what_speaks_of_hub_disk_memory_and_devices(line: str, what: str) -> Non
     ],
 )
 def test_what_a_version_may_bring_about_stays_with_it(line: str) -> None:
-    assert fault_of_surroundings((line, CONSEQUENCE), ready=False) is None
+    assert environment_cause((line, CONSEQUENCE), ready=False) is None
 
 
 def test_a_server_that_was_ready_has_its_model_and_can_still_lack_a_disk() -> None:
     hub, disk = "huggingface_hub.errors.HfHubHTTPError: 503 Server Error", "OSError: [Errno 28] No space left on device"
-    assert fault_of_surroundings((hub,), ready=True) is None
-    assert fault_of_surroundings((disk,), ready=True) is not None
+    assert environment_cause((hub,), ready=True) is None
+    assert environment_cause((disk,), ready=True) is not None
 
 
 def test_such_a_death_says_so_first_and_is_no_evidence(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n")
-    failure = death(1, 2.0, log, ready=False)
-    assert failure.kind is FailureKind.ENVIRONMENT
+    failure = describe_death(1, 2.0, log, ready=False)
+    assert failure.kind is ServerFailureKind.ENVIRONMENT
     assert not failure.kind.may_be_the_version
     assert failure.text.startswith("a disk is full: the server ended 2.0 s after its start")
 
@@ -83,22 +81,22 @@ def test_such_a_death_says_so_first_and_is_no_evidence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("squeezed", "status", "kind"),
     [
-        (True, -signal.SIGKILL, FailureKind.ENVIRONMENT),
-        (True, 137, FailureKind.ENVIRONMENT),
-        (False, -signal.SIGKILL, FailureKind.DIED_UNDER_LOAD),
-        (True, -signal.SIGSEGV, FailureKind.DIED_UNDER_LOAD),
+        (True, -signal.SIGKILL, ServerFailureKind.ENVIRONMENT),
+        (True, 137, ServerFailureKind.ENVIRONMENT),
+        (False, -signal.SIGKILL, ServerFailureKind.DIED_UNDER_LOAD),
+        (True, -signal.SIGSEGV, ServerFailureKind.DIED_UNDER_LOAD),
     ],
 )
 def test_a_kill_while_others_held_the_memory_is_not_the_versions(
-    tmp_path: Path, squeezed: bool, status: int, kind: FailureKind
+    tmp_path: Path, squeezed: bool, status: int, kind: ServerFailureKind
 ) -> None:
-    assert death(status, 2.0, tmp_path / "none", ready=True, squeezed=squeezed).kind is kind
+    assert describe_death(status, 2.0, tmp_path / "none", ready=True, squeezed=squeezed).kind is kind
 
 
 def test_nor_is_an_engine_that_was_lost_then(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ERROR 11-21 06:56:03 [a.py:9] vllm.v1.engine.exceptions.EngineDeadError: EngineCore is gone\n")
-    assert death(0, 2.0, log, ready=True, squeezed=True).kind is FailureKind.ENVIRONMENT
+    assert describe_death(0, 2.0, log, ready=True, squeezed=True).kind is ServerFailureKind.ENVIRONMENT
 
 
 Available = Callable[[int], tuple[float, float]]
@@ -120,9 +118,9 @@ def test_memory_is_short_through_others_only_where_they_hold_most_of_it(
     this = psutil.Process()
     total, available = memory(this.memory_info().rss)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=total, available=available))
-    leader = mark(this.pid)
+    leader = identify_process(this.pid)
     assert leader is not None
-    watch = ServerWatch(Kin("token", leader, frozenset({leader})), lambda: None)
+    watch = ServerWatch(ServerProcesses("token", leader, frozenset({leader})), lambda: None)
     watch.start()
     watch.stop()
     assert watch.squeezed is squeezed

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regress_gate.bench.load import guards
-from regress_gate.bench.machine.lock import DIRECTORY_VARIABLE
+from regress_gate.bench.load import client_guards
+from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
 from regress_gate.store.repository import find_store
@@ -46,7 +46,7 @@ class Lab:
         own.mkdir()
         monkeypatch.setenv(DIRECTORY_VARIABLE, str(own))  # others measure on this machine too
         for limit in LIMITS:
-            monkeypatch.setattr(guards, limit, 1e9)
+            monkeypatch.setattr(client_guards, limit, 1e9)
         self.write_suite()
         self.behave({})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.bench.load import guards
+from regress_gate.bench.load import client_guards
 
 TIMES = ("--ttft=0.02", "--tpot=0.012", "--whole-at-once", "--jitter=0.02", "--run-spread=0.01")
 """Latencies are kept by sleeping, so that a busy machine hardly changes them."""
@@ -139,7 +139,7 @@ class TestBlocks:
         assert result["baseline"]["runs"] == result["candidate"]["runs"] == 1
 
     def test_a_side_of_which_no_run_counts_could_not_be_measured(self, lab, monkeypatch):
-        monkeypatch.setattr(guards, "MAX_CPU_SHARE", 0.0)
+        monkeypatch.setattr(client_guards, "MAX_CPU_SHARE", 0.0)
         outcome = lab("compare", "0.19.0", "0.19.1", "--measure", "--runs", 1)
         assert (outcome.code, outcome.out) == (4, "")
         assert "0.19.0 could not be measured: 0 of 1 trials of c4 could be used; quieten the machine" in outcome.err

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from regress_gate.bench.provision.command import CommandProvisioner
-from regress_gate.bench.server.processes import is_alive, mark
+from regress_gate.bench.server.processes import identify_process, is_alive
 
 
 def read_until(process, phrase):
@@ -101,7 +101,7 @@ def test_both_servers_of_a_killed_program_are_ended_by_the_next(lab):
     with lab.start("compare", "0.19.0", "0.19.1", "--measure", "--resident", "--runs", 1) as process:
         read_until(process, "measuring")
         process.kill()
-    left = [mark(server.pid) for server in lab.servers()]
+    left = [identify_process(server.pid) for server in lab.servers()]
     assert len(left) == 2
     outcome = lab("run", "0.19.1", "--runs", 1)
     assert outcome.code == 0
@@ -129,7 +129,7 @@ def test_killed_at_twenty_moments_nothing_is_lost_half_counted_or_left_running(l
         assert process.returncode == -signal.SIGKILL
         told += "".join(lines)
         assert not any(is_alive(server) for server in left), "an orphan outlived the next measurement"
-        left = {mark(server.pid) for server in lab.servers()}
+        left = {identify_process(server.pid) for server in lab.servers()}
         assert len(left) <= 1
         check_whole(lab.runs())
         wanted = ["--resume"]

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from regress_gate.bench.load import guards
-from regress_gate.bench.load.measure import Limits
-from regress_gate.bench.machine.lock import machine_lock
+from regress_gate.bench.load import client_guards
+from regress_gate.bench.load.load_client import LoadLimits
+from regress_gate.bench.machine.reservation import machine_lock
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ class TestNotMeasured:
         assert lab.runs() == []
 
     def test_trials_that_measured_the_client_are_no_data_and_the_run_is_made_again(self, lab, monkeypatch):
-        monkeypatch.setattr(guards, "MAX_CPU_SHARE", 0.0)
+        monkeypatch.setattr(client_guards, "MAX_CPU_SHARE", 0.0)
         outcome = lab("run", "0.19.1", "--runs", 1)
         assert outcome.code == 4
         assert "the client was the bottleneck" in outcome.err
@@ -165,7 +165,7 @@ class TestFailed:
     def test_trials_that_take_longer_than_the_tool_allows_are_no_data(self, lab, monkeypatch):
         lab.behave({"0.19.1": ["--ttft=1"]})
         lab.write_suite(warmup=0)
-        monkeypatch.setattr(Limits.__init__, "__defaults__", (300.0, 1.7))  # four of six requests end in time
+        monkeypatch.setattr(LoadLimits.__init__, "__defaults__", (300.0, 1.7))  # four of six requests end in time
         outcome = lab("run", "0.19.1", "--runs", 1)
         assert outcome.code == 4
         assert "longer than the tool allows" in outcome.err

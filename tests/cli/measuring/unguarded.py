@@ -5,12 +5,12 @@ Those limits are tested with the guards; where a whole experiment is the matter,
 
 import sys
 
-from regress_gate.bench.load import guards
+from regress_gate.bench.load import client_guards
 from regress_gate.cli.main import run
 
 LIMITS = ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR")
 
 if __name__ == "__main__":
     for limit in LIMITS:
-        setattr(guards, limit, 1e9)
+        setattr(client_guards, limit, 1e9)
     run(sys.argv[1:])

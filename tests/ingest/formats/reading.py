@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.interface import Context, NoReading, Reader, Reading
+from regress_gate.ingest.interface import Context, Reader, Reading, UnusedResult
 
 
 def read(
@@ -15,7 +15,7 @@ def read(
     *,
     beside: Mapping[str, Any] | None = None,
     client_version: str | None = None,
-) -> list[Reading | NoReading]:
+) -> list[Reading | UnusedResult]:
     """All results of the data (written as JSON), which the reader has to recognise surely."""
     found = {other: parse_content(other, json.dumps(value).encode()) for other, value in (beside or {}).items()}
     content = parse_content(name, json.dumps(data).encode())
@@ -33,5 +33,5 @@ def reading(*arguments: Any, **more: Any) -> Reading:
 def refusal(*arguments: Any, **more: Any) -> str:
     """Why the one result of a file is none."""
     (result,) = read(*arguments, **more)
-    assert isinstance(result, NoReading)
+    assert isinstance(result, UnusedResult)
     return result.reason

@@ -4,9 +4,10 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.aiperf import AiPerf
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.model.metric_definitions import DEFINITIONS
 from tests.ingest.serve_results import import_all, write
 
 from .aiperf_results import (
@@ -80,8 +81,8 @@ def reading(name, data, beside=None, **options) -> Reading:
 
 def refusal(name, data, beside=None) -> str:
     found = read(name, data, beside)
-    assert isinstance(found, NoReading)
-    assert found.outcome is Outcome.REFUSED
+    assert isinstance(found, UnusedResult)
+    assert found.outcome is FileOutcome.REFUSED
     return found.reason
 
 
@@ -175,7 +176,7 @@ def test_an_aggregate_file_is_refused_as_one():
 
 def test_metrics_of_the_server_are_no_result():
     document = {"aiperf_version": "0.13.0", "metrics_phase": "profiling", "metrics": {}}
-    assert read("server_metrics_export.json", as_json(document)).outcome is Outcome.SKIPPED
+    assert read("server_metrics_export.json", as_json(document)).outcome is FileOutcome.SKIPPED
 
 
 def test_errors_are_failures():
@@ -229,9 +230,9 @@ def test_one_folder_is_one_result(tmp_path):
     write(tmp_path / CSV, csv_text(AIPERF_CSV))
     intake = import_all(tmp_path)
     assert {report.path.rpartition("/")[2]: report.outcome for report in intake.files} == {
-        LINES: Outcome.STORED,
-        JSON: Outcome.SKIPPED,
-        CSV: Outcome.SKIPPED,
+        LINES: FileOutcome.STORED,
+        JSON: FileOutcome.SKIPPED,
+        CSV: FileOutcome.SKIPPED,
     }
     assert [trial.completed for run in intake.runs for trial in run.trials] == [4]
 
@@ -239,7 +240,7 @@ def test_one_folder_is_one_result(tmp_path):
 def test_a_part_of_the_requests_does_not_stand_for_all():
     part = as_lines(records()[:3])
     skipped = read(LINES, part, {JSON: as_json(later())})
-    assert (skipped.outcome, "holds 3 of 4 requests" in skipped.reason) == (Outcome.SKIPPED, True)
+    assert (skipped.outcome, "holds 3 of 4 requests" in skipped.reason) == (FileOutcome.SKIPPED, True)
     found = reading(JSON, as_json(later()), {LINES: part})
     assert found.samples is None
     assert "profile_export.jsonl holds 3 of 4 requests, and is not used" in found.notes
@@ -377,4 +378,4 @@ def test_so_it_is_since_0_13(source, dataset):
 
 def test_a_csv_beside_the_requests_alone_counts_once():
     found = read(CSV, csv_text(AIPERF_CSV).encode(), {LINES: as_lines(records())})
-    assert (found.outcome, LINES in found.reason) == (Outcome.SKIPPED, True)
+    assert (found.outcome, LINES in found.reason) == (FileOutcome.SKIPPED, True)

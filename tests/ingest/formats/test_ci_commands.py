@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.ingest.bench_arguments import accelerator, parse_command, stated_facts
-from regress_gate.ingest.formats.vllm_latency import VllmLatency
+from regress_gate.ingest.formats.vllm_client import parse_command, uniform_accelerator, workload_from_arguments
+from regress_gate.ingest.formats.vllm_offline import VllmLatency
 from regress_gate.ingest.formats.vllm_serve import VllmServe
-from regress_gate.ingest.scenario_name import scenario_name
+from regress_gate.ingest.identification import derive_scenario_name
 from tests.ingest.formats.reading import reading
 from tests.ingest.formats.vllm_family import MODEL, TEST, commands, latency
 from tests.ingest.serve_results import import_all, made_up, plain, write
@@ -26,16 +26,16 @@ def test_a_result_takes_lengths_dataset_and_machine_from_them():
 
 
 def test_the_test_names_the_scenario_so_that_tests_of_one_model_stay_apart():
-    assert scenario_name(served().workload) == TEST
-    assert scenario_name({**served().workload, "test": "x" * 81}) is None
+    assert derive_scenario_name(served().workload) == TEST
+    assert derive_scenario_name({**served().workload, "test": "x" * 81}) is None
 
 
 def test_a_name_that_would_be_too_long_does_without_the_names_of_its_facts():
     facts = {"dataset": "random", "input_len": 8192, "output_len": 512, "variant": "nomtp"}
     workload = {"model": "org/DeepSeek-V4-Flash", "max_concurrency": 1, "num_prompts": 24, **facts}
-    assert scenario_name(workload) == "DeepSeek-V4-Flash-c1-n24-random-8192-512-nomtp"
+    assert derive_scenario_name(workload) == "DeepSeek-V4-Flash-c1-n24-random-8192-512-nomtp"
     del workload["variant"]
-    assert scenario_name(workload) == "DeepSeek-V4-Flash-c1-n24-dataset=random-input_len=8192-output_len=512"
+    assert derive_scenario_name(workload) == "DeepSeek-V4-Flash-c1-n24-dataset=random-input_len=8192-output_len=512"
 
 
 def test_the_result_itself_goes_first():
@@ -64,7 +64,7 @@ def test_a_latency_result_gets_its_model_and_batch_size():
 
 
 def test_lengths_of_the_random_dataset_do_not_count_for_another():
-    assert stated_facts({"dataset_name": "sharegpt", "random_input_len": 1024}) == {"dataset": "sharegpt"}
+    assert workload_from_arguments({"dataset_name": "sharegpt", "random_input_len": 1024}) == {"dataset": "sharegpt"}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_lengths_of_the_random_dataset_do_not_count_for_another():
     ],
 )
 def test_how_random_lengths_spread_and_what_they_share_tells_workloads_apart(stated, facts):
-    assert stated_facts({"dataset_name": "random", **stated}) == {"dataset": "random", **facts}
-    assert stated_facts({"dataset_name": "sharegpt", **stated}) == {"dataset": "sharegpt"}
+    assert workload_from_arguments({"dataset_name": "random", **stated}) == {"dataset": "random", **facts}
+    assert workload_from_arguments({"dataset_name": "sharegpt", **stated}) == {"dataset": "sharegpt"}
 
 
 def test_a_probe_of_an_adaptive_search_says_so():
@@ -90,7 +90,7 @@ def test_a_probe_of_an_adaptive_search_says_so():
     [("H100\nH100", "H100"), ("8xH100", "H100"), ("H100\nA100", None), ("", None), (None, None), ("<b>\x1b", None)],
 )
 def test_the_accelerator_is_one_or_none(text, expected):
-    assert accelerator(text) == expected
+    assert uniform_accelerator(text) == expected
 
 
 @pytest.mark.parametrize("beside", [[1, 2], {"client_command": 'vllm "'}, {"client_command": 5, "gpu_type": {}}])
@@ -107,7 +107,7 @@ def test_any_text_is_a_command_or_has_open_quotes(line):
     except ValueError:
         return
     assert all(isinstance(name, str) for name in options)
-    stated_facts(options)
+    workload_from_arguments(options)
 
 
 def test_a_folder_of_the_ci_is_imported_with_its_tests_as_scenarios(tmp_path):

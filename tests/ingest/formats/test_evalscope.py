@@ -4,7 +4,7 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.evalscope import Evalscope
-from regress_gate.ingest.interface import RefusalError
+from regress_gate.measurement.plausibility import RefusalError
 from tests.ingest.formats.evalscope_results import arguments, columns, milliseconds, rows, seconds
 from tests.ingest.formats.reading import read, reading, refusal
 

@@ -5,9 +5,9 @@ import pytest
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.aiperf import AiPerf
 from regress_gate.ingest.formats.genai_perf import GenAiPerf
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.model.metric_definitions import DEFINITIONS
 
 from .aiperf_results import GENAI_CSV, as_json, csv_text, genai, genai_sections
 
@@ -55,8 +55,8 @@ def reading(name, data, beside=None) -> Reading:
 
 def refusal(name, data, beside=None) -> str:
     found = read(name, data, beside)
-    assert isinstance(found, NoReading)
-    assert found.outcome is Outcome.REFUSED
+    assert isinstance(found, UnusedResult)
+    assert found.outcome is FileOutcome.REFUSED
     return found.reason
 
 
@@ -106,12 +106,12 @@ def test_a_csv_separates_thousands_by_commas():
 
 def test_a_csv_beside_its_json_is_skipped():
     found = read(CSV, csv_text(GENAI_CSV, title_case=True).encode(), {JSON: as_json(genai())})
-    assert found.outcome is Outcome.SKIPPED
+    assert found.outcome is FileOutcome.SKIPPED
 
 
 def test_the_raw_export_is_refused_alone_and_skipped_beside_its_statistics():
     assert "no counts of tokens" in refusal(RAW, as_json(RAW_EXPORT))
-    assert read(RAW, as_json(RAW_EXPORT), {JSON: as_json(genai())}).outcome is Outcome.SKIPPED
+    assert read(RAW, as_json(RAW_EXPORT), {JSON: as_json(genai())}).outcome is FileOutcome.SKIPPED
 
 
 @pytest.mark.parametrize(

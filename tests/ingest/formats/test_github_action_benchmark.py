@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.formats.gha_names import known
-from regress_gate.ingest.formats.github_action_benchmark import GithubActionBenchmark
-from regress_gate.ingest.interface import Certainty, Context, RefusalError
-from regress_gate.ingest.text import is_name
+from regress_gate.ingest.formats.github_action_benchmark import GithubActionBenchmark, known_metric
+from regress_gate.ingest.interface import Certainty, Context
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import is_valid_name
 from tests.ingest.formats.gha_results import COMMIT, DATE, LATENCIES, bench, entry, history, nm_vllm, script
 from tests.ingest.formats.reading import read, reading, refusal
 
@@ -108,13 +108,13 @@ def test_doubtful_values_are_refused(benches, tool, reason):
     ],
 )
 def test_names_of_vllms_clients_are_known(name, unit, metric, factor):
-    found = known(name, unit)
+    found = known_metric(name, unit)
     assert (found.metric, found.factor) == (metric, factor)
 
 
 @pytest.mark.parametrize("name", ["token_throughput", "latency", "mean_latency_ms", "ttft", "", "max_ttft_ms"])
 def test_names_that_could_be_anything_are_not(name):
-    assert known(name, "ms") is None
+    assert known_metric(name, "ms") is None
 
 
 def test_a_script_that_is_no_json_is_refused():
@@ -138,4 +138,4 @@ def test_scenarios_with_long_names_are_told_apart():
     assert (one.metrics, other.metrics) == ({"ttft_mean": 0.05}, {"tpot_mean": pytest.approx(0.009)})
     names = {result.metadata["scenario"] for result in (one, other)}
     assert len(names) == 2
-    assert all(is_name(name) for name in names)
+    assert all(is_valid_name(name) for name in names)

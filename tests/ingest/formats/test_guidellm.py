@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest.content import Content, parse_content
 from regress_gate.ingest.formats.guidellm import GuideLlm
-from regress_gate.ingest.formats.guidellm_workload import Asked, workload_of
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.formats.guidellm_cell import RequestedLoad, guidellm_workload
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import METRICS
+from regress_gate.model.metric_definitions import DEFINITIONS
 
 from .guidellm_results import (
     VERSIONS,
@@ -74,8 +75,8 @@ def reading(data, name="benchmarks.json", **context):
 
 def refusal(made, **context):
     (only,) = read(as_json(made), **context)
-    assert isinstance(only, NoReading)
-    assert only.outcome is Outcome.REFUSED
+    assert isinstance(only, UnusedResult)
+    assert only.outcome is FileOutcome.REFUSED
     return only.reason
 
 
@@ -420,7 +421,7 @@ def test_a_csv_report_that_was_cut_off_is_refused():
 def test_the_same_run_in_a_poorer_file_is_skipped(name, poorer):
     beside = {"benchmarks.json": parse_content("benchmarks.json", as_json(report()))}
     (only,) = read(poorer, name, beside=beside.get)
-    assert only.outcome is Outcome.SKIPPED
+    assert only.outcome is FileOutcome.SKIPPED
     assert only.reason == "the same run as benchmarks.json beside it"
 
 
@@ -446,7 +447,7 @@ def test_whatever_stands_in_a_report_it_is_read_or_refused(generation, data):
     except RefusalError:
         return
     for found in results:
-        assert isinstance(found, NoReading) or all(map(isfinite, found.metrics.values()))
+        assert isinstance(found, UnusedResult) or all(map(isfinite, found.metrics.values()))
 
 
 @given(data=st.data())
@@ -462,7 +463,7 @@ def test_whatever_stands_in_a_csv_report_it_is_read_or_refused(data):
     except RefusalError:
         return
     for found in results:
-        assert isinstance(found, NoReading) or all(map(isfinite, found.metrics.values()))
+        assert isinstance(found, UnusedResult) or all(map(isfinite, found.metrics.values()))
 
 
 @pytest.mark.parametrize(
@@ -474,6 +475,6 @@ def test_whatever_stands_in_a_csv_report_it_is_read_or_refused(data):
     ],
 )
 def test_the_spread_of_lengths_is_part_of_the_workload(data):
-    workload, _ = workload_of(Asked(strategy={"type_": "synchronous"}, profile={}, model=None, data=data))
+    workload, _ = guidellm_workload(RequestedLoad(strategy={"type_": "synchronous"}, profile={}, model=None, data=data))
     lengths = {name: value for name, value in workload.items() if "_len" in name}
     assert lengths == {"input_len": 16, "input_len_stddev": 4, "output_len": 5}

@@ -6,9 +6,10 @@ import yaml
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.inference_perf import InferencePerf
 from regress_gate.ingest.formats.server_manifest import server_of
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading, RefusalError
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.model.metric_definitions import DEFINITIONS
 from tests.ingest.serve_results import import_all, write
 
 from .inference_perf_results import (
@@ -42,9 +43,9 @@ def reading(document, name=STAGE, beside=None) -> Reading:
     return found
 
 
-def outcome(document, name, beside=None) -> tuple[Outcome, str]:
+def outcome(document, name, beside=None) -> tuple[FileOutcome, str]:
     found = read(as_json(document), name, beside)
-    assert isinstance(found, NoReading)
+    assert isinstance(found, UnusedResult)
     return found.outcome, found.reason
 
 
@@ -198,12 +199,12 @@ def test_goodput_is_read_and_retries_are_noted():
 
 
 def test_a_summary_pools_stages_and_is_not_used():
-    assert outcome(summary(), SUMMARY)[0] is Outcome.REFUSED
+    assert outcome(summary(), SUMMARY)[0] is FileOutcome.REFUSED
     beside = {STAGE: as_json(later())}
-    assert outcome(summary(), SUMMARY, beside) == (Outcome.SKIPPED, "a pool of all stages, which lie beside it")
-    assert outcome(summary(), SUMMARY, {"config.yaml": config(stages=2)})[0] is Outcome.REFUSED
+    assert outcome(summary(), SUMMARY, beside) == (FileOutcome.SKIPPED, "a pool of all stages, which lie beside it")
+    assert outcome(summary(), SUMMARY, {"config.yaml": config(stages=2)})[0] is FileOutcome.REFUSED
     swept = {"config.yaml": config(sweep={"type": "linear"})}
-    assert outcome(summary(), SUMMARY, swept)[0] is Outcome.REFUSED
+    assert outcome(summary(), SUMMARY, swept)[0] is FileOutcome.REFUSED
 
 
 def test_the_summary_of_the_only_stage_is_that_stage():
@@ -221,8 +222,8 @@ def test_the_summary_of_the_only_stage_is_that_stage():
 )
 def test_other_reports_are_refused_alone_and_skipped_beside_the_stages(document, name, reason):
     alone, told = outcome(document, name)
-    assert (alone, told.startswith(reason)) == (Outcome.REFUSED, True)
-    assert outcome(document, name, {STAGE: as_json(later())})[0] is Outcome.SKIPPED
+    assert (alone, told.startswith(reason)) == (FileOutcome.REFUSED, True)
+    assert outcome(document, name, {STAGE: as_json(later())})[0] is FileOutcome.SKIPPED
 
 
 def test_stages_of_one_folder_are_results_of_their_own(tmp_path):

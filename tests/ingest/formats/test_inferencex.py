@@ -7,8 +7,8 @@ import pytest
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.inferencex import InferenceX
 from regress_gate.ingest.formats.inferencex_decode import InferenceXDecode
+from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.formats.vllm_serve import VllmServe
-from regress_gate.ingest.images import version_of_image
 from tests.ingest.formats.inferencex_results import aggregate, decode, several_nodes
 from tests.ingest.formats.reading import read, reading, refusal
 from tests.ingest.serve_results import made_up, script_0_6_4

@@ -8,7 +8,8 @@ import yaml
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.llm_d import LlmD
-from regress_gate.ingest.interface import Context, NoReading, RefusalError
+from regress_gate.ingest.interface import Context, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError
 from tests.ingest.formats.llm_d_results import early, late, latency
 from tests.ingest.formats.reading import reading, refusal
 
@@ -131,4 +132,4 @@ def test_a_part_of_ours_that_was_edited_into_nonsense_is_refused():
     for own in ({"definitions": "tea leaves"}, {"metrics": {"tfft_mean": 1.0}}, {"metrics": {"goodput": -1}}, []):
         report["scenario"]["stack"][0]["native"] = {"config": {"regress_gate": own}}
         (result,) = LlmD().read(parse_content("r.json", json.dumps(report).encode()), Context())
-        assert isinstance(result, NoReading)
+        assert isinstance(result, UnusedResult)

@@ -6,9 +6,9 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.llmperf import LlmPerf
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.model.metric_definitions import DEFINITIONS
 from tests.ingest.serve_results import import_all, write
 
 from .llmperf_results import STEM, TOKENS, as_json, failed, response, responses, summary
@@ -54,8 +54,8 @@ def reading(name, document, beside=None) -> Reading:
 
 def refusal(name, document, beside=None) -> str:
     found = read(name, document, beside)
-    assert isinstance(found, NoReading)
-    assert found.outcome is Outcome.REFUSED
+    assert isinstance(found, UnusedResult)
+    assert found.outcome is FileOutcome.REFUSED
     return found.reason
 
 
@@ -104,7 +104,7 @@ def test_the_two_are_one_result(tmp_path):
     write(tmp_path / SUMMARY, summary())
     write(tmp_path / RESPONSES, json.dumps(responses()))
     intake = import_all(tmp_path)
-    assert sorted(report.outcome for report in intake.files) == [Outcome.SKIPPED, Outcome.STORED]
+    assert sorted(report.outcome for report in intake.files) == [FileOutcome.SKIPPED, FileOutcome.STORED]
     assert len([trial for run in intake.runs for trial in run.trials]) == 1
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.long_table import LongTable
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading, RefusalError
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
 from regress_gate.ingest.registry import READERS
+from regress_gate.measurement.plausibility import RefusalError
 from tests.ingest.formats.long_tables import as_csv, as_json, as_lines, rows
 
 READ = {"ttft_mean": 0.05, "request_throughput": 5.0, "failed_requests": 0.0}
@@ -21,7 +22,7 @@ def read(data, name="table.csv"):
 
 def refused(table):
     (result,) = read(as_json(table), "t.json")
-    assert isinstance(result, NoReading)
+    assert isinstance(result, UnusedResult)
     return result.reason
 
 
@@ -122,7 +123,7 @@ def test_what_cannot_be_stored_is_refused(table, reason):
 def test_one_bad_result_leaves_the_others():
     good, bad = read(as_csv(rows() + rows(("tfft_mean", 1, "s"), run="b")))
     assert isinstance(good, Reading)
-    assert isinstance(bad, NoReading)
+    assert isinstance(bad, UnusedResult)
 
 
 @pytest.mark.parametrize(

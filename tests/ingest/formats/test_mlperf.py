@@ -6,7 +6,8 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.mlperf import MlperfLoadgen
-from regress_gate.ingest.interface import Context, Reading, RefusalError
+from regress_gate.ingest.interface import Context, Reading
+from regress_gate.measurement.plausibility import RefusalError
 from tests.ingest.formats.mlperf_results import DETAIL, OFFLINE, SERVER, log
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest.content import Content, parse_content
 from regress_gate.ingest.formats.sglang_bench_serving import SglangBenchServing
-from regress_gate.ingest.interface import Certainty, Context, NoReading, Reading
-from regress_gate.ingest.reports import Outcome
-from regress_gate.model.definitions import DEFINITIONS
+from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.model.metric_definitions import DEFINITIONS
 
 from .junk import spoilt
 from .sglang_results import details, lines, new_line, old_line
@@ -30,8 +30,8 @@ def reading(result, **options):
 
 def refusal(result):
     (only,) = read(result)
-    assert isinstance(only, NoReading)
-    assert only.outcome is Outcome.REFUSED
+    assert isinstance(only, UnusedResult)
+    assert only.outcome is FileOutcome.REFUSED
     return only.reason
 
 
@@ -211,4 +211,4 @@ def test_its_definitions_are_told():
 def test_whatever_stands_in_a_line_it_is_read_or_refused(data):
     made = data.draw(spoilt(new_line(**(details() if data.draw(st.booleans()) else {}))))
     (found,) = SglangBenchServing().read(Content("x.jsonl", "0" * 64, documents=(made,)), Context())
-    assert isinstance(found, NoReading) or all(map(isfinite, found.metrics.values()))
+    assert isinstance(found, UnusedResult) or all(map(isfinite, found.metrics.values()))

@@ -2,9 +2,7 @@
 
 import pytest
 
-from regress_gate.ingest.formats.vllm_latency import VllmLatency
-from regress_gate.ingest.formats.vllm_startup import VllmStartup
-from regress_gate.ingest.formats.vllm_throughput import VllmThroughput
+from regress_gate.ingest.formats.vllm_offline import VllmLatency, VllmStartup, VllmThroughput
 from tests.ingest.formats.reading import reading, refusal
 from tests.ingest.formats.vllm_family import MODEL, TIMES, latency, startup, throughput
 

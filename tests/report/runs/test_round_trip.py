@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.interface import Context, Reading
 from regress_gate.ingest.registry import READERS
-from regress_gate.model.definitions import DEFINITIONS, WORKLOAD_KEY
 from regress_gate.model.metric import LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS
-from regress_gate.model.run import Run, Source, SuiteRef, Trial
+from regress_gate.model.metric_definitions import DEFINITIONS, WORKLOAD_KEY
+from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.report.runs import llm_d
-from regress_gate.report.runs.registry import FORMS, files, render
+from regress_gate.report.render import llm_d_report
+from regress_gate.report.render.run_formats import RUN_FORMATS, render_runs, run_files
 from tests.report.runs.llm_d_models import Report
 
 ENDINGS = {"llm-d": "json", "long": "csv", "long-json": "json"}
@@ -80,7 +80,7 @@ def trials(draw: st.DrawFn, ordinal: int) -> Trial:
         duration=None,
         metrics=metrics,
         workload=workload,
-        source=Source(
+        source=TrialSource(
             "0" * 64, 0, "r.json", "x", datetime(2026, 1, 1, tzinfo=UTC), client_version=draw(st.none() | NAMES)
         ),
         started=draw(st.none() | st.integers(0, 2**31).map(lambda second: datetime.fromtimestamp(second, UTC))),
@@ -108,11 +108,11 @@ def read(form: str, text: str) -> list[Reading]:
     return results
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", sorted(RUN_FORMATS))
 @settings(max_examples=30, deadline=None)
 @given(run=runs())
 def test_what_is_written_reads_back_the_same(form, run):
-    for trial, result in zip(run.trials, read(form, render([run], form)), strict=True):
+    for trial, result in zip(run.trials, read(form, render_runs([run], form)), strict=True):
         assert result.metrics == {**trial.metrics, **run.metrics}
         assert result.workload == {name: value for name, value in trial.workload.items() if name != WORKLOAD_KEY}
         assert result.definitions == trial.workload.get(WORKLOAD_KEY)
@@ -134,7 +134,7 @@ def test_what_is_written_reads_back_the_same(form, run):
 @given(run=runs())
 def test_reports_are_as_llm_ds_schema_wants_them(run):
     for trial in run.trials:
-        Report.model_validate(json.loads(llm_d.render(run, trial)))
+        Report.model_validate(json.loads(llm_d_report.render(run, trial)))
 
 
 def one(**changes) -> Run:
@@ -146,7 +146,7 @@ def one(**changes) -> Run:
         duration=20.0,
         metrics={"ttft_mean": 0.05, "ttft_p99": 0.1, "request_throughput": 5.0, "goodput": 4.0, "failed_requests": 0.0},
         workload={"model": "org/tiny", "max_concurrency": 8, "request_rate": None, "mean_input_tokens": 128.0},
-        source=Source("0" * 64, 0, "r.json", "vllm-serve", datetime(2026, 1, 1, tzinfo=UTC)),
+        source=TrialSource("0" * 64, 0, "r.json", "vllm-serve", datetime(2026, 1, 1, tzinfo=UTC)),
         started=datetime(2026, 5, 1, 12, tzinfo=UTC),
     )
     run = {
@@ -160,26 +160,26 @@ def one(**changes) -> Run:
     return Run(**{**run, **changes})
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("form", sorted(RUN_FORMATS))
 def test_duration_and_rates_are_kept(form):
-    (result,) = read(form, render([one()], form))
+    (result,) = read(form, render_runs([one()], form))
     assert result.duration == 20.0
     assert result.metrics == {**one().trials[0].metrics, "startup_time": 51.25}
 
 
 def test_a_label_that_an_import_would_not_take_is_made_one():
-    (result,) = read("long", render([one(label="2026/block-1/try 3")], "long"))
+    (result,) = read("long", render_runs([one(label="2026/block-1/try 3")], "long"))
     assert result.metadata["run"] == "2026-block-1-try-3"
 
 
 def test_files_have_names_of_their_own():
-    names = [name for name, _ in files([one(label="a/b"), one(label="a b")], "llm-d")]
+    names = [name for name, _ in run_files([one(label="a/b"), one(label="a b")], "llm-d")]
     assert names == ["0.19.1-lab-chat-1-a-b-short-t1.json", "0.19.1-lab-chat-1-a-b-short-t1-2.json"]
-    tables = dict(files([one(), one(version=Version.parse("0.20.0"))], "long"))
+    tables = dict(run_files([one(), one(version=Version.parse("0.20.0"))], "long"))
     assert list(tables) == ["0.19.1-lab-chat-1.csv", "0.20.0-lab-chat-1.csv"]
 
 
 def test_the_time_of_a_report_is_from_start_to_end():
-    time = llm_d.report(one(), one().trials[0])["run"]["time"]
+    time = llm_d_report.report(one(), one().trials[0])["run"]["time"]
     assert datetime.fromisoformat(time["end"]) - datetime.fromisoformat(time["start"]) == timedelta(seconds=20)
     assert time["duration"] == "PT20.000000S"

@@ -1,0 +1,1 @@
+"""Accelerators: their names, their families and what each family needs of the tool."""

@@ -1,0 +1,187 @@
+"""The effective configuration: flag > REGRESS_GATE_* environment > file > default, and where each value came from."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regress_gate.errors import InputError
+
+if TYPE_CHECKING:  # models of all that may be configured, which no command should load before it needs them
+    from regress_gate.model.config import Config
+    from regress_gate.model.deployment import Deployment, DeploymentFacts
+    from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+
+CONFIG_NAME = "regress-gate.toml"
+PYPROJECT = "pyproject.toml"
+TABLE = ("tool", "regress-gate")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """A value and where it came from: a flag, a variable, a file, or the default."""
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the flags said; everything else is looked up on demand and only once."""
+
+    store_flag: str | None = None
+    config_flag: Path | None = None
+    suite_flag: str | None = None
+    testbed_flag: str | None = None
+    deployment_flag: "Deployment | None" = None
+    """All that single flags say of the deployment."""
+    launch_line: str | None = None
+    server_log: Path | None = None
+    collect_env: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @cached_property
+    def _found(self) -> tuple[Path, str] | None:
+        """The configuration file that counts, with its text. Raises InputError where it cannot be read."""
+        named = self.config_flag or _path(self.environment.get("REGRESS_GATE_CONFIG"))
+        if named is not None:
+            if not _is_file(named):
+                raise InputError("there is no such configuration file", where=named)
+            return named, _read_text(named)
+        here = Path.cwd()
+        for directory in (here, *here.parents):
+            if _is_file(own := directory / CONFIG_NAME):
+                return own, _read_text(own)
+            pyproject = directory / PYPROJECT
+            if _is_file(pyproject) and "[tool.regress-gate" in (text := _read_text(pyproject)):
+                return pyproject, text
+            if (directory / ".git").exists():
+                break  # a configuration above the repository belongs to something else
+        return None
+
+    @property
+    def file(self) -> "tuple[Path | None, Config]":
+        """The configuration file that counts, and what it says. Raises InputError with file and line."""
+        return None if self._found is None else self._found[0], self.config
+
+    @cached_property
+    def config(self) -> "Config":
+        if self._found is None:
+            from regress_gate.model.config import Config
+
+            return Config()
+        path, text = self._found
+        return read_config(text, path)
+
+    @cached_property
+    def store_url(self) -> SettingValue:
+        from regress_gate.store.location import default_store_url
+
+        found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", lambda config: config.store.url)
+        if found.value is None:
+            return SettingValue(default_store_url(), "default")
+        value = str(found.value)
+        if "://" in value:
+            return found
+        # A plain path is what people type first. One in a file is meant from that file, wherever the command is run.
+        file = None if self._found is None else self._found[0]
+        base = file.absolute().parent if file is not None and found.source == str(file) else Path.cwd()
+        return SettingValue(_sqlite_url(value, base, found.source), found.source)
+
+    @cached_property
+    def suite(self) -> SettingValue:
+        return self._pick("--suite", self.suite_flag, "REGRESS_GATE_SUITE", lambda config: config.defaults.suite)
+
+    @cached_property
+    def testbed(self) -> SettingValue:
+        return self._pick(
+            "--testbed", self.testbed_flag, "REGRESS_GATE_TESTBED", lambda config: config.defaults.testbed
+        )
+
+    @property
+    def deployment_flags(self) -> "Deployment":
+        from regress_gate.model.deployment import Deployment
+
+        return self.deployment_flag or Deployment()
+
+    @property
+    def deployment(self) -> "Deployment":
+        """What the flags say, filled in from what tells of the server, then from the configuration."""
+        return self.deployment_told.deployment
+
+    @cached_property
+    def deployment_told(self) -> "DeploymentFacts":
+        """The deployment, the version that its files are from, and what their reader should know."""
+        from regress_gate.app.deployment_facts import gather_deployment
+
+        return gather_deployment(self)
+
+    @property
+    def waivers(self) -> "list[Waiver]":
+        return self.config.waivers
+
+    def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
+        """The default policy, then the suite's, the file's and the flags' changes to it."""
+        from regress_gate.model.policy import Policy
+
+        layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
+        return Policy().over(*layers)
+
+    def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> SettingValue:
+        in_file = None if self._found is None else configured(self.config)  # a broken file is told of in any case
+        if flagged is not None:
+            return SettingValue(flagged, flag)
+        if self.environment.get(variable):
+            return SettingValue(self.environment[variable], variable)
+        if self._found is not None and in_file is not None:
+            return SettingValue(in_file, str(self._found[0]))
+        return SettingValue(None, "default")
+
+
+def read_config(text: str, path: Path) -> "Config":
+    """The configuration in a file's text. Raises InputError with file and line."""
+    from regress_gate.model.config import Config
+    from regress_gate.model.documents import parse_toml, validate
+
+    document = parse_toml(text, path)
+    if path.name != PYPROJECT:
+        return validate(Config, document)
+    data = document.data
+    for key in TABLE:
+        data = data.get(key, {}) if isinstance(data, dict) else {}
+    return validate(Config, type(document)(data, path, document.lines), root=TABLE)
+
+
+def _sqlite_url(path: str, base: Path, source: str) -> str:
+    from urllib.parse import quote
+
+    if not path:
+        raise InputError("is empty", where=source, todo="name a file or a database URL")
+    try:
+        return "sqlite:///" + quote(str(base / Path(path).expanduser()), safe="/:\\ ")
+    except RuntimeError:
+        raise InputError(f"{path!r} names nobody's home directory", where=source) from None
+    except UnicodeError:
+        raise InputError(f"{path!r} is not UTF-8 text", where=source) from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a directory that may not be searched
+        return False
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text", where=path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

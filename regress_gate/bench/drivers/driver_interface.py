@@ -1,0 +1,150 @@
+"""What a driver is: a running server and a workload go in, a trial that another tool's client measured comes out.
+
+Adding a tool is adding one module with a class of this shape, and one line in registry.py. Not for starting servers.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar
+
+from regress_gate.bench.drivers.tool_process import find_tool, run_tool
+from regress_gate.bench.drivers.trial import ToolPass, make_load_result
+from regress_gate.bench.load.http_transport import Target, resolve_target
+from regress_gate.bench.load.load_client import measure_load
+from regress_gate.bench.load.load_errors import LoadError
+from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi
+from regress_gate.bench.load.result import LoadResult
+from regress_gate.errors import InputError
+from regress_gate.ingest.interface import Reading
+from regress_gate.measurement.plausibility import RefusalError
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest:
+    """One pass as a tool is asked for it."""
+
+    url: str
+    served_model: str
+    tokenizer: str
+    """A directory or hub name: these tools make their prompts as text."""
+    workload: LoadWorkload
+    scenario: str
+    ordinal: int
+
+    @property
+    def seed(self) -> int:
+        """Another one for each pass, as the load client's prompts are: a prefix cache must not know them."""
+        key = f"{self.workload.seed}/{self.scenario}/{self.ordinal}"
+        return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool left behind."""
+
+    content: bytes
+    """The result file as it was written."""
+    version: str
+    """Of the tool."""
+    reading: Reading
+
+
+class Driver(ABC):
+    """One tool, at one place."""
+
+    name: ClassVar[str]
+    """What `--driver` takes."""
+    tool: ClassVar[str]
+    """Goes into the source of every trial, with the version."""
+    result_format: ClassVar[str]
+    install: ClassVar[str]
+    """What to do where the tool is not there."""
+    program: ClassVar[str]
+    """Name of its executable."""
+    sends_prefix: ClassVar[bool] = False
+    """Whether it can be asked for prompts with a beginning in common."""
+    notes: ClassVar[tuple[str, ...]] = ()
+    """Where its definitions differ from the load client's."""
+
+    def __init__(self, executable: Path | None = None) -> None:
+        """`executable`: a pinned one; else the one on the user's path. Raises LoadError when there is none."""
+        self.executable = find_tool(self.program, executable, todo=self.install)
+
+    def measure(
+        self,
+        url: str,
+        served_model: str,
+        workload: LoadWorkload,
+        *,
+        scenario: str,
+        ordinal: int,
+        tokenizer: str | None = None,
+        allow_remote: bool = False,
+    ) -> LoadResult:
+        """Send the workload once. `tokenizer` is needed where the served name is no directory or hub name.
+
+        The warm-up is sent by this project's own client, the same for every tool. Raises InputError for a workload
+        that the tool cannot send or a target that may not be measured, and LoadError when the tool leaves no usable
+        result, whatever its exit status.
+        """
+        ask = ToolRequest(url, served_model, tokenizer or served_model, workload, scenario, ordinal)
+        self.check(workload)
+        target = Target(url, served_model)
+        resolve_target(target, allow_remote=allow_remote)
+        if workload.warmup_requests:
+            warmup = replace(
+                workload, num_requests=workload.warmup_requests, warmup_requests=0, request_rate=None, slo=None
+            )
+            measure_load(target, warmup, scenario=f"{scenario}/warm-up", ordinal=ordinal, allow_remote=allow_remote)
+        with TemporaryDirectory(prefix="regress-gate-") as made:
+            folder = Path(made)
+            command = [str(self.executable), *self.arguments(ask, folder)]
+            started = datetime.now(UTC)
+            run_tool(command, folder, tool=self.tool)
+            try:
+                told = self.read(ask, folder)
+            except RefusalError as refusal:
+                raise LoadError(f"{self.tool}: its result cannot be used: {refusal}") from None
+        return make_load_result(
+            ToolPass(
+                workload=workload,
+                scenario=scenario,
+                ordinal=ordinal,
+                model=served_model,
+                url=url,
+                started=started,
+                tool=self.tool,
+                version=told.version,
+                command=command,
+                result_format=self.result_format,
+                reading=told.reading,
+                content=told.content,
+                notes=self.notes,
+            )
+        )
+
+    def check(self, workload: LoadWorkload) -> None:
+        """Raises InputError for a workload that the tool is not asked for here."""
+        unasked = {
+            f"the {workload.api.value} API": workload.api is not ServingApi.COMPLETIONS,
+            "a shared prefix (prefix_len)": bool(workload.prefix_len) and not self.sends_prefix,
+            "answers that may end early (ignore_eos: false)": not workload.ignore_eos,
+            "more in the request (extra_body)": bool(workload.extra_body),
+            "LoRA adapters": bool(workload.lora_adapters),
+            "recorded prompts (dataset)": workload.dataset is not None,
+        }
+        if found := [what for what, wanted in unasked.items() if wanted]:
+            raise InputError(f"driver {self.name} cannot send {', '.join(found)}", todo="measure without --driver")
+
+    @abstractmethod
+    def arguments(self, ask: ToolRequest, folder: Path) -> Sequence[str]:
+        """The command line after the executable; results go into the folder."""
+
+    @abstractmethod
+    def read(self, ask: ToolRequest, folder: Path) -> ToolOutput:
+        """What the tool left in the folder. Raises LoadError or RefusalError when that is no result."""

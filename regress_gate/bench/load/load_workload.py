@@ -1,0 +1,215 @@
+"""What is sent, to the token and to the moment. Everything follows from the workload, the scenario's name and the pass.
+
+The generator is SHAKE-256 and not a library's, whose streams may change between releases: the same seed gives the
+same tokens and times on every machine for ever. The scenario's name and the pass are part of the key because one
+server answers them one after another, and with prefix caching a prompt seen before is another workload.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import shake_256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regress_gate.bench.load.dataset import Dataset
+from regress_gate.errors import InputError
+
+# MERGED regress_gate.bench.load.words: The words of texts for endpoints that take no token ids: short and common,
+# so that most tokenizers have each as one.  Texts are made of them by position: a word that is added, taken out or
+# moved makes all texts others, which moves numbers and is a change of the client's version.
+
+
+_WORD_LIST = (
+    "able about above across act add after again age ago air all also always and animal answer any area arm art "
+    "ask back ball bank base bed best better big bird black blood blue board boat body book both box boy bring "
+    "build call car care case cause cell center chair change child city class clear close cold color come cost "
+    "country course cross cut dark data day deep door down draw dream drive early earth east eat edge end energy "
+    "even eye face fact fall family farm fast father feel field final find fine fire first fish floor food foot "
+    "force form free friend from full game garden girl give glass go gold good great green ground group grow hand "
+    "happy hard head hear heart heat heavy help high hill history hold home horse hot hour house human idea ice "
+    "inside island job keep key kind king know land large last late law lead learn leave left letter level life "
+    "light line list little long look lost love low machine main make man map market mean metal mind money month "
+    "moon more mother mountain move music name near new night north note number ocean office old open order other "
+    "paper part party people person picture place plan plant play point power press public question quick rain "
+    "read real red rest rich right river road rock room round rule run science sea season second seed send sense "
+    "serve ship short show side simple sleep small snow social song sound south space speak special spring star "
+    "start state stone street strong student study summer sun system table talk teach team test thing think time "
+    "town trade train tree true turn under unit value voice walk wall war warm water way wear week west white "
+    "wide wild win wind winter wish woman wood word work world write year yellow young"
+)
+WORDS = tuple(_WORD_LIST.split())
+
+FIRST_TOKEN, LAST_TOKEN = 1000, 9999
+"""Token ids sent: within the vocabulary of every text model, and beyond the control tokens that some begin with."""
+
+
+MAX_QUERY_WORDS = 16
+"""Words of a rerank query; of a shorter pair, half is query."""
+
+
+class ServingApi(StrEnum):
+    """Which of vLLM's endpoints is measured."""
+
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RERANK = "rerank"
+
+    @property
+    def path(self) -> str:
+        return "/rerank" if self is ServingApi.RERANK else f"/v1/{self.value}"
+
+    @property
+    def streamed(self) -> bool:
+        """Whether an answer has tokens that come one after another; the others come in one piece."""
+        return self is ServingApi.COMPLETIONS
+
+
+class Arrival(StrEnum):
+    """How open-loop requests are spread in time."""
+
+    POISSON = "poisson"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSlo:
+    """What a request must reach to count as good, in seconds; None: no demand."""
+
+    ttft: float | None = None
+    tpot: float | None = None
+    e2el: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ttft", "tpot", "e2el"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"slo: {name} is {value}, not a positive number of seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWorkload:
+    """One workload. With `request_rate` the loop is open, and `concurrency` then only caps it.
+
+    Without a rate the loop is closed: `concurrency` requests are in flight; None sends all at once.
+    """
+
+    input_len: int
+    """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document. 0 for
+    recorded prompts, which are as long as they are."""
+    output_len: int
+    """Tokens asked for; 0 where the API generates none, and for answers as long as those that were recorded."""
+    num_requests: int
+    concurrency: int | None = None
+    request_rate: float | None = None
+    """Requests per second."""
+    arrival: Arrival = Arrival.POISSON
+    prefix_len: int = 0
+    """Tokens at the beginning that all prompts have in common, those of the warm-up too."""
+    warmup_requests: int = 0
+    """Sent before and left out of the results, closed-loop at the same concurrency."""
+    seed: int = 0
+    slo: RequestSlo | None = None
+    api: ServingApi = ServingApi.COMPLETIONS
+    documents: int = 0
+    """Of one rerank request; 0 for the other APIs."""
+    ignore_eos: bool = True
+    """Whether every answer has exactly `output_len` tokens; else that is the most that it may have."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """JSON that is merged into every request's body."""
+    lora_adapters: tuple[str, ...] = ()
+    """Served names that the requests take in turn; empty: the target's own."""
+    dataset: Dataset | None = None
+    """Recorded prompts, for completions; None: random tokens, or words for rerank."""
+
+    def __post_init__(self) -> None:
+        generated = self.dataset is None
+        for name, least in (
+            ("input_len", 2 if self.api is ServingApi.RERANK else int(generated)),
+            ("output_len", int(generated and self.api.streamed)),
+            ("num_requests", 1),
+            ("concurrency", 1),
+            ("documents", 1 if self.api is ServingApi.RERANK else 0),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"workload: {name} is {value}, must be at least {least}")
+        if self.request_rate is not None and not 0 < self.request_rate < math.inf:
+            raise InputError(f"workload: request_rate is {self.request_rate}, must be a positive number")
+        if generated and not 0 <= self.prefix_len < self.input_len:
+            raise InputError(f"workload: prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
+        if self.warmup_requests < 0:
+            raise InputError(f"workload: warmup_requests is {self.warmup_requests}, must not be negative")
+
+
+def measured_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
+    """The token ids of every measured request of pass `ordinal` (from 1), in the order in which they are sent."""
+    return _random_prompts(workload, f"{scenario}/{ordinal}", "request", workload.num_requests)
+
+
+def warmup_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
+    """The same for the warm-up, whose prompts share nothing but the prefix with the measured ones."""
+    return _random_prompts(workload, f"{scenario}/{ordinal}", "warm-up", workload.warmup_requests)
+
+
+def measured_rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[tuple[str, list[str]]]:
+    """Query and documents of every measured rerank request of pass `ordinal`, in the order in which they are sent."""
+    return _random_rerank_texts(workload, f"{scenario}/{ordinal}", "request", workload.num_requests)
+
+
+def warmup_rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[tuple[str, list[str]]]:
+    """The same for the warm-up."""
+    return _random_rerank_texts(workload, f"{scenario}/{ordinal}", "warm-up", workload.warmup_requests)
+
+
+def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequence[float]:
+    """When each request of an open loop is due, in seconds from the first. Needs a request rate."""
+    if workload.request_rate is None:
+        raise ValueError("a closed loop has no schedule")
+    gaps = np.full(workload.num_requests, 1.0)
+    if workload.arrival is Arrival.POISSON:
+        uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/arrival", workload.num_requests) / 2**32
+        gaps = -np.log1p(-uniform)
+    gaps[0] = 0.0
+    times: list[float] = (np.cumsum(gaps) / workload.request_rate).tolist()
+    return times
+
+
+def shuffled_order(workload: LoadWorkload, scenario: str, count: int) -> list[int]:
+    """The numbers below `count` in the order in which a scenario takes recorded prompts, pass after pass."""
+    keys = _random_integers(f"{workload.seed}/{scenario}/recorded", count)
+    order: list[int] = np.argsort(keys, kind="stable").tolist()
+    return order
+
+
+def _random_prompts(workload: LoadWorkload, stream: str, use: str, count: int) -> list[list[int]]:
+    prefix = _random_tokens(f"{workload.seed}/{stream}/prefix", workload.prefix_len)
+    own = workload.input_len - workload.prefix_len
+    return [prefix + _random_tokens(f"{workload.seed}/{stream}/{use}/{number}", own) for number in range(count)]
+
+
+def _random_rerank_texts(workload: LoadWorkload, stream: str, use: str, count: int) -> list[tuple[str, list[str]]]:
+    query_len = min(MAX_QUERY_WORDS, workload.input_len // 2)
+
+    def request(key: str) -> tuple[str, list[str]]:
+        own = workload.input_len - query_len
+        documents = [_random_text(f"{key}/document/{number}", own) for number in range(workload.documents)]
+        return _random_text(f"{key}/query", query_len), documents
+
+    return [request(f"{workload.seed}/{stream}/{use}/{number}") for number in range(count)]
+
+
+def _random_text(key: str, words: int) -> str:
+    return " ".join(WORDS[index] for index in (_random_integers(key, words) % len(WORDS)).tolist())
+
+
+def _random_tokens(key: str, count: int) -> list[int]:
+    tokens: list[int] = (FIRST_TOKEN + _random_integers(key, count) % (LAST_TOKEN - FIRST_TOKEN + 1)).tolist()
+    return tokens
+
+
+def _random_integers(key: str, count: int) -> npt.NDArray[np.uint32]:
+    return np.frombuffer(shake_256(key.encode()).digest(4 * count), dtype="<u4")

@@ -1,0 +1,284 @@
+"""The requests of a pass, made before anything is measured, so that sending costs the client only the write."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, islice
+from typing import Any
+
+import orjson
+
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, RecordedTexts
+from regress_gate.bench.load.http_transport import Target, Transport
+from regress_gate.bench.load.load_errors import LoadError, RequestError
+from regress_gate.bench.load.load_workload import (
+    LoadWorkload,
+    ServingApi,
+    measured_prompts,
+    measured_rerank_texts,
+    shuffled_order,
+    warmup_prompts,
+    warmup_rerank_texts,
+)
+from regress_gate.bench.load.responses import StreamedResponse, WholeResponse, error_message
+from regress_gate.bench.load.sending import PreparedRequest
+from regress_gate.errors import InputError
+from regress_gate.model.suite import MAX_CONVERSATION_TOKENS
+from regress_gate.text import plural
+
+# MERGED regress_gate.bench.load.choosing: Which recorded prompts a pass sends, and how many tokens each answer may
+# have.  Conversations are chosen as vLLM's own client chooses them: in a shuffled order, those whose first two
+# turns have neither few tokens nor many (vllm/benchmarks/datasets, `is_valid_sequence`). Tokens are counted by the
+# server that is measured, through its /tokenize, so that nobody else needs the model's tokenizer. The order follows
+# from the workload's seed and the scenario's name, and each pass has a part of it for itself: with prefix caching a
+# prompt that was sent before is another workload.
+
+
+MIN_TOKENS = 4
+"""Of a conversation's prompt, and of its answer."""
+MAX_PROMPT_TOKENS = 1024
+MAX_CHARACTERS = 128 * MAX_CONVERSATION_TOKENS
+"""Of a text that is counted at all; one with more is taken to have more than LONGEST_CONVERSATION tokens."""
+ENTRIES_PER_REQUEST = 2
+"""Conversations that a pass may look at for each that it sends: some are left out."""
+COUNTED_AT_ONCE = 32
+"""Texts that are counted at a time."""
+MAX_TOKENIZE_BYTES = 64 * 2**20
+TOKENIZE_PATH = "/tokenize"
+
+CountTokens = Callable[[str], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPrompt:
+    """One request to be sent."""
+
+    prompt: str
+    output_len: int
+    """Tokens that are asked for."""
+
+
+def check_recorded_prompts(
+    dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, max_model_len: int | None = None
+) -> None:
+    """Raises InputError where no server could make a trial of the file, so that it can be told before one starts."""
+    needed, held = workload.num_requests + workload.warmup_requests, len(texts.prompts)
+    if held < needed:
+        what = f"holds {plural(held, 'prompt')}, {needed} are needed in a trial"
+        raise InputError(what, where=dataset.file, todo="send fewer requests")
+    if dataset.format is DatasetFormat.SHAREGPT:
+        if workload.output_len > MAX_CONVERSATION_TOKENS - MIN_TOKENS:
+            what = (
+                f"output_len is {workload.output_len}, and a conversation may have "
+                f"{MAX_CONVERSATION_TOKENS} tokens in all"
+            )
+            raise InputError(what, where=dataset.file, todo="ask for shorter answers")
+    elif not workload.output_len and None in texts.answers:
+        what = f"prompt {texts.answers.index(None) + 1} has no output_tokens, and the workload has no output_len"
+        raise InputError(what, where=dataset.file, todo="give one of them")
+    elif max_model_len is not None and not workload.output_len:
+        longest = max(range(held), key=lambda number: _recorded_tokens(texts.answers[number]))
+        if (asked := _recorded_tokens(texts.answers[longest])) >= max_model_len:
+            what = f"prompt {longest + 1} asks for {asked} tokens, and max_model_len is {max_model_len}"
+            raise InputError(what, where=dataset.file, todo="leave it out")
+
+
+def may_repeat_prompts(dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, ordinal: int) -> bool:
+    """Whether pass `ordinal` may send what an earlier one of its scenario has sent."""
+    return ordinal > 1 and ordinal * _entries_per_pass(dataset, workload) > len(texts.prompts)
+
+
+async def choose_prompts(
+    dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, scenario: str, ordinal: int, count: CountTokens
+) -> list[ChosenPrompt]:
+    """The measured requests of pass `ordinal` (from 1) in the order of sending, then those of the warm-up; each is
+    another entry of the file.
+
+    Raises InputError where the file has too few that fit, or does not say how long answers are, and what `count`
+    raises.
+    """
+    check_recorded_prompts(dataset, texts, workload)
+    needed = workload.num_requests + workload.warmup_requests
+    order = shuffled_order(workload, scenario, len(texts.prompts))
+    begin = (ordinal - 1) * _entries_per_pass(dataset, workload) % len(order)
+    waiting = iter(order[begin:] + order[:begin])
+    chosen: list[ChosenPrompt] = []
+    while len(chosen) < needed:
+        some = list(islice(waiting, COUNTED_AT_ONCE))
+        if not some:
+            what = f"{len(chosen)} of {len(texts.prompts)} prompts can be sent, {needed} are needed in a trial"
+            raise InputError(what, where=dataset.file, todo="send fewer requests")
+        chosen += await _choose_fitting(
+            some, lambda number: _prompt_if_fitting(dataset, texts, number, workload.output_len, count)
+        )
+    return chosen[:needed]
+
+
+async def _choose_fitting(
+    numbers: list[int], fitting: Callable[[int], Coroutine[Any, Any, ChosenPrompt | None]]
+) -> list[ChosenPrompt]:
+    """Asked for all at a time. The first failure ends them all, so that no connection outlives it, and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(fitting(number)) for number in numbers]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [request for task in tasks if (request := task.result()) is not None]
+
+
+async def _prompt_if_fitting(
+    dataset: Dataset, texts: RecordedTexts, number: int, output_len: int, count: CountTokens
+) -> ChosenPrompt | None:
+    """The request with that text; None for a conversation that is too short or too long. `output_len` 0: its own."""
+    prompt, answer = texts.prompts[number], texts.answers[number]
+    if dataset.format is DatasetFormat.CUSTOM:
+        return ChosenPrompt(prompt, output_len or _recorded_tokens(answer))
+    if len(prompt) > MAX_CHARACTERS or len(str(answer)) > MAX_CHARACTERS:
+        return None
+    asked, length = output_len or await count(str(answer)), await count(prompt)
+    short = length < MIN_TOKENS or (asked < MIN_TOKENS and not output_len)
+    return (
+        None
+        if short or length > MAX_PROMPT_TOKENS or length + asked > MAX_CONVERSATION_TOKENS
+        else ChosenPrompt(prompt, asked)
+    )
+
+
+def _recorded_tokens(answer: str | int | None) -> int:
+    """Of a line's `output_tokens`; 0 where there is none."""
+    return answer if isinstance(answer, int) else 0
+
+
+def _entries_per_pass(dataset: Dataset, workload: LoadWorkload) -> int:
+    """That a pass has for itself."""
+    needed = workload.num_requests + workload.warmup_requests
+    return needed * ENTRIES_PER_REQUEST if dataset.format is DatasetFormat.SHAREGPT else needed
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounter:
+    """Asks the server how many tokens a text is, with those that its tokenizer adds."""
+
+    transport: Transport
+    """To TOKENIZE_PATH."""
+    target: Target
+    timeout: float
+    """Seconds for one text."""
+
+    async def __call__(self, text: str) -> int:
+        """Raises LoadError when the server does not say."""
+        answer = _TokenizeBody()
+        body = orjson.dumps({"model": self.target.model, "prompt": text})
+        try:
+            async with asyncio.timeout(self.timeout):
+                status = await self.transport.post(body, answer.receive)
+        except TimeoutError:
+            raise self._failed(f"no answer within {self.timeout:g} s") from None
+        except RequestError as error:
+            raise self._failed(error.failure.text) from None
+        data = answer.parsed()
+        counted = data.get("count") if isinstance(data, dict) else None
+        if status != 200 or type(counted) is not int or counted < 0:
+            raise self._failed("no count in its answer" if status == 200 else f"HTTP {status}{error_message(data)}")
+        return counted
+
+    def _failed(self, why: str) -> LoadError:
+        return LoadError(
+            f"{self.target.url}: its {TOKENIZE_PATH} does not count the tokens of a recorded prompt ({why})"
+        )
+
+
+class _TokenizeBody:
+    """The whole body of one answer."""
+
+    def __init__(self) -> None:
+        self._pieces = bytearray()
+
+    def receive(self, status: int, body: bytes, arrived: float) -> None:  # noqa: ARG002 - as a transport calls it
+        self._pieces += body[: MAX_TOKENIZE_BYTES - len(self._pieces)]
+
+    def parsed(self) -> Any:
+        try:
+            return orjson.loads(self._pieces)
+        except orjson.JSONDecodeError:
+            return None
+
+
+def measured_requests(workload: LoadWorkload, scenario: str, ordinal: int, model: str) -> list[PreparedRequest]:
+    """Pass `ordinal` (from 1) of generated prompts to the model of that served name, in the order of sending."""
+    if workload.api is ServingApi.RERANK:
+        return _build_requests(workload, model, _rerank_bodies(measured_rerank_texts(workload, scenario, ordinal)))
+    return _build_requests(workload, model, _prompt_bodies(workload, measured_prompts(workload, scenario, ordinal)))
+
+
+def warmup_requests(workload: LoadWorkload, scenario: str, ordinal: int, model: str) -> list[PreparedRequest]:
+    """The same for the warm-up."""
+    if workload.api is ServingApi.RERANK:
+        return _build_requests(workload, model, _rerank_bodies(warmup_rerank_texts(workload, scenario, ordinal)))
+    return _build_requests(workload, model, _prompt_bodies(workload, warmup_prompts(workload, scenario, ordinal)))
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequests:
+    """All that a pass sends."""
+
+    warmup: Sequence[PreparedRequest]
+    measured: Sequence[PreparedRequest]
+    prompts_sha256: str | None = None
+    """Of the recorded prompts that are measured, with their answers' lengths; None for generated ones."""
+
+
+def make_pass_requests(
+    workload: LoadWorkload, scenario: str, ordinal: int, model: str, chosen: Sequence[ChosenPrompt] | None
+) -> PassRequests:
+    """Pass `ordinal` (from 1) to the model of that served name. `chosen`: recorded prompts, as `choose` gives them."""
+    if chosen is None:
+        asked = (workload, scenario, ordinal, model)
+        return PassRequests(warmup_requests(*asked), measured_requests(*asked))
+    measured, warmup = chosen[: workload.num_requests], chosen[workload.num_requests :]
+    content = orjson.dumps([[each.prompt, each.output_len] for each in measured])
+    return PassRequests(
+        _recorded_requests(workload, model, warmup),
+        _recorded_requests(workload, model, measured),
+        hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _recorded_requests(workload: LoadWorkload, model: str, chosen: Sequence[ChosenPrompt]) -> list[PreparedRequest]:
+    """Each with the length of its own answer."""
+    return _build_requests(workload, model, [{"prompt": each.prompt, "max_tokens": each.output_len} for each in chosen])
+
+
+def _prompt_bodies(workload: LoadWorkload, token_ids: Sequence[list[int]]) -> list[dict[str, Any]]:
+    key = "prompt" if workload.api is ServingApi.COMPLETIONS else "input"
+    return [{key: prompt} for prompt in token_ids]
+
+
+def _rerank_bodies(texts: Sequence[tuple[str, list[str]]]) -> list[dict[str, Any]]:
+    return [{"query": query, "documents": documents} for query, documents in texts]
+
+
+def _build_requests(workload: LoadWorkload, model: str, own: Sequence[Mapping[str, Any]]) -> list[PreparedRequest]:
+    generation = {
+        "max_tokens": workload.output_len,
+        "temperature": 0,
+        "ignore_eos": workload.ignore_eos,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    shared = {**(generation if workload.api.streamed else {}), **workload.extra_body}
+    names = cycle(workload.lora_adapters or (model,))
+    bodies = [{"model": name, **shared, **part} for name, part in zip(names, own, strict=False)]
+    return [PreparedRequest(orjson.dumps(body), _response_reader(workload, body)) for body in bodies]
+
+
+def _response_reader(workload: LoadWorkload, body: Mapping[str, Any]) -> Callable[[], StreamedResponse | WholeResponse]:
+    match workload.api:
+        case ServingApi.COMPLETIONS:
+            return partial(StreamedResponse, body["max_tokens"], exact=workload.ignore_eos)
+        case ServingApi.EMBEDDINGS:
+            return partial(WholeResponse, "data", 1)
+        case ServingApi.RERANK:
+            return partial(WholeResponse, "results", workload.documents)

@@ -1,0 +1,209 @@
+"""One streamed completion as it arrives: when its chunks came, what it counted, and what is wrong with it."""
+
+from typing import Any
+
+import orjson
+
+from regress_gate.bench.load.load_errors import RequestFailure, RequestFailureKind
+from regress_gate.text import excerpt, plural
+
+# MERGED regress_gate.bench.load.sse: Server-sent events out of bytes, however they were cut on the way. Not for
+# what the events mean.
+
+
+class SseParser:
+    """Takes pieces of a stream and returns the data of each event that is complete.
+
+    Lines end in LF or CRLF. Comments and fields other than `data` carry nothing here. An event without its closing
+    blank line is never returned, as the standard wants it. Never raises.
+    """
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        *lines, self._line = (self._line + piece).split(b"\n")
+        events = []
+        for ended in lines:
+            line = ended.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+            elif not line and self._data:
+                events.append(b"\n".join(self._data))
+                self._data = []
+        return events
+
+    @property
+    def pending(self) -> int:
+        """Bytes held back for an event that is not complete."""
+        return len(self._line) + sum(map(len, self._data))
+
+
+MAX_EVENT_BYTES = 2**20
+"""Bytes of one event beyond which it is garbage: a token is a few hundred."""
+MAX_MESSAGE = 160
+"""Characters of a server's message that are kept."""
+
+
+class StreamedResponse:
+    """Give `receive` to a transport and ask `failure` when the answer is complete."""
+
+    def __init__(self, asked: int, *, exact: bool = True) -> None:
+        """`asked` tokens, or at most so many where the end is the model's to choose (`exact` false)."""
+        self.chunks: list[float] = []
+        """When each chunk with tokens arrived."""
+        self.input_tokens: int | None = None
+        """As the server counts them; None while it has not said."""
+        self.output_tokens: int | None = None
+        self._asked = asked
+        self._exact = exact
+        self._events = SseParser()
+        self._error_body = b""
+        self._finished = False
+        self._done = False
+        self._failure: RequestFailure | None = None
+
+    def receive(self, status: int, body: bytes, arrived: float) -> None:
+        if status != 200:
+            self._error_body += body[: MAX_EVENT_BYTES - len(self._error_body)]
+            return
+        for event in self._events.feed(body):
+            if self._failure is None:
+                self._failure = self._read(event, arrived)
+        if self._failure is None and self._events.pending > MAX_EVENT_BYTES:
+            self._failure = RequestFailure(RequestFailureKind.GARBAGE, "an event of the stream does not end")
+
+    def failure(self, status: int) -> RequestFailure | None:
+        """What is wrong with a complete answer; None for a good one, with or without token counts."""
+        if status != 200:
+            return RequestFailure(
+                RequestFailureKind.STATUS, f"HTTP {status}" + error_message(_parse_json(self._error_body))
+            )
+        if self._failure is not None:
+            return self._failure
+        if not self._done:
+            return RequestFailure(
+                RequestFailureKind.CUT, f"the answer ended after {plural(len(self.chunks), 'chunk')} without [DONE]"
+            )
+        if not self.chunks:
+            return RequestFailure(RequestFailureKind.WRONG_LENGTH, "the answer has no token")
+        if self.output_tokens is not None and not self._fits(self.output_tokens):
+            return RequestFailure(
+                RequestFailureKind.WRONG_LENGTH, f"{self.output_tokens} tokens where {self._asked} were asked for"
+            )
+        return None
+
+    def came(self) -> str:
+        """What had come, for an answer that was given up."""
+        return f"{plural(len(self.chunks), 'chunk')} of {plural(self._asked, 'token')}"
+
+    def _fits(self, tokens: int) -> bool:
+        return tokens == self._asked if self._exact else 0 < tokens <= self._asked
+
+    def _read(self, event: bytes, arrived: float) -> RequestFailure | None:
+        if self._done:
+            return RequestFailure(RequestFailureKind.DISORDER, "an event after [DONE]")
+        if event == b"[DONE]":
+            self._done = True
+            return None
+        data = _parse_json(event)
+        if not isinstance(data, dict):
+            return RequestFailure(RequestFailureKind.GARBAGE, "an event of the stream is no JSON object")
+        if "error" in data:
+            return RequestFailure(RequestFailureKind.SERVER_ERROR, "error in the stream" + error_message(data))
+        choices = data.get("choices")
+        if choices:
+            if not isinstance(choices, list) or not isinstance(choices[0], dict):
+                return RequestFailure(RequestFailureKind.GARBAGE, "an event of the stream is no completion")
+            if self._finished:
+                return RequestFailure(RequestFailureKind.DISORDER, "a token after the end of the answer")
+            self.chunks.append(arrived)
+            self._finished = choices[0].get("finish_reason") is not None
+        usage = data.get("usage")
+        if isinstance(usage, dict):
+            self.input_tokens = _token_count(usage.get("prompt_tokens"))
+            self.output_tokens = _token_count(usage.get("completion_tokens"))
+        return None
+
+
+def _parse_json(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _token_count(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def error_message(data: object) -> str:
+    """The message of an error object, in any of the places where releases of vLLM put it."""
+    found: object = data
+    if isinstance(found, dict):
+        found = found.get("error", found)
+    if isinstance(found, dict):
+        found = found.get("message", found.get("detail"))
+    return f": {excerpt(' '.join(found.split()), MAX_MESSAGE)}" if isinstance(found, str) else ""
+
+
+# MERGED regress_gate.bench.load.whole_answer: One answer that comes in one piece, as embeddings do: when it was
+# there, what it counted, what is wrong with it.
+
+
+MAX_RESPONSE_BYTES = 64 * 2**20
+"""Bytes beyond which an answer is garbage: a thousand embeddings of four thousand numbers as text are fewer."""
+
+
+class WholeResponse:
+    """Give `receive` to a transport and ask `failure` when the answer is complete."""
+
+    def __init__(self, items: str, asked: int) -> None:
+        self.chunks: list[float] = []
+        """When the last piece arrived; one value, as if the answer were one token."""
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+        """0 in a good answer: nothing is generated. None while it has not been read."""
+        self._items = items
+        self._asked = asked
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def receive(self, status: int, body: bytes, arrived: float) -> None:  # noqa: ARG002 - as a transport calls it
+        self.chunks[:] = [arrived]
+        self._size += len(body)
+        if self._size <= MAX_RESPONSE_BYTES:
+            self._pieces.append(body)
+
+    def failure(self, status: int) -> RequestFailure | None:
+        data = self._parsed()
+        if status != 200:
+            return RequestFailure(RequestFailureKind.STATUS, f"HTTP {status}" + error_message(data))
+        if not isinstance(data, dict):
+            return RequestFailure(RequestFailureKind.GARBAGE, "the answer is no JSON object")
+        if "error" in data:
+            return RequestFailure(RequestFailureKind.SERVER_ERROR, "error as an answer" + error_message(data))
+        found = data.get(self._items)
+        if not isinstance(found, list):
+            return RequestFailure(RequestFailureKind.GARBAGE, f"the answer has no {self._items}")
+        if len(found) != self._asked:
+            return RequestFailure(
+                RequestFailureKind.WRONG_LENGTH, f"{plural(len(found), 'result')} where {self._asked} were due"
+            )
+        usage = data.get("usage")
+        counted = usage.get("prompt_tokens", usage.get("total_tokens")) if isinstance(usage, dict) else None
+        if type(counted) is int and counted >= 0:
+            self.input_tokens, self.output_tokens = counted, 0
+        return None
+
+    def came(self) -> str:
+        return f"{plural(self._size, 'byte')} of the answer"
+
+    def _parsed(self) -> Any:
+        if self._size > MAX_RESPONSE_BYTES:
+            return None
+        try:
+            return orjson.loads(b"".join(self._pieces))
+        except orjson.JSONDecodeError:
+            return None

@@ -1,0 +1,277 @@
+"""Asks the prompts, one at a time, greedily. Not for judging the answers, and not while anything is timed.
+
+One at a time, because what else is in the batch changes which kernels run and in which order they add up; and after
+the trials, because log-probabilities of prompts cost memory that a deployment never needs.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import httpx
+
+from regress_gate.bench.outputs.sanity_prompts import ANSWER_TOKENS, PROMPT_SET, SanityPrompt, sanity_prompts
+from regress_gate.model.outputs import Answer, Outputs
+
+# MERGED regress_gate.bench.outputs.reading: From the body of a completion to an answer. It comes from a program
+# under test: anything may stand in it.
+
+
+MAX_ANSWER_TOKENS = 1024
+"""More tokens than this are no answer to what was asked."""
+LOGPROB_DECIMALS = 5
+"""Log-probabilities are kept to this many: far below what is judged, and half the text."""
+MAX_TOKEN_NAME = 64
+"""Characters of a token's name; longer ones are told apart by a hash."""
+_TOKEN_ID_PREFIX = "token_id:"  # noqa: S105 - no secret: how vLLM names a token by its id
+"""What vLLM writes before an id where tokens are to be named by it."""
+
+
+class UnreadableAnswerError(ValueError):
+    """The body is no completion; the text says why."""
+
+
+def read_answer(prompt: str, body: bytes) -> Answer:
+    """The answer in the body of a completion. Raises UnreadableAnswerError for anything that is none."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UnreadableAnswerError("the answer is not JSON") from None
+    choice = _first(_mapping(document).get("choices"))
+    logprobs = _mapping(choice.get("logprobs"))
+    tokens = _token_names(logprobs.get("tokens")) or _token_names(choice.get("token_ids"))
+    if not tokens:
+        raise UnreadableAnswerError("the answer names no tokens")
+    if len(tokens) > MAX_ANSWER_TOKENS:
+        raise UnreadableAnswerError(
+            f"the answer has {len(tokens)} tokens, where {MAX_ANSWER_TOKENS} are the most accepted"
+        )
+    prompt_tokens, prompt_logprobs = _read_prompt_logprobs(choice.get("prompt_logprobs"))
+    chosen = tuple(_finite_number(value) for value in _items(logprobs.get("token_logprobs")))
+    alternatives = tuple(_read_top_logprobs(each) for each in _items(logprobs.get("top_logprobs")))
+    return Answer(
+        prompt,
+        tokens,
+        # Numbers that cannot be told which token they belong to are none.
+        chosen if len(chosen) == len(tokens) else (),
+        prompt_logprobs,
+        prompt_tokens,
+        alternatives if len(alternatives) == len(tokens) else (),
+    )
+
+
+def read_error(body: bytes) -> str:
+    """What the server says of a request that it did not answer, in one line."""
+    text = body.decode("utf-8", "replace")
+    try:
+        document = _mapping(json.loads(body))
+    except (ValueError, RecursionError):
+        document = {}
+    error = document.get("error")
+    message = error.get("message") if isinstance(error, dict) else document.get("message")
+    if isinstance(message, str):
+        text = message
+    return " ".join(_storable_text(text).split())[:200]
+
+
+def _read_prompt_logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float | None, ...]]:
+    """Names and log-probabilities of the prompt's tokens but the first, which nothing comes before."""
+    tokens, logprobs = [], []
+    for entry in _items(value)[1:]:
+        # The prompt's own token comes first; where others were asked for, they follow.
+        name, found = next(iter(_mapping(entry).items()), ("", None))
+        tokens.append(_token_name(name))
+        logprobs.append(_finite_number(_mapping(found).get("logprob")))
+    return tuple(tokens), tuple(logprobs)
+
+
+def _read_top_logprobs(value: Any) -> dict[str, float]:
+    found = ((_token_name(token), _finite_number(logprob)) for token, logprob in _mapping(value).items())
+    return {token: logprob for token, logprob in found if logprob is not None}
+
+
+def _token_names(value: Any) -> tuple[str, ...]:
+    return tuple(_token_name(token) for token in _items(value))
+
+
+def _token_name(token: object) -> str:
+    """As a name that every store can keep."""
+    name = _storable_text(str(token).removeprefix(_TOKEN_ID_PREFIX))
+    return name if len(name) <= MAX_TOKEN_NAME else f"{name[:MAX_TOKEN_NAME]}… {sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _storable_text(text: str) -> str:
+    """Without what is no Unicode or ends a text in some databases."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _finite_number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return round(number, LOGPROB_DECIMALS) if math.isfinite(number) else None
+
+
+def _first(value: Any) -> Mapping[str, Any]:
+    items = _items(value)
+    return _mapping(items[0]) if items else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+ANSWER_TIMEOUT = 120.0
+"""Seconds for one answer: the first with log-probabilities took 13 s on two CPU cores, where kernels are compiled."""
+MAX_ANSWER_BYTES = 2**20
+"""Bytes of one answer; those of vLLM have some 30,000."""
+TOP_LOGPROBS = 5
+"""Likeliest tokens asked for with each token of an answer; vLLM gives up to 20 unless it is told otherwise."""
+
+PromptProgress = Callable[[int, int], None]
+"""Called with the prompts that were asked and how many there are."""
+
+_REQUEST_FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("", {"logprobs": TOP_LOGPROBS, "prompt_logprobs": 0, "return_tokens_as_token_ids": True}),
+    (
+        "the server gives no log-probabilities of prompts",
+        {"logprobs": TOP_LOGPROBS, "return_tokens_as_token_ids": True},
+    ),
+    ("the server gives no log-probabilities", {"return_token_ids": True}),
+)
+"""What is asked for besides the answer, the most first, and what a reader has to know of the lesser ways."""
+_REFUSAL_STATUSES = (400, 404, 405, 422, 501)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedOutputs:
+    outputs: Outputs | None
+    """None when the server answers no such request, so that nothing can be said of its answers."""
+    notes: tuple[str, ...]
+
+
+class _NoAnswerError(Exception):
+    """The text says what came instead. `refused`: the server does not take such requests; `lost`: it may be gone."""
+
+    def __init__(self, text: str, *, refused: bool = False, lost: bool = False) -> None:
+        super().__init__(text)
+        self.refused, self.lost = refused, lost
+
+
+def collect_outputs(
+    url: str, model: str, *, timeout: float = ANSWER_TIMEOUT, progress: PromptProgress | None = None
+) -> CollectedOutputs:
+    """What `model` answers to the fixed prompts, on a server that is idle otherwise. Never raises for what it does.
+
+    A prompt that is not answered is kept with its error: a version that fails where another answers has changed.
+    Once an answer stays away for `timeout` seconds or the connection breaks, the prompts that are left are not asked.
+    """
+    prompts = sanity_prompts()
+    with httpx.Client(base_url=url, timeout=timeout, trust_env=False) as client:
+        asking = _PromptClient(client, model, timeout)
+        try:
+            way, first = _find_request_form(asking, prompts[0])
+        except _NoAnswerError as error:
+            return CollectedOutputs(None, (f"the answers to {PROMPT_SET} were not collected: {error}",))
+        answers, lost = [first], ""
+        for number, prompt in enumerate(prompts[1:], 1):
+            if progress is not None:
+                progress(number, len(prompts))
+            if lost:
+                answers.append(_failed_answer(prompt, f"not asked, because before: {lost}"))
+                continue
+            try:
+                answers.append(asking.ask(prompt, way))
+            except _NoAnswerError as error:
+                answers.append(_failed_answer(prompt, str(error)))
+                lost = str(error) if error.lost else ""
+    if progress is not None:
+        progress(len(prompts), len(prompts))
+    return CollectedOutputs(Outputs(PROMPT_SET, tuple(answers)), tuple(_notes(way, answers)))
+
+
+class _PromptClient:
+    def __init__(self, client: httpx.Client, model: str, timeout: float) -> None:
+        self._client, self._model, self._timeout = client, model, timeout
+
+    def ask(self, prompt: SanityPrompt, way: int) -> Answer:
+        """Raises _NoAnswerError."""
+        body = {
+            "model": self._model,
+            "prompt": prompt.content,
+            "max_tokens": ANSWER_TOKENS,
+            "ignore_eos": True,
+            "temperature": 0,
+            "seed": 0,
+            **_REQUEST_FORMS[way][1],
+        }
+        try:
+            status, content = self._post(body)
+        except httpx.TimeoutException:
+            raise _NoAnswerError(f"no answer within {self._timeout:g} s", lost=True) from None
+        except httpx.HTTPError as error:
+            raise _NoAnswerError(f"the connection failed ({error or type(error).__name__})", lost=True) from None
+        if status != httpx.codes.OK:
+            said = read_error(content)
+            raise _NoAnswerError(f"HTTP {status}" + (f": {said}" if said else ""), refused=status in _REFUSAL_STATUSES)
+        try:
+            return read_answer(prompt.name, content)
+        except UnreadableAnswerError as error:
+            raise _NoAnswerError(str(error)) from None
+
+    def _post(self, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        """Status and body. Read in pieces, so that neither a huge answer nor a trickle of bytes holds us up."""
+        deadline = time.monotonic() + self._timeout
+        content = bytearray()
+        with self._client.stream("POST", "/v1/completions", json=body) as answer:
+            for piece in answer.iter_bytes():
+                content += piece
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise _NoAnswerError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    raise _NoAnswerError(f"no whole answer within {self._timeout:g} s", lost=True)
+        return answer.status_code, bytes(content)
+
+
+def _find_request_form(asking: _PromptClient, prompt: SanityPrompt) -> tuple[int, Answer]:
+    """The fullest way of asking that the server takes, and the first answer.
+
+    Raises _NoAnswerError when it takes none, or is not there.
+    """
+    for way in range(len(_REQUEST_FORMS)):
+        try:
+            return way, asking.ask(prompt, way)
+        except _NoAnswerError as error:
+            if error.lost or (error.refused and way == len(_REQUEST_FORMS) - 1):
+                raise
+            if not error.refused:  # a failure, and no word on the way of asking
+                return way, _failed_answer(prompt, str(error))
+    raise AssertionError("unreachable")
+
+
+def _failed_answer(prompt: SanityPrompt, why: str) -> Answer:
+    return Answer(prompt.name, (), (), error=why)
+
+
+def _notes(way: int, answers: list[Answer]) -> list[str]:
+    notes = [_REQUEST_FORMS[way][0]] if way else []
+    answered = [answer for answer in answers if answer.error is None]
+    failed = [answer for answer in answers if answer.error is not None]
+    if failed:
+        count = f"{len(failed)} of {len(answers)} prompts were not answered"
+        notes.append(f"{count}; the first, {failed[0].prompt}: {failed[0].error}")
+    # Asked for, not refused, and not given.
+    if not way and answered and not any(answer.prompt_logprobs for answer in answered):
+        notes.append(_REQUEST_FORMS[1][0])
+    return notes

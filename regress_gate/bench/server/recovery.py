@@ -1,0 +1,215 @@
+"""The file that outlives us: which server we started, so that a later call finds what a crash of ours left running.
+
+One file per running server, written before the start and deleted after the stop. Not a lock, and nothing is decided
+here about whose a process is.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import psutil
+
+from regress_gate.bench.provision.containers import Container
+from regress_gate.bench.server.lifecycle import StopReport, end_processes
+from regress_gate.bench.server.processes import (
+    ProcessIdentity,
+    descendants,
+    has_blank_environment,
+    identify_process,
+    is_alive,
+    living_processes,
+    parent_of,
+    session_of,
+    token_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    token: str
+    tool: ProcessIdentity
+    """The regress-gate that started it."""
+    leader: ProcessIdentity | None
+    """None until it has been started."""
+    members: tuple[ProcessIdentity, ...]
+    """All processes seen of it."""
+    what: str
+    """For people: what was served."""
+    url: str
+    log: str
+    started: float
+    """Unix time."""
+    container: Container | None = None
+    """Where it runs, if in one: what ending its processes does not reach."""
+
+
+def default_state_directory() -> Path:
+    return platformdirs.user_state_path("regress-gate", appauthor=False) / "servers"
+
+
+def write_state(directory: Path, state: ServerState) -> None:
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = directory / f".{state.token}.new"
+    draft.write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
+    draft.chmod(0o600)
+    draft.replace(directory / f"{state.token}.json")
+
+
+def delete_state(directory: Path, token: str) -> None:
+    (directory / f"{token}.json").unlink(missing_ok=True)
+
+
+def read_states(directory: Path) -> Iterator[ServerState]:
+    """All that can be read; a file that another user or a full disk has spoilt is passed over, never deleted."""
+    for path in sorted(directory.glob("*.json")) if directory.is_dir() else []:
+        try:
+            if path.stat().st_uid != os.getuid():
+                continue
+            yield _state_from_document(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+
+
+def _state_from_document(data: dict[str, Any]) -> ServerState:
+    leader, container = data["leader"], data.get("container")
+    return ServerState(
+        **{
+            **data,
+            "tool": ProcessIdentity(**data["tool"]),
+            "leader": None if leader is None else ProcessIdentity(**leader),
+            "members": tuple(ProcessIdentity(**member) for member in data["members"]),
+            "container": None if container is None else _container_from_document(container),
+        }
+    )
+
+
+def _container_from_document(data: dict[str, Any]) -> Container:
+    return Container(**{**data, "address": tuple((name, value) for name, value in data["address"])})
+
+
+# MERGED regress_gate.bench.server.orphans: Servers that a regress-gate left running when it was killed: found,
+# told, and ended if they are surely ours.
+
+
+ORPHAN_GRACE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """What is left of one server whose regress-gate is gone."""
+
+    state: ServerState
+    ours: tuple[ProcessIdentity, ...]
+    """Processes that are surely of that server."""
+    doubtful: tuple[int, ...]
+    """Processes that look like it in part: told, never ended."""
+    in_container: bool = False
+    """Whether its container may still be there."""
+
+    def __str__(self) -> str:
+        pids = ", ".join(str(process.pid) for process in self.ours) or "none that are surely ours"
+        container = self.state.container
+        where = f", container {container.name}" if container is not None and self.in_container else ""
+        doubt = f"; left alone: {', '.join(map(str, self.doubtful))}" if self.doubtful else ""
+        return f"{self.state.what} at {self.state.url}, left by a run that was killed: processes {pids}{where}{doubt}"
+
+
+def find_orphans(directory: Path | None = None) -> list[Orphan]:
+    """Orphans by the state files. Files of servers of which nothing is left are deleted.
+
+    While a server's container is there, what merely carries its token is taken for what runs in it, and not told.
+    """
+    directory = directory or default_state_directory()
+    found = []
+    for state in read_states(directory):
+        if is_alive(state.tool):
+            continue
+        ours, doubtful = _classify_processes(state)
+        in_container = state.container is not None and state.container.is_there() is not False
+        if ours or doubtful or in_container:
+            marks = (identify_process(process.pid) for process in ours)
+            found.append(
+                Orphan(
+                    state,
+                    tuple(seen for seen in marks if seen is not None),
+                    () if in_container else tuple(process.pid for process in doubtful),
+                    in_container,
+                )
+            )
+        else:
+            delete_state(directory, state.token)
+    return found
+
+
+def end_orphan(orphan: Orphan, directory: Path | None = None, *, grace: float = ORPHAN_GRACE) -> StopReport:
+    """End the processes that are surely ours, looking at each one's marks again right before, and the container."""
+    report = end_processes(lambda: _remaining_processes(orphan), grace)
+    container = orphan.state.container
+    if container is not None and orphan.in_container and not container.remove(grace):
+        text = f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
+        report = replace(report, trouble=text)
+    if not report.left and not orphan.doubtful and report.trouble is None:
+        delete_state(directory or default_state_directory(), orphan.state.token)
+    return report
+
+
+def _remaining_processes(orphan: Orphan) -> list[psutil.Process]:
+    """Also those that are just ending and have lost their environment, and with it the token, but not their devices."""
+    ours = {process.pid: process for process in _classify_processes(orphan.state)[0]}
+    for seen in orphan.ours:
+        if seen.pid not in ours and is_alive(seen):
+            try:
+                ours[seen.pid] = psutil.Process(seen.pid)
+            except psutil.Error:
+                continue
+    return list(ours.values())
+
+
+def _classify_processes(state: ServerState) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """Living processes that are surely of this server, and those of which only some marks fit."""
+    processes = list(_processes_of_user(living_processes()))
+    leader = state.leader or _find_unrecorded_leader(state.token, processes)
+    listed = {member.pid: member for member in (*state.members, *([leader] if leader else []))}
+    session = leader.pid if leader else None
+    session_is_ours = is_alive(leader)
+    ours: dict[int, psutil.Process] = {}
+    doubtful: dict[int, psutil.Process] = {}
+    parents: dict[int, tuple[psutil.Process, int]] = {}
+    for process in processes:
+        seen = process.pid in listed and identify_process(process.pid) == listed[process.pid]
+        in_session = session is not None and session_of(process.pid) == session
+        has_token = token_of(process) == state.token
+        blank = not has_token and (seen or in_session) and has_blank_environment(process)
+        if (has_token and (seen or in_session)) or (blank and in_session and (seen or session_is_ours)):
+            ours[process.pid] = process
+        elif has_token or blank:
+            doubtful[process.pid] = process
+        if process.pid not in ours and has_token and (parent := parent_of(process)) is not None:
+            parents[process.pid] = process, parent
+    for process in descendants(ours, parents):
+        ours[process.pid] = process
+        doubtful.pop(process.pid, None)
+    return list(ours.values()), list(doubtful.values())
+
+
+def _find_unrecorded_leader(token: str, processes: list[psutil.Process]) -> ProcessIdentity | None:
+    """For a tool that was killed between starting a server and writing down which process it is."""
+    for process in processes:
+        if session_of(process.pid) == process.pid and token_of(process) == token:
+            return identify_process(process.pid)
+    return None
+
+
+def _processes_of_user(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
+    """This user's: others cannot be ours."""
+    for process in processes:
+        try:
+            if process.uids().real == os.getuid():
+                yield process
+        except psutil.Error:
+            continue

@@ -1,0 +1,155 @@
+"""What a ready server tells of itself, by its log, `/version` and `/metrics`. Not for what it was told to do."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping, Set
+from dataclasses import asdict, dataclass
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from regress_gate.errors import InputError
+from regress_gate.model.version import Version
+from regress_gate.vllm.log_lines import read_log_ends
+from regress_gate.vllm.secrets import MASK, mask, mask_values, names_secret
+from regress_gate.vllm.server_metrics import kv_cache_tokens, parse_metrics
+from regress_gate.vllm.start_log import StartLog, read_start_log
+
+# MERGED regress_gate.bench.server.bounded: Values as a server printed them, made fit to be kept: plain JSON,
+# bounded in size, without secrets. Not a reader.
+
+
+MAX_ENTRIES = 200
+"""Of a mapping or a list; the first are kept."""
+MAX_LENGTH = 500
+"""Characters of a string."""
+MAX_INNER = 4 * MAX_LENGTH
+"""Characters, as text, of a mapping or a list within another; a longer one is kept as cut text."""
+MAX_DEPTH = 4
+"""Levels of nesting; what is deeper is kept as text."""
+_LARGEST_INTEGER = 2**53
+"""Integers beyond it are not the same number to every reader of JSON."""
+
+
+def bounded_json(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """The value, or what can be kept of it."""
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= _LARGEST_INTEGER):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    if not isinstance(value, (Mapping, list, tuple, Set)) or depth == 0:
+        return _bounded_text(value)
+    if isinstance(value, Mapping):
+        some = islice(value.items(), MAX_ENTRIES)
+        return {
+            _bounded_text(key): MASK if _is_secret_entry(key, entry) else _bounded_inner(entry, depth - 1)
+            for key, entry in some
+        }
+    return [_bounded_inner(entry, depth - 1) for entry in islice(value, MAX_ENTRIES)]
+
+
+def _bounded_inner(value: Any, depth: int) -> Any:
+    kept = bounded_json(value, depth)
+    return kept if isinstance(kept, str) or len(str(kept)) <= MAX_INNER else _bounded_text(kept)
+
+
+def _is_secret_entry(key: object, entry: object) -> bool:
+    return isinstance(entry, (str, list, tuple)) and bool(entry) and entry != "None" and names_secret(str(key))
+
+
+def _bounded_text(value: object) -> str:
+    """Without what cannot be written as UTF-8, as a lone surrogate."""
+    try:
+        text = str(value)[:MAX_INNER]
+    except (RecursionError, ValueError):  # nested, or a number of more digits, than can be written
+        return "…"
+    text = mask(text).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…"
+
+
+# MERGED regress_gate.bench.server.http: One GET to a server, for health and facts; the workload has a client of its
+# own.
+
+
+MAX_BODY = 2**24
+
+
+def http_get(url: str, path: str, timeout: float) -> tuple[int, bytes] | None:
+    """Status and body; None when there was no answer. Proxies are not asked: the server is addressed directly."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(host, port, timeout=timeout)
+    )
+    try:
+        connection.request("GET", path, headers={"Connection": "close"})
+        answer = connection.getresponse()
+        return answer.status, answer.read(MAX_BODY)
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def is_healthy(url: str, timeout: float) -> bool:
+    answer = http_get(url, "/health", timeout)
+    return answer is not None and answer[0] == 200
+
+
+FACTS_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    version: Version | None
+    """As /version says, else the log."""
+    kv_cache_tokens: int | None
+    """As the log says, else /metrics."""
+    log: StartLog
+    """Empty for a server whose log is not ours to read."""
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain JSON values of bounded size, to be kept with what was measured on the server."""
+        log = self.log
+        return {
+            "version": None if self.version is None else str(self.version),
+            "kv_cache_tokens": self.kv_cache_tokens,
+            "architecture": bounded_json(log.architecture),
+            "backends": bounded_json(log.backends),
+            "non_default_args": bounded_json(log.non_default_args),
+            "config": bounded_json(log.config),
+            "split": asdict(log.split),
+            "max_concurrency": log.max_concurrency,
+            "weights_bytes": log.weights_bytes,
+        }
+
+
+def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
+    """Ask a server that is ready. `secrets` are masked wherever its log has them; `as_document` masks by looks, too."""
+    start = read_start_log(mask_values(read_log_ends(log), secrets)) if log else StartLog()
+    tokens = start.kv_cache_tokens
+    if tokens is None and (answer := http_get(url, "/metrics", FACTS_TIMEOUT)) is not None and answer[0] == 200:
+        tokens = kv_cache_tokens(parse_metrics(answer[1].decode("utf-8", "replace")))
+    return ServerFacts(_reported_version(url) or _parse_version(start.version), tokens, start)
+
+
+def _reported_version(url: str) -> Version | None:
+    answer = http_get(url, "/version", FACTS_TIMEOUT)
+    if answer is None or answer[0] != 200:
+        return None
+    try:
+        return _parse_version(json.loads(answer[1])["version"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _parse_version(text: object) -> Version | None:
+    try:
+        return Version.parse(text) if isinstance(text, str) else None
+    except InputError:
+        return None

@@ -1,0 +1,146 @@
+"""What a comparison is about: from two refs and what is held, to two builds, a suite and a testbed.
+
+Never guesses: where several choices are left, the error lists them with the flag that chooses.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from regress_gate.errors import InputError, NoDataError
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.version import Channel, Ref, RefKind, Version
+from regress_gate.store.holdings import Holding, HoldingOrigin, Pin
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonChoice:
+    """The holdings to compare. They differ in suite or testbed only where the two refs have none in common."""
+
+    baseline: Holding
+    candidate: Holding
+
+
+def select_comparison(
+    baseline: Ref,
+    candidate: Ref,
+    holdings: Sequence[Holding],
+    pins: Sequence[Pin],
+    *,
+    single_runs: Mapping[int | None, Holding] = MappingProxyType({}),
+    suite: str | None = None,
+    testbed: str | None = None,
+) -> ComparisonChoice:
+    """Choose what to compare. `single_runs` holds, by run number, what the refs `run:N` stand for.
+
+    Raises NoDataError when a ref has no stored runs, and InputError when more than one choice is left. Places of the
+    user's own store go before shipped ones, and places that both versions share before all others.
+    """
+    kept = [holding for holding in holdings if _is_wanted(holding, suite, testbed)]
+    ours = resolve_ref(baseline, kept, pins, everything=holdings, single_runs=single_runs)
+    theirs = resolve_ref(candidate, kept, pins, everything=holdings, single_runs=single_runs)
+    ours, theirs = _own_first(ours), _own_first(theirs)
+    pairs = [
+        (left, right) for left in ours for right in theirs if _suite_and_testbed(left) == _suite_and_testbed(right)
+    ]
+    own = [pair for pair in pairs if all(holding.origin is HoldingOrigin.STORE for holding in pair)]
+    pairs = _distinct(own or pairs)
+    if not pairs:  # the comparison will be refused with the differences, which is a better answer than "no data"
+        same_suite = [(left, right) for left in ours for right in theirs if left.suite.name == right.suite.name]
+        pairs = same_suite or [(left, right) for left in ours for right in theirs]
+    if all(_build(left) == _build(right) for left, right in pairs) and not _are_different_runs(baseline, candidate):
+        raise InputError(f"{baseline} and {candidate} are the same stored build ({pairs[0][0].version})")
+    if len(pairs) > 1:
+        places = sorted(
+            {f"--suite {left.suite} --testbed {left.testbed} ({_versions(left, right)})" for left, right in pairs}
+        )
+        raise InputError(
+            f"{baseline} and {candidate} can be compared in more than one way",
+            todo="choose one: " + " | ".join(places[:8]),
+        )
+    return ComparisonChoice(*pairs[0])
+
+
+def resolve_ref(
+    ref: Ref,
+    kept: Sequence[Holding],
+    pins: Sequence[Pin],
+    *,
+    everything: Sequence[Holding],
+    single_runs: Mapping[int | None, Holding] = MappingProxyType({}),
+) -> list[Holding]:
+    """The holdings that a ref may mean. Raises NoDataError, listing what is stored, when there is none."""
+    found: list[Holding] = []
+    match ref.kind:
+        case RefKind.VERSION if ref.version is not None:
+            found = [holding for holding in kept if holding.version.matches(ref.version)]
+        case RefKind.PINNED:
+            newest = next((pin for pin in pins if any(h.version.matches(pin.version) for h in kept)), None)
+            if newest is None:
+                raise NoDataError("no pinned version has stored runs; pin one with `regress-gate baseline pin VERSION`")
+            found = [holding for holding in kept if holding.version.matches(newest.version)]
+        case RefKind.LATEST:
+            found = _newest(holding for holding in kept if holding.version.channel is Channel.RELEASE)
+        case RefKind.NIGHTLY if ref.day is None:
+            builds = [h for h in kept if h.version.channel in (Channel.NIGHTLY, Channel.COMMIT) and h.last is not None]
+            last = max((h.last for h in builds if h.last is not None), default=None)
+            found = [holding for holding in builds if holding.last == last]
+        case RefKind.RUN:
+            found = [single_runs[ref.run]] if ref.run in single_runs else []
+        case _:
+            pass
+    if not found:
+        raise NoDataError(f"no stored runs for {ref}; {_stored(everything)}")
+    return found
+
+
+def _newest(holdings: Iterable[Holding]) -> list[Holding]:
+    releases = [(holding.version.order_key, holding) for holding in holdings]
+    newest = max((key for key, _ in releases if key is not None), default=None)
+    return [holding for key, holding in releases if key == newest]
+
+
+def _is_wanted(holding: Holding, suite: str | None, testbed: str | None) -> bool:
+    return (suite is None or suite in (holding.suite.name, str(holding.suite))) and testbed in (None, holding.testbed)
+
+
+def _own_first(holdings: Sequence[Holding]) -> list[Holding]:
+    """Without the shipped places, where the user has runs of their own: a demonstration must not answer for those."""
+    own = {_suite_and_testbed(holding) for holding in holdings if holding.origin is HoldingOrigin.STORE}
+    return [holding for holding in holdings if not own or _suite_and_testbed(holding) in own]
+
+
+def _distinct(pairs: Sequence[tuple[Holding, Holding]]) -> list[tuple[Holding, Holding]]:
+    """One pair for each choice: runs of one build that are partly shipped and partly stored are compared together."""
+    found: dict[tuple[object, ...], tuple[Holding, Holding]] = {}
+    for left, right in sorted(pairs, key=lambda pair: [holding.origin is not HoldingOrigin.STORE for holding in pair]):
+        found.setdefault((_build(left), _build(right)), (left, right))
+    return list(found.values())
+
+
+def _build(holding: Holding) -> tuple[Version, SuiteRef, str]:
+    return holding.version, *_suite_and_testbed(holding)
+
+
+def _are_different_runs(baseline: Ref, candidate: Ref) -> bool:
+    """Two runs of one build may be compared; a run and the build that it belongs to share their evidence."""
+    return baseline.run is not None and candidate.run is not None and baseline.run != candidate.run
+
+
+def _suite_and_testbed(holding: Holding) -> tuple[SuiteRef, str]:
+    return holding.suite, holding.testbed
+
+
+def _versions(left: Holding, right: Holding) -> str:
+    return f"{left.version} → {right.version}"
+
+
+def _stored(holdings: Sequence[Holding]) -> str:
+    if not holdings:
+        return "nothing is stored yet: import results with `regress-gate import`"
+    versions: list[Version] = []
+    for holding in holdings:
+        if holding.version not in versions:
+            versions.append(holding.version)
+    listed = ", ".join(str(version) for version in versions[:20]) + (", …" if len(versions) > 20 else "")
+    return f"stored: {listed} (`regress-gate baseline list` tells on what)"

@@ -1,0 +1,204 @@
+"""Whether a decision that is made after some of the blocks of a plan stands, so that no more have to be measured.
+
+Reads the result that would be printed now, and judges nothing again: that looking often makes no false alarm likelier
+is the matter of the statistics behind that result, which know of the blocks that were allowed for.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from scipy.special import chdtri, stdtrit
+
+from regress_gate.model.metric import Direction, Scale
+from regress_gate.model.result import ReasonCode, Result, SeriesResult, Verdict
+from regress_gate.stats.power import ExpectedSeries, detectable_change, shown_within
+from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
+
+# MERGED regress_gate.gate.futility: Whether going on measuring could still decide: a prediction, from what the
+# blocks so far show.  Model: between now and the end of the plan an interval's half-width falls with the square
+# root of the runs and with the quantile of t, and the estimate stays where it is, or at no loss where that is
+# better. A series is out of reach when it could neither be shown to be within its margin then nor to be a
+# regression. One such series is enough for the gate not to pass, because a pass needs all of them; that it might
+# still fail is held open wherever a loss is in sight.  Assumptions, each chosen so that measuring goes on when in
+# doubt: the true spread is one that would look as large as what was found in only one of fifty times (by the chi-
+# squared distribution of a variance), the degrees of freedom are few (a side's runs less one), and neither the
+# correction over many series nor that over many looks costs anything. Stopping for futility is not binding: it
+# makes no false alarm likelier, because it can only take away chances to fail (C. Jennison and B. W. Turnbull,
+# Group Sequential Methods, 1999, chapter 10).  With these, of simulated experiments of eight blocks in which
+# nothing changed, at most 2.5 % were stopped that would have passed, at any spread (tests/gate/test_futility.py).
+# Limits: a spread that shrinks as the machine quietens is not foreseen. Not for deciding, which `decide` does.
+
+
+PLAUSIBLE_P_VALUE = 0.2
+"""p-value of "not worse" below which a loss of half the margin may become a regression with more blocks."""
+SMALL_SPREAD_CHANCE = 0.02
+"""Chance of a spread being found that exceeds the true one by the factor which is allowed for."""
+
+
+def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> str | None:
+    """Why the blocks that are left would most probably not decide; None when they may.
+
+    `undecided` are the gated series without a verdict after `made` of at `most` blocks, more than which there are.
+    """
+    reaches = {series.name: _smallest_half_width(series, most - made) for series in undecided}
+    if any(_may_fail(series, reaches[series.name]) for series in undecided):
+        return None
+    lacking = [
+        (reach / _margin_as_loss(series), series)
+        for series in undecided
+        if (reach := _half_width_too_large(series, reaches))
+    ]
+    if not lacking:
+        return None
+    _, worst = max(lacking, key=lambda pair: pair[0])
+    others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    their = "their margins" if others else "its margin"
+    return f"{worst.name}{others} cannot be shown within {their} with {most} blocks{_spread_text(worst)}"
+
+
+def _smallest_half_width(series: SeriesResult, more: int) -> float | None:
+    """The least half-width, as a loss, that the interval may have after so many more runs a side; None: not known."""
+    runs = min(series.baseline.runs, series.candidate.runs)
+    if series.change is None or series.interval is None or series.interval[1] is None or runs < 2:
+        return None
+    now = _as_loss(series.interval[1], series) - _as_loss(series.change, series)
+    tail, freedom = (1 + series.confidence) / 2, 2 * (runs - 1)
+    quantiles = float(stdtrit(runs + more - 1, tail) / stdtrit(runs - 1, tail))
+    luck = math.sqrt(freedom / float(chdtri(freedom, SMALL_SPREAD_CHANCE)))
+    return now * math.sqrt(runs / (runs + more)) * quantiles * luck
+
+
+def _half_width_too_large(series: SeriesResult, reaches: dict[str, float | None]) -> float | None:
+    """The half-width with which even no loss would not be shown within the margin; None where it may be."""
+    reach = reaches[series.name]
+    if reach is None or series.change is None:
+        return None
+    return reach if min(0.0, _as_loss(series.change, series)) + reach >= _margin_as_loss(series) else None
+
+
+def _may_fail(series: SeriesResult, reach: float | None) -> bool:
+    if series.change is None or series.change < series.margin / 2:
+        return False
+    likely = series.p_worse is not None and series.p_worse < PLAUSIBLE_P_VALUE
+    return likely or (reach is not None and _as_loss(series.change, series) > reach)
+
+
+def _margin_as_loss(series: SeriesResult) -> float:
+    return _as_loss(series.margin, series)
+
+
+def _as_loss(change: float, series: SeriesResult) -> float:
+    """From the reported scale to that on which intervals are symmetric: logarithms of a ratio metric."""
+    if series.scale is Scale.DIFFERENCE:
+        return change
+    inside = 1 + change if series.direction is Direction.LOWER else 1 - change
+    if inside <= 0:  # all is lost or gained, as far as a float tells
+        return math.copysign(math.inf, change)
+    return math.log(inside) if series.direction is Direction.LOWER else -math.log(inside)
+
+
+def _spread_text(series: SeriesResult) -> str:
+    """Between runs of one version. Of fractions, which may all be zero, a relative one says nothing."""
+    cvs = [side.cv for side in (series.baseline, series.candidate) if side.cv is not None]
+    if series.scale is Scale.DIFFERENCE or not cvs:
+        return ""
+    return f" (spread {math.sqrt(sum(cv * cv for cv in cvs) / len(cvs)):.0%})"
+
+
+_OPEN_REASONS = (ReasonCode.INCOMPARABLE, ReasonCode.MISSING_SERIES, ReasonCode.NO_GATED_SERIES)
+"""What another block may mend, and what neither passes nor fails by a series."""
+
+_MAX_NAMED_SERIES = 3
+"""Regressions that are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopDecision:
+    stops: bool
+    text: str
+    """What is known now: a clause."""
+
+
+def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
+    """What the decision after `made` of at `most` blocks means for the others.
+
+    A series that is a regression stands, and so does a pass of all series. Reasons that no measurement could change
+    (known issues, removed arguments, failed starts) end nothing: who measures wants to know about the speed, too.
+    """
+    codes = {reason.code for reason in result.reasons}
+    if ReasonCode.REGRESSION in codes:
+        return StopDecision(True, _regressions_text(result))
+    gated = [series for series in result.series if series.gated and series.baseline.runs and series.candidate.runs]
+    if ReasonCode.UNDECIDED not in codes:
+        unsettled = next((reason.text for reason in result.reasons if reason.code in _OPEN_REASONS), None)
+        return StopDecision(False, unsettled) if unsettled else StopDecision(True, _all_shown_text(result, gated))
+    waived = {reason.series for reason in result.reasons if reason.code is ReasonCode.WAIVED}
+    undecided = [series for series in gated if series.verdict is Verdict.INCONCLUSIVE and series.name not in waived]
+    futile = why_futile(undecided, made=made, most=most) if made < most else None
+    if futile is not None:
+        return StopDecision(True, futile)
+    return StopDecision(False, f"{len(undecided)} of {len(gated)} gated series undecided")
+
+
+def _regressions_text(result: Result) -> str:
+    found = [reason for reason in result.reasons if reason.code is ReasonCode.REGRESSION]
+    names = [reason.series for reason in found if reason.series is not None]
+    if not names:  # a scenario in which nothing was served has no series to name
+        return found[0].text
+    listed = ", ".join(names[:_MAX_NAMED_SERIES]) + (
+        f" and {len(names) - _MAX_NAMED_SERIES} more" if len(names) > _MAX_NAMED_SERIES else ""
+    )
+    return f"{listed} {'is' if len(names) == 1 else 'are'} worse"
+
+
+def _all_shown_text(result: Result, gated: Sequence[SeriesResult]) -> str:
+    waived = sum(reason.code is ReasonCode.WAIVED for reason in result.reasons)
+    series = "the only gated series is" if len(gated) == 1 else f"all {len(gated)} gated series are"
+    return f"{series} within {'its margin' if len(gated) == 1 else 'their margins'}" + (
+        f" or waived ({waived})" if waived else ""
+    )
+
+
+# MERGED regress_gate.gate.likely_end: After which block a plan that looks after every one will probably end, by the
+# spread that is expected.  A pass needs all series, so the one that takes longest tells when an unchanged version
+# is shown to be one; a loss of twice the margin may be in any series, so it is taken to be in the one where it is
+# found last. Each is the first look at which that happens with a probability of POWER. Limits: that all series are
+# shown at once is less likely than that the slowest is, and a series may be found at an earlier, lucky look; what
+# the statistics gain from series that share their luck is not foreseen. So it is a guide for whoever waits. Not for
+# how much can be shown at all (`planning`).
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStop:
+    """Blocks, counted with those that are stored; None: the last one will probably not show it."""
+
+    unchanged: int | None
+    """Where nothing changed."""
+    lost: int | None
+    """Where one series lost twice its margin."""
+
+
+def expect_stop(
+    series: Collection[ExpectedSeries], *, have: int, most: int, error: float, confidence: float
+) -> ExpectedStop:
+    """`error` is one-sided and of one series, `confidence` of a two-sided interval, both over all looks together."""
+
+    def shown(blocks: int) -> bool:
+        within = 1 - 2 * nominal_level((1 - confidence) / 2, InterimStage(blocks, most))
+        return all(shown_within(each, blocks, confidence=within) <= each.margin for each in series)
+
+    def found(blocks: int) -> bool:
+        looks = InterimStage(blocks, most)
+        now, within = nominal_level(error, looks), 1 - 2 * nominal_level((1 - confidence) / 2, looks)
+        return all(detectable_change(each, blocks, error=now, confidence=within) <= 2 * each.margin for each in series)
+
+    looks = range(max(have + 1, FIRST_ANALYSIS), most + 1)
+    return ExpectedStop(_first_sufficient(looks, shown), _first_sufficient(looks, found))
+
+
+def _first_sufficient(looks: range, is_enough: Callable[[int], bool]) -> int | None:
+    """What is enough stays enough with more blocks, so it can be bisected."""
+    at = bisect_left(looks, True, key=is_enough)
+    return looks[at] if at < len(looks) else None

@@ -1,0 +1,229 @@
+"""The candidate in its version history: whether a regression came with it, or with an older version between the two.
+
+A regression that a comparison has shown is a step between two ends. Where versions between them were measured on the
+same testbed and suite, each is put on its side of the step (`stats.step_origin`), and the step lies between the last
+version before it and the first after it. Versions older than the baseline that stand where the candidate stands say
+that the baseline was the exception. Changes no verdict: a loss is a loss, whoever made it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from regress_gate.gate.history import order_sides, shared_trials
+from regress_gate.gate.replicates import pair_runs, run_level_values
+from regress_gate.gate.sides import ComparisonSide, compare_sides
+from regress_gate.model.metric import Scale, metric
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import Result, SeriesResult, Verdict
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
+from regress_gate.stats.estimate import least_spread
+from regress_gate.stats.step_position import StepEnds, StepPosition, step_positions
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionOrigin:
+    """Where in the history a regression of the candidate came from."""
+
+    series: str
+    """`scenario/metric`."""
+    baseline: Version
+    after: Version
+    """The last version that is shown to be without it."""
+    at: Version
+    """The first that is shown to have it, with none shown to be without it since; else the candidate."""
+    untold: tuple[Version, ...]
+    """Between the two, of which their runs cannot tell."""
+    candidate: Version
+    before_baseline: Version | None
+    """The nearest version on the baseline's other side, where it is shown to stand where the candidate does."""
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the candidate is shown to have it from another."""
+        return self.at != self.candidate
+
+    @property
+    def says_something(self) -> bool:
+        """More than the comparison itself: that the candidate is worse than the baseline."""
+        return self.after != self.baseline or self.is_older or bool(self.untold) or self.before_baseline is not None
+
+    @property
+    def text(self) -> str:
+        untold = ", ".join(map(str, self.untold))
+        if self.is_older and not untold:
+            text = f"this step came with {self.at}, not with {self.candidate}"
+        elif self.is_older:
+            text = f"this step came after {self.after} and with {self.at} at the latest, not with {self.candidate}"
+        elif untold:
+            text = f"this step came after {self.after}; the runs of {untold} cannot tell whether they have it"
+        elif self.after != self.baseline:
+            text = f"this step came with {self.candidate}: {self.after} is without it"
+        else:
+            text = ""
+        if self.before_baseline is None:
+            return text
+        earlier = f"{self.before_baseline}, before the baseline, stood where {self.candidate} stands"
+        return f"{text}; {earlier}" if text else earlier
+
+    def as_document(self) -> dict[str, Any]:
+        """An entry of the result's `change_points`."""
+        return {
+            "series": self.series,
+            "kind": "step",
+            "version": str(self.at),
+            "after": str(self.after),
+            "untold": [str(version) for version in self.untold],
+            "is_candidates": not self.is_older,
+            "before_baseline": None if self.before_baseline is None else str(self.before_baseline),
+            "text": self.text,
+        }
+
+
+def add_regression_origins(
+    result: Result,
+    baseline: ComparisonSide,
+    candidate: ComparisonSide,
+    history: Sequence[ComparisonSide],
+    policy: Policy,
+    limits: ConditionLimits,
+) -> Result:
+    """The result with the origin of each regression in `change_points` and in the notes of its series, and a warning
+    where the candidate is not to blame. Nothing that decides is changed."""
+    pairing = pair_runs(baseline.counted, candidate.counted)
+    ends = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
+    origins = find_regression_origins(*ends, history, result.series, policy, limits)
+    if not origins:
+        return result
+    texts = {origin.series: origin.text for origin in origins}
+    return result.model_copy(
+        update={
+            "series": [
+                one.model_copy(update={"notes": [*one.notes, texts[one.name]]}) if one.name in texts else one
+                for one in result.series
+            ],
+            "warnings": [*result.warnings, *_warnings(origins, len(_regressed(result.series)))],
+            "change_points": [*result.change_points, *(origin.as_document() for origin in origins)],
+        }
+    )
+
+
+def _warnings(origins: Sequence[RegressionOrigin], regressions: int) -> list[str]:
+    """How many of the regressions the candidate did not make; the notes of the series say more."""
+    candidate, baseline = origins[0].candidate, origins[0].baseline
+    warnings = []
+    if older := [origin.at for origin in origins if origin.is_older]:
+        text = f"{len(older)} of {regressions} regressions did not come with {candidate}"
+        warnings.append(f"{text}: already there in {_names(older)}")
+    if earlier := [origin.before_baseline for origin in origins if origin.before_baseline is not None]:
+        text = f"in {len(earlier)} of {regressions} regressions {_names(earlier)} stood where {candidate} stands"
+        warnings.append(f"{text}: {baseline} may be the exception")
+    return warnings
+
+
+def _names(versions: Sequence[Version]) -> str:
+    return ", ".join(dict.fromkeys(map(str, versions)))
+
+
+def _regressed(series: Sequence[SeriesResult]) -> list[SeriesResult]:
+    return [one for one in series if one.verdict is Verdict.REGRESSION]
+
+
+def find_regression_origins(
+    baseline: ComparisonSide,
+    candidate: ComparisonSide,
+    history: Sequence[ComparisonSide],
+    series: Sequence[SeriesResult],
+    policy: Policy,
+    limits: ConditionLimits,
+) -> list[RegressionOrigin]:
+    """The origin of each regression among `series` of which the history knows anything.
+
+    `history`: other versions of the same suite and testbed. Those that are not comparable, of another variant, or
+    without an order relative to the two ends are passed over.
+    """
+    regressed = _regressed(series)
+    if not regressed or baseline.version == candidate.version:
+        return []
+    between, older = _neighbours_in_history(
+        baseline, candidate, _comparable_sides(baseline, candidate, history, limits)
+    )
+    others = [*between, *older]
+    chain = [baseline, candidate, *others]
+    ordinals = shared_trials(run for side in chain for run in side.counted)
+    values = [run_level_values(side.counted, ordinals) for side in chain]
+    error = policy.false_alarm_budget / len(regressed)
+    origins = []
+    for one in regressed:
+        key = one.scenario, one.metric
+        stands = _positions([each[key].per_run if key in each else () for each in values], one.metric, error)
+        placed = [(side.version, place) for side, place in zip(others, stands, strict=True)]
+        if any(place is not None for place in stands):
+            origins.append(_origin(one.name, baseline.version, candidate.version, placed, len(between)))
+    return [origin for origin in origins if origin.says_something]
+
+
+def _comparable_sides(
+    baseline: ComparisonSide, candidate: ComparisonSide, history: Sequence[ComparisonSide], limits: ConditionLimits
+) -> list[ComparisonSide]:
+    return [
+        side
+        for side in history
+        if side.counted
+        and side.version not in (baseline.version, candidate.version)
+        and all(compare_sides(end, side, limits).comparable for end in (baseline, candidate))
+    ]
+
+
+def _neighbours_in_history(
+    baseline: ComparisonSide, candidate: ComparisonSide, others: Sequence[ComparisonSide]
+) -> tuple[list[ComparisonSide], list[ComparisonSide]]:
+    """Those between the two, from the baseline on, and the nearest before the baseline."""
+    for line in order_sides([baseline, candidate, *others]).values():
+        places = {side.version: place for place, side in enumerate(line)}
+        if baseline.version in places and candidate.version in places:
+            begin, end = places[baseline.version], places[candidate.version]
+            if begin < end:
+                return line[begin + 1 : end], line[:begin][-1:]
+            return line[end + 1 : begin][::-1], line[begin + 1 :][:1]
+    return [], []
+
+
+def _positions(per_side: Sequence[Sequence[float]], name: str, error: float) -> list[StepPosition | None]:
+    """Of all but the two ends, which come first; None for a version without this series."""
+    arrays = [np.asarray(values, dtype=np.float64) for values in per_side]
+    known = metric(name)
+    there = [array for array in arrays if len(array)]
+    if known.scale is Scale.RATIO:
+        if any(array.min() <= 0 for array in there):
+            return [None] * (len(arrays) - 2)
+        arrays = [np.log(array) for array in arrays]
+    before, after, *others = arrays
+    measured = [array for array in others if len(array)]
+    if not (len(before) and len(after) and measured):
+        return [None] * len(others)
+    found = iter(step_positions(StepEnds(before, after), measured, error=error, least_sd=least_spread(known)))
+    return [next(found) if len(array) else None for array in others]
+
+
+def _origin(
+    name: str,
+    baseline: Version,
+    candidate: Version,
+    placed: Sequence[tuple[Version, StepPosition | None]],
+    between: int,
+) -> RegressionOrigin:
+    """`placed`: the versions between the two, of which there are `between`, and then the one before the baseline."""
+    after, at, untold = baseline, candidate, list[Version]()
+    for version, stands in placed[:between]:
+        if stands is StepPosition.BEFORE:
+            after, at, untold = version, candidate, []
+        elif stands is StepPosition.AFTER and at == candidate:
+            at = version
+        elif stands is StepPosition.UNKNOWN and at == candidate:
+            untold.append(version)
+    earlier = next((version for version, stands in placed[between:] if stands is StepPosition.AFTER), None)
+    return RegressionOrigin(name, baseline, after, at, tuple(untold), candidate, earlier)

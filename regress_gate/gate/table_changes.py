@@ -1,0 +1,96 @@
+"""Change points in the series of a table: which of them a reader is told.
+
+The table says nothing of its numbers, so the caller says which direction is better and from which size on a change
+matters. Not for the history of versions, which knows both (`history`), and not for the detecting itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regress_gate.errors import InputError
+from regress_gate.ingest.table_series import Layout, TableSeries
+from regress_gate.model.metric import Direction
+from regress_gate.stats.changepoints import ChangePoint, detect
+
+MIN_POINTS = 8
+"""Values below which no series is asked for change points."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestChange:
+    """The smallest change that is told."""
+
+    size: float = 0.0
+    is_share: bool = True
+    """Of the level (0.02 is 2 %); else in the unit of the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionRequest:
+    direction: Direction | None = None
+    """Which direction is better; None: nobody knows, so that every change is told."""
+    improvements: bool = False
+    """Whether changes for the better are told too."""
+    least: SmallestChange = SmallestChange()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DetectedChanges:
+    series: TableSeries
+    changes: tuple[ChangePoint, ...]
+    """Those that are told, by position."""
+    improvements: int
+    """Changes for the better that are not told."""
+
+    @property
+    def is_too_short(self) -> bool:
+        return int((~np.isnan(self.series.values)).sum()) < MIN_POINTS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DetectionReport:
+    """What `detect` was asked and found: all that its formats write."""
+
+    source: str
+    layout: Layout
+    asked: DetectionRequest
+    series: Sequence[DetectedChanges]
+
+
+def find_changes(series: TableSeries, asked: DetectionRequest) -> DetectedChanges:
+    """The change points of one series, without those that nobody asked for.
+
+    Raises InputError where a percentage is asked for of values that have none.
+    """
+    least = asked.least
+    has_shares = bool(np.nanmin(series.values, initial=np.inf) > 0)
+    if least.size and least.is_share and not has_shares:
+        raise InputError(
+            "a value is zero or negative, so that a change has no percentage",
+            where="--min-change",
+            todo="give the smallest change in the unit of the values, without %",
+        )
+    if least.is_share or not has_shares:
+        found = detect(series.values, variances=series.variances, min_change=least.size)
+    else:
+        found = [
+            change
+            for change in detect(series.values, variances=series.variances)
+            if change.change is None or abs(change.change) * _level_before(series, change) >= least.size
+        ]
+    told = [change for change in found if asked.improvements or is_worse(change, asked.direction) is not False]
+    return DetectedChanges(series, tuple(told), len(found) - len(told))
+
+
+def is_worse(change: ChangePoint, direction: Direction | None) -> bool | None:
+    """None where nobody can tell: without a direction, and for a series that only scatters otherwise."""
+    if direction is None or change.change is None:
+        return None
+    return (change.change > 0) is (direction is Direction.LOWER)
+
+
+def _level_before(series: TableSeries, change: ChangePoint) -> float:
+    """What a relative change is relative to; 1 for a plain difference."""
+    return float(np.nanmedian(series.values[: change.index])) if change.relative else 1.0

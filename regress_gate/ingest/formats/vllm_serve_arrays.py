@@ -1,0 +1,113 @@
+"""The per-request arrays that vLLM's own client writes into its JSON results."""
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, chain
+from operator import not_
+from typing import Any
+
+import numpy as np
+
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.request_statistics import RequestStatistics, compute_request_statistics
+from regress_gate.model.samples import Floats, Ints, Samples
+from regress_gate.text import quoted
+
+
+def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStatistics:
+    """Samples from the arrays of a result with `completed` successful requests. Raises RefusalError."""
+    ttft = _floats(data["ttfts"], "ttfts")
+    n = len(ttft)
+    itls = data["itls"]
+    if not set(map(type, itls)) <= {list}:
+        raise RefusalError("itls is not a list of lists, one for each request")
+    output_tokens = _counts(data["output_lens"], "output_lens")
+    input_lens = data.get("input_lens")
+    input_tokens = _counts(input_lens, "input_lens") if isinstance(input_lens, list) else np.zeros(n, dtype=np.int64)
+    errors = data.get("errors")
+    lengths = {"ttfts": n, "itls": len(itls), "output_lens": len(output_tokens), "input_lens": len(input_tokens)}
+    if isinstance(errors, list):
+        lengths["errors"] = len(errors)
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise RefusalError(f"the arrays have different lengths ({told}): the file was cut or edited")
+    itl_start = np.fromiter(accumulate(map(len, itls), initial=0), dtype=np.int64, count=n + 1)
+    itl = _floats(chain.from_iterable(itls), "itls", int(itl_start[-1]), kinds=chain.from_iterable(itls))
+    ok = _succeeded(errors, ttft, output_tokens, completed)
+    latency = _latencies(data, ttft, itl, itl_start)
+    samples = Samples(ttft, itl, itl_start, input_tokens, output_tokens, ok, _starts(data, n))
+    return compute_request_statistics(samples, latency)
+
+
+def _succeeded(
+    errors: object, ttft: Floats, output_tokens: Ints, completed: int
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which requests succeeded. Old clients leave the error of some failed requests empty."""
+    if isinstance(errors, list):
+        if not set(map(type, errors)) <= {str, type(None)}:
+            raise RefusalError("errors is not a list of texts")
+        without_error = np.fromiter(map(not_, errors), dtype=np.bool_, count=len(errors))
+        if np.count_nonzero(without_error) == completed:
+            return without_error
+    else:
+        without_error = np.ones(len(ttft), dtype=np.bool_)
+    answered = without_error & ((ttft > 0) | (output_tokens > 0))
+    if answered.sum() != completed:
+        raise RefusalError(
+            f"completed says {completed}, the arrays hold {int(answered.sum())} successful requests: "
+            "the file was cut or edited"
+        )
+    return answered
+
+
+def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, itl_start: Ints) -> Floats:
+    """End-to-end latency of each request: as recorded (0.30 and later), else TTFT plus all gaps."""
+    recorded = data.get("latencies")
+    if not isinstance(recorded, list):
+        request_of_gap = np.arange(len(ttft)).repeat(itl_start[1:] - itl_start[:-1])
+        summed: Floats = ttft + np.bincount(request_of_gap, weights=itl, minlength=len(ttft))
+        return summed
+    latency = _floats(recorded, "latencies")
+    if len(latency) != len(ttft):
+        raise RefusalError(f"the arrays have different lengths (ttfts {len(ttft)}, latencies {len(latency)})")
+    return latency
+
+
+def _starts(data: Mapping[str, Any], n: int) -> Floats | None:
+    """Send times relative to the first; the file's clock has an arbitrary zero."""
+    recorded = data.get("start_times")
+    if not isinstance(recorded, list) or len(recorded) != n or not n:
+        return None
+    starts = _floats(recorded, "start_times")
+    relative: Floats = starts - starts.min()
+    return relative
+
+
+def _floats(values: Iterable[Any], name: str, length: int = -1, kinds: Iterable[Any] | None = None) -> Floats:
+    """Numbers to an array. `kinds` is a second pass over the same values where `values` can be read only once."""
+    found = set(map(type, values if kinds is None else kinds))
+    if not found <= {float, int}:
+        raise RefusalError(f"{name} holds {_type_names(found - {float, int})}, not only numbers")
+    try:
+        array = np.fromiter(values, dtype=np.float64, count=length)
+    except OverflowError:
+        raise RefusalError(f"{name} holds a number that is too large") from None
+    if not np.isfinite(array).all():
+        raise RefusalError(f"{name} holds a number that is not finite")
+    return array
+
+
+def _counts(values: list[Any], name: str) -> Ints:
+    if not set(map(type, values)) <= {int}:
+        raise RefusalError(f"{name} holds {_type_names(set(map(type, values)) - {int})}, not only whole numbers")
+    try:
+        array = np.fromiter(values, dtype=np.int64, count=len(values))
+    except OverflowError:
+        raise RefusalError(f"{name} holds a number that is too large") from None
+    if len(array) and array.min() < 0:
+        raise RefusalError(f"{name} holds {quoted(int(array.min()))}, which is no count")
+    return array
+
+
+def _type_names(kinds: set[type]) -> str:
+    names = {"NoneType": "null", "str": "text", "bool": "true or false", "list": "lists", "dict": "objects"}
+    return " and ".join(sorted(names.get(kind.__name__, kind.__name__) for kind in kinds))

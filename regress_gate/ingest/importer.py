@@ -1,0 +1,214 @@
+"""The way in: paths and flags in, runs and a report on every file out. Reads only; stores nothing.
+
+Each file goes through the same steps: bytes → content → reader → identity → run. A file that fails a step is reported
+and leaves the others alone; identity that nobody gave is asked for once, for all files together.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+
+from regress_gate.ingest import recognition
+from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
+from regress_gate.ingest.grouping import CompleteResult, GroupedRuns, group_runs
+from regress_gate.ingest.identification import IdentifiedResult, Identifier, complete_identities, unclear_metrics_note
+from regress_gate.ingest.identity import IdentityFlags
+from regress_gate.ingest.import_result import FileOutcome, FileReport, ImportResult
+from regress_gate.ingest.interface import Certainty, Context, Reader, Reading, UnusedResult
+from regress_gate.ingest.parsing import NotJsonError
+from regress_gate.ingest.recognition import Recogniser
+from regress_gate.ingest.registry import READERS
+from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, natural_key, select_files
+from regress_gate.ingest.unpacking import GZIP_MAGIC, is_archive, unpacked
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import MAX_PATH, excerpt
+
+MAX_RESULTS = 20_000
+"""Results of one file."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done and the number of all; more than once while a long file is read."""
+
+
+def read_paths(
+    paths: Iterable[str | os.PathLike[str]],
+    identity: IdentityFlags,
+    *,
+    forced: Reader | None = None,
+    with_samples: bool = True,
+    progress: Progress | None = None,
+) -> ImportResult:
+    """Read every result under the paths: files, folders and archives (with all below), literal globs, `-` for
+    standard input.
+
+    `forced`: the one reader that is asked, in place of the surest of all.
+
+    Raises InputError when results do not say their version, testbed or scenario and the flags do not either; the one
+    message lists everything that is missing.
+    """
+    progress = progress or (lambda _done, _all: None)
+    arguments = [os.fspath(path) for path in paths]
+    identifier, recogniser = Identifier(identity, datetime.now(UTC)), Recogniser(READERS)
+    found: list[IdentifiedResult] = []
+    with closing(OpenArchives()) as shelf:
+        selection = select_files(arguments, shelf)
+        candidates, order = selection.candidates, selection.order
+        reports = [
+            FileReport(
+                excerpt(entry.shown, MAX_PATH),
+                FileOutcome.REFUSED if entry.is_error else FileOutcome.SKIPPED,
+                reason=entry.reason,
+            )
+            for entry in selection.left_out
+        ]
+        for done, candidate in enumerate(candidates):
+            alive = partial(progress, done, len(candidates))
+            alive()
+            context = Context(with_samples, identity.client_version, partial(_beside, candidate))
+            for result in _read_candidate(candidate, identifier, recogniser, forced, context, alive):
+                if isinstance(result, IdentifiedResult):
+                    found.append(result)
+                else:
+                    reports.append(result)
+    progress(len(candidates), len(candidates))
+    items = complete_identities(found)
+    grouped = group_runs(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
+    reports += [_report(index, item, grouped) for index, item in enumerate(items)]
+    reports += _inputs_without_results(selection.below, reports, identifier.copies.paths)
+    reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
+    notes = grouped.notes if (unclear := unclear_metrics_note(found)) is None else (*grouped.notes, unclear)
+    return ImportResult(grouped.runs, tuple(reports), notes)
+
+
+def _read_candidate(
+    candidate: Candidate,
+    identifier: Identifier,
+    recogniser: Recogniser,
+    forced: Reader | None,
+    context: Context,
+    alive: Callable[[], None],
+) -> list[IdentifiedResult | FileReport]:
+    """All results of one file, each identified or reported."""
+    shown = excerpt(candidate.shown, MAX_PATH)
+    reader: Reader | None = None
+    try:
+        content = _content(candidate, alive)
+        reader = recogniser.reader(content) if forced is None else _forced_reader(forced, candidate, content)
+        if reader is None:
+            return [_unrecognised(candidate, content, forced)]
+        if (known := identifier.same_bytes(candidate, content)) is not None:
+            return [FileReport(shown, known[0], reader.name, known[1])]
+        results = _results(reader, content, context)
+    except OSError as error:
+        reason = f"not readable: {error.strerror or type(error).__name__}"
+        return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, reason)]
+    except (RefusalError, NotJsonError) as refusal:
+        return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, str(refusal))]
+    several = len(results) > 1
+    outcome: list[IdentifiedResult | FileReport] = []
+    for result in results:
+        position = result.position if several else None
+        if isinstance(result, Reading):
+            outcome.append(identifier.identify(candidate, content, reader, result, position))
+        else:
+            outcome.append(FileReport(shown, result.outcome, reader.name, result.reason, position=position))
+    return outcome
+
+
+def _results(reader: Reader, content: Content, context: Context) -> list[Reading | UnusedResult]:
+    """Raises RefusalError, NotJsonError and OSError."""
+    if content.constant is not None and not reader.bare_constants:
+        raise RefusalError(_damage_text(content.constant))
+    results = list(reader.read(content, context))
+    if not results:
+        raise RefusalError(content.problem or f"holds no result of {reader.name}")
+    if len(results) > MAX_RESULTS:
+        raise RefusalError(f"holds {len(results)} results, more than {MAX_RESULTS}; split it")
+    return results
+
+
+def _content(candidate: Candidate, alive: Callable[[], None] = lambda: None) -> Content:
+    """Raises OSError."""
+    if not candidate.is_stdin:
+        if (small := candidate.place.read_small()) is not None:
+            return parse_content(candidate.name, small)
+        return read_content(candidate.name, candidate.open, alive)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if data.startswith(GZIP_MAGIC):
+        with unpacked(io.BytesIO(data)) as file:
+            data = file.read(MAX_BYTES + 1)
+    return parse_content(STDIN, data)
+
+
+def _beside(candidate: Candidate, name: str) -> Content | None:
+    """Another file of the candidate's folder; None where there is none, or none that can be read."""
+    other = candidate.beside(name)
+    try:
+        return None if other is None else _content(other)
+    except OSError:
+        return None
+
+
+def _forced_reader(forced: Reader, candidate: Candidate, content: Content) -> Reader | None:
+    """The reader of `--from`: for files that were named in any case, for others where it knows them."""
+    return forced if candidate.named or forced.recognises(content.beginning) is not Certainty.NO else None
+
+
+def _unrecognised(candidate: Candidate, content: Content, forced: Reader | None) -> FileReport:
+    """The report on a file that no reader takes: another tool's, broken, or a bystander in a folder."""
+    shown = excerpt(candidate.shown, MAX_PATH)
+    if forced is not None:
+        return FileReport(shown, FileOutcome.SKIPPED, reason=f"not recognised as {forced.name} (--from)")
+    if (named := recognition.describe_other_file(content)) is not None:
+        return FileReport(shown, FileOutcome.REFUSED, reason=named)
+    problem = content.problem or (content.constant and _damage_text(content.constant))
+    broken = problem is not None and content.is_result_like
+    outcome = FileOutcome.REFUSED if broken or candidate.named else FileOutcome.SKIPPED
+    nothing = "an empty JSON value" if content.documents and not any(content.documents) else None
+    return FileReport(shown, outcome, reason=problem or nothing or "not a benchmark result of a known tool")
+
+
+def _damage_text(constant: str) -> str:
+    return f"{constant}; the file was cut off or changed: make the result again"
+
+
+def _report(index: int, item: CompleteResult, grouped: GroupedRuns) -> FileReport:
+    reading = item.reading
+    refusal = grouped.refused.get(index)
+    run, trial = grouped.placed.get(index, (None, None))
+    return FileReport(
+        path=item.source.path,
+        outcome=FileOutcome.STORED if refusal is None else FileOutcome.REFUSED,
+        format=item.source.format,
+        reason=refusal,
+        notes=reading.notes + item.identity.notes,
+        position=item.position,
+        version=str(item.version),
+        scenario=item.scenario,
+        run=run,
+        trial=trial,
+        metrics=tuple(reading.metrics),
+    )
+
+
+def _inputs_without_results(
+    below: Mapping[str, Iterable[str]], reports: list[FileReport], copies: Collection[str]
+) -> list[FileReport]:
+    """A refusal for each folder or archive that was named and holds nothing but bystanders.
+
+    `copies`: paths of results that were read in another place.
+    """
+    fruits = {report.path for report in reports if report.outcome is not FileOutcome.SKIPPED}.union(copies)
+    return [
+        FileReport(
+            excerpt(argument, MAX_PATH),
+            FileOutcome.REFUSED,
+            reason=f"{'an archive' if is_archive(argument) else 'a folder'} without benchmark results",
+        )
+        for argument, inside in below.items()
+        if inside and all(excerpt(shown, MAX_PATH) not in fruits for shown in inside)
+    ]

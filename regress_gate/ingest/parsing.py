@@ -1,0 +1,152 @@
+"""JSON text to values: one document, or several one after another. Not for knowing what the values mean.
+
+orjson does the work; the standard library is asked only when orjson refuses: for several indented documents in one
+file, and to say what is wrong and where.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import orjson
+
+from regress_gate.errors import InputError
+from regress_gate.measurement.plausibility import RefusalError
+
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b', re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class NotJsonError(Exception):
+    """`str()` of it says what is wrong, and on which line and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedJson:
+    documents: list[Any]
+    """At least one."""
+    constant: str | None = None
+    """Where NaN or Infinity stands without quotes, which is no JSON; the documents hold it as a float."""
+
+
+def parse_json(data: bytes) -> ParsedJson:
+    """All documents in the text, which holds at least one. Raises NotJsonError."""
+    try:
+        return ParsedJson([orjson.loads(data)])
+    except orjson.JSONDecodeError:
+        pass
+    if (documents := _one_per_line(data)) is not None:
+        return ParsedJson(documents)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"not UTF-8 text (byte {error.start})") from None
+    found: list[str] = []
+    documents = list(_one_after_another(text, found))
+    return ParsedJson(documents, _constant_position(text) if found else None)
+
+
+def is_json_value(line: bytes) -> bool:
+    """Whether a line is an object or a list."""
+    try:
+        return isinstance(_parse_line(line, 1), dict | list)
+    except NotJsonError:
+        return False
+
+
+def json_lines(file: IO[bytes], longest: int) -> Iterator[Any]:
+    """The value on each line of a file, empty lines left out. Raises NotJsonError for a line that is none.
+
+    `longest`: bytes that a line may have.
+    """
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise NotJsonError(f"line {number} is longer than {longest // 1024**2} MiB")
+        if line.strip():
+            yield _parse_line(line.removeprefix(b"\xef\xbb\xbf"), number)
+
+
+def _parse_line(line: bytes, number: int) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(line)  # takes NaN and Infinity
+    except (ValueError, RecursionError):  # also what is not UTF-8
+        raise NotJsonError(f"not valid JSON, or cut off (line {number})") from None
+
+
+def _one_per_line(data: bytes) -> list[Any] | None:
+    """The documents of a file with one on each line, or None when it is not of that kind."""
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if len(lines) < 2:
+        return None
+    documents = []
+    for line in lines:
+        try:
+            documents.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            return None
+    return documents
+
+
+def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
+    """The documents; what is found of NaN and Infinity is added to `constants`."""
+
+    def constant(token: str) -> float:
+        constants.append(token)
+        return float(token)
+
+    decoder = json.JSONDecoder(parse_constant=constant)
+    at, count = _after_space(text, 0), 0
+    while at < len(text):
+        try:
+            document, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            # raw_decode names the opening quote of a string that never ends, but the text ends at its end.
+            cut_off = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
+            what = "the JSON is cut off" if cut_off else f"not valid JSON: {error.msg}"
+            which = f"; {count} complete before it" if count else ""
+            raise NotJsonError(f"{what} (line {error.lineno}, column {error.colno}{which})") from None
+        except RecursionError:
+            raise NotJsonError("not readable JSON: nested too deeply") from None
+        except ValueError:  # an integer of thousands of digits
+            raise NotJsonError("not readable JSON: a number is too long") from None
+        yield document
+        at, count = _after_space(text, end), count + 1
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _constant_position(text: str) -> str:
+    """Name the first NaN or Infinity outside strings, with its place and the key before it."""
+    key = ""
+    for found in _STRING_OR_CONSTANT.finditer(text):
+        if found[0].startswith('"'):
+            key = found[0]
+            continue
+        line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+        after = f" after {key[:60]}" if key else ""
+        return f"{found[0]} is not a number (line {line}, column {column}{after})"
+    return "NaN or Infinity is not a number"
+
+
+# MERGED regress_gate.ingest.yaml_text: YAML text to values, for readers. Not for knowing what the values mean.
+
+
+def parse_yaml_text(text: str, name: str) -> Any:
+    """The value of one document. Raises RefusalError."""
+    from regress_gate.model.documents import parse_yaml  # needs pydantic, which hardly any import does
+
+    try:
+        return parse_yaml(text, name).data
+    except InputError as error:
+        raise RefusalError(str(error)) from None

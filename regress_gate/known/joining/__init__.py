@@ -1,0 +1,1 @@
+"""Joining: known issues held against measured losses."""

@@ -1,0 +1,218 @@
+"""Scenarios in which the known issues that apply would show, where no scenario of the suite does.
+
+Pure: findings and a deployment in, scenarios out. What no workload of a suite can send is said and left out. How long
+a scenario takes, and whether the machine is large enough for it, is not looked at.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from regress_gate.known.matching.findings import ExclusionReason
+from regress_gate.known.matching.scope import in_region
+from regress_gate.known.matching.signature import is_measurable_in
+from regress_gate.model.deployment import ArgValue, Deployment
+from regress_gate.model.finding import Applies, Effect, IssueFinding
+from regress_gate.model.issue import KnownIssue, Scope, SignaturePart, WorkloadRegion
+from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
+
+_CONCURRENCY, _INPUT_LEN, _OUTPUT_LEN = 8, 1024, 128
+"""Where a record does not care."""
+_REQUESTS = 100
+"""The least that supports a p99."""
+_WARMUP = 64
+"""The most requests that are worth sending before."""
+_DOCUMENTS = 10
+_UNSUPPORTED_FEATURES = ("lora", "multimodal", "disaggregated_prefill", "structured_output")
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    scenarios: tuple[Scenario, ...]
+    impossible: tuple[str, ...]
+    """Issues that apply and for which there is no scenario, each with the reason."""
+
+
+def suggest_scenarios(
+    findings: Sequence[IssueFinding],
+    deployment: Deployment,
+    testable: Callable[[KnownIssue], bool],
+    *,
+    has_baseline: bool,
+) -> Suggestions:
+    """One scenario for each issue that applies, claims a loss, comes with the move and is not `testable` already.
+
+    With a baseline, what both versions have is left out: no comparison of them can show it.
+    """
+    made: list[tuple[KnownIssue, Scenario]] = []
+    impossible = []
+    for finding in findings:
+        issue = finding.issue
+        comes = finding.effect is Effect.NEW or (finding.effect is Effect.CARRIED and not has_baseline)
+        losses = [part for part in issue.signature if part.direction == "worse"]
+        if finding.applies is not Applies.YES or not comes or not losses or testable(issue):
+            continue
+        found = _scenario(issue, losses, deployment)
+        if isinstance(found, str):
+            impossible.append(f"{issue.id}: {found}")
+        else:
+            made.append((issue, found))
+    return Suggestions(_merge_scenarios(made), tuple(impossible))
+
+
+def _merge_scenarios(made: Sequence[tuple[KnownIssue, Scenario]]) -> tuple[Scenario, ...]:
+    """As few of them as show all issues: who asks for a region comes first, and others go along where they can."""
+    found: list[Scenario] = []
+    for issue, scenario in sorted(made, key=lambda one: not _has_region(one[0])):
+        for at, other in enumerate(found):
+            if other.server == scenario.server and is_measurable_in(issue, other.workload):
+                sees = [*other.sees, issue.id]
+                found[at] = other.model_copy(update={"sees": sees, "why": f"{', '.join(sees)} would show here"})
+                break
+        else:
+            found.append(scenario)
+    return tuple(found)
+
+
+def _has_region(issue: KnownIssue) -> bool:
+    return any(region is not None for region in (issue.scope.workload, *(part.workload for part in issue.signature)))
+
+
+def is_testable(issue: KnownIssue, scenarios: Sequence[Scenario], excluded: ExclusionReason) -> bool:
+    """Whether some scenario lies in the region of a loss that the record claims, on a server that can have it."""
+    return any(is_measurable_in(issue, each.workload) and excluded(issue, each.name) is None for each in scenarios)
+
+
+def _scenario(issue: KnownIssue, losses: Sequence[SignaturePart], deployment: Deployment) -> Scenario | str:
+    """The scenario, or why there is none."""
+    server = _server(issue.scope, deployment)
+    if isinstance(server, str):
+        return server
+    features = issue.scope.features or []
+    api = next((name for name in ("embeddings", "rerank") if name.removesuffix("s") in features), "completions")
+    api = "rerank" if "rerank" in features and not deployment.features.get("embedding") else api
+    why = "its regions contradict each other"
+    for part in losses:
+        workload = _workload([issue.scope.workload, part.workload], api, server.engine_args.get("max_model_len"))
+        if isinstance(workload, str):
+            why = workload
+        elif is_measurable_in(issue, workload):
+            told = f"{issue.id}: {' '.join(issue.summary.split())}"
+            return Scenario(name=issue.id.lower(), why=told, sees=[issue.id], server=server, workload=workload)
+    return why
+
+
+def _server(scope: Scope, deployment: Deployment) -> ServerConfig | str:
+    """The deployment's own server, with what the scope asks for."""
+    model = deployment.model or next((name for name in scope.model or [] if not _GLOB.search(name)), None)
+    if model is None:
+        return "the model is not known (--model)"
+    args: dict[str, ArgValue] = dict(deployment.engine_args)
+    if unsent := [name for name in scope.features or [] if name in _UNSUPPORTED_FEATURES]:
+        return f"it needs {unsent[0].replace('_', ' ')}, which no workload here sends"
+    speculates = any(key.startswith("speculative") for key in args)
+    if "speculative_decoding" in (scope.features or []) and not speculates:
+        return "it needs speculative decoding (--engine-arg speculative_config=…)"
+    args |= _parallel(scope, args)
+    args |= {key: _first(value) for key, value in (scope.engine_args or {}).items() if key not in args}
+    env = {key: str(_first(value)) for key, value in (scope.env or {}).items()} | deployment.env
+    return ServerConfig(model=model, engine_args=args, env=env)
+
+
+def _parallel(scope: Scope, args: Mapping[str, ArgValue]) -> dict[str, ArgValue]:
+    if scope.parallel is None:
+        return {}
+    found: dict[str, ArgValue] = {}
+    for size, condition in scope.parallel:
+        if size == "expert":
+            if condition is not None:
+                found["enable_expert_parallel"] = condition
+        elif condition is not None and (key := f"{size}_parallel_size") not in args:
+            found[key] = int(_boundary_value(condition))
+    return {key: value for key, value in found.items() if key not in args}
+
+
+def _workload(regions: Sequence[WorkloadRegion | None], api: str, longest: Any) -> Workload | str:
+    """Numbers at the edge of what the regions ask for, and ordinary ones where they ask for nothing."""
+    given = [region for region in regions if region is not None]
+    numbers: dict[str, float] = {}
+    for field in WorkloadRegion.model_fields:
+        conditions = [condition for region in given if (condition := getattr(region, field)) is not None]
+        if conditions:
+            numbers[field] = next(
+                (edge for edge in map(_boundary_value, conditions) if _fits(given, field, edge)),
+                _boundary_value(conditions[0]),
+            )
+    rate = numbers.get("request_rate")
+    concurrency = int(numbers["concurrency"]) if "concurrency" in numbers else None if rate else _CONCURRENCY
+    data: dict[str, Any] = {
+        "api": api,
+        "input_len": int(numbers.get("input_len", _INPUT_LEN)),
+        "concurrency": concurrency,
+        "request_rate": rate,
+        "num_requests": max(_REQUESTS, 4 * (concurrency or 0)),
+        "warmup_requests": min(_WARMUP, concurrency or _CONCURRENCY),
+    }
+    if api == "completions":
+        data["output_len"] = int(numbers.get("output_len", _OUTPUT_LEN))
+    if api == "rerank":
+        data["documents"] = _DOCUMENTS
+    if type(longest) is int and data["input_len"] + data.get("output_len", 0) > longest:
+        if "input_len" not in numbers and longest > data.get("output_len", 0):
+            data["input_len"] = longest - data.get("output_len", 0)
+        else:
+            return f"its prompt and answer are longer than max_model_len ({longest})"
+    try:
+        return Workload.model_validate({key: value for key, value in data.items() if value is not None})
+    except ValidationError:
+        return "its regions contradict each other"
+
+
+def _fits(regions: Sequence[WorkloadRegion], field: str, value: float) -> bool:
+    trial = Workload().model_copy(update={field: value})
+    return all(in_region(WorkloadRegion(**{field: getattr(one, field)}), trial) for one in regions)
+
+
+def _boundary_value(condition: str) -> float:
+    """The number nearest to the bound that meets it: 8 for `<=8`, 7 for `<8`, 9 for `>8`."""
+    found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
+    if found is None:
+        raise ValueError(f"{condition!r} is no condition on a number")
+    return float(found[2]) + {"<": -1, ">": 1}.get(found[1] or "", 0)
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
+
+
+# MERGED regress_gate.known.suggest_suite: Suggested scenarios as the text of a suite file.
+
+
+SUGGESTED_SUITE = "suggested"
+
+
+def suite_text(found: Suggestions, deployment: Deployment, candidate: str) -> str:
+    """YAML that loads as a suite; without a scenario only comments, which do not."""
+    lines = [f"# {text}" for text in (*_header_lines(found), *(f"No scenario for {why}" for why in found.impossible))]
+    if not found.scenarios:
+        return "\n".join(lines) + "\n"
+    suite = Suite(
+        name=SUGGESTED_SUITE,
+        version="1",
+        description=f"Scenarios in which known issues of {candidate} would show on this deployment.",
+        accelerator=deployment.accelerator,
+        scenarios=list(found.scenarios),
+    )
+    data = suite.model_dump(mode="json", exclude_defaults=True)
+    return "\n".join(lines) + "\n" + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _header_lines(found: Suggestions) -> list[str]:
+    if not found.scenarios:
+        return ["No known issue that applies claims a loss that is not measured already."] * (not found.impossible)
+    return ["Made from the records, never measured: look at sizes and times before you run it."]

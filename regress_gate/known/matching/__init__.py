@@ -1,0 +1,1 @@
+"""Matching: does a known issue apply to a deployment and a move? Pure functions."""

@@ -1,0 +1,160 @@
+"""What follows from what a deployment says: platform and level from the accelerator, sizes from engine arguments.
+
+Everything here is derived once per deployment, so that a thousand records can be held against it. What neither is
+given nor follows stays unknown; a default is a fact only where the launch line is complete.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+
+from regress_gate.accelerators.identification import gpu_level, identify, platform_of
+from regress_gate.known.matching import names
+from regress_gate.known.matching.models import architecture_of, features_of
+from regress_gate.model.deployment import ArgValue, Deployment, Feature
+
+ENGINE_DEFAULTS: Mapping[str, ArgValue] = {
+    "tensor_parallel_size": 1,
+    "pipeline_parallel_size": 1,
+    "data_parallel_size": 1,
+    "decode_context_parallel_size": 1,
+    "prefill_context_parallel_size": 1,
+    "enable_expert_parallel": False,
+    "enable_eplb": False,
+    "enable_dbo": False,
+    "all2all_backend": "allgather_reducescatter",
+    "kv_cache_dtype": "auto",
+    "moe_backend": "auto",
+    "enforce_eager": False,
+    "enable_lora": False,
+    "fully_sharded_loras": False,
+    "enable_sleep_mode": False,
+    "enable_auto_tool_choice": False,
+    "enable_return_routed_experts": False,
+    "enable_prompt_embeds": False,
+    "disable_custom_all_reduce": False,
+    "disable_sliding_window": False,
+    "cpu_offload_gb": 0,
+    "scheduling_policy": "fcfs",
+    "mm_encoder_tp_mode": "weights",
+    "load_format": "auto",
+    "tokenizer_mode": "auto",
+    "model_impl": "auto",
+    "stream_interval": 1,
+    "language_model_only": False,
+    "headless": False,
+    "trust_remote_code": False,
+}
+"""The same in all builds of which this program ships the configuration (0.19.0 to 0.32.0)."""
+UNSET_BY_DEFAULT = (
+    *("speculative_config", "kv_transfer_config", "lora_modules", "kv_events_config", "kv_offloading_size"),
+    "reasoning_parser",
+)
+"""Arguments that are null or empty by default, which means: not in use."""
+
+_SIZES = ("tensor", "pipeline", "data")
+_TRANSFER_ROLES = ("kv_producer", "kv_consumer")
+_TRANSFER_CONNECTORS = ("nixl", "p2pnccl", "mooncake", "moriio")
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFacts:
+    """Of one deployment. None, and what a mapping lacks, is unknown."""
+
+    platform: str | None
+    accelerator: str | None
+    gpu_arch: str | None
+    model: str | None
+    architecture: str | None
+    features: Mapping[str, bool]
+    quantizations: tuple[str, ...]
+    """The deployment's own word, then vLLM's argument."""
+    kv_cache_dtype: str | None
+    moe_quantization: str | None
+    sizes: Mapping[str, ArgValue]
+    """Of the tensor, pipeline and data parallel groups."""
+    backends: Mapping[str, str]
+    dependencies: Mapping[str, str]
+    """By canonical name."""
+    distribution: str | None
+    args: Mapping[str, ArgValue]
+    """By full name, with the defaults that are facts."""
+    unused: frozenset[str]
+    """Arguments that are known not to be set, and for which that means: not in use."""
+    env: Mapping[str, str]
+
+
+def derive_facts(deployment: Deployment) -> ScopeFacts:
+    """The facts that the deployment gives, directly or by what follows from them."""
+    args = names.canonical_args(deployment.engine_args)
+    unused: frozenset[str] = frozenset()
+    if deployment.complete:
+        unused = frozenset(key for key in UNSET_BY_DEFAULT if not _is_set(key, args))
+        args = {**ENGINE_DEFAULTS, **args}
+    hardware = identify(deployment.accelerator or "")
+    level = gpu_level(deployment.gpu_arch or "") or hardware.gpu_arch
+    architecture = deployment.architecture or (architecture_of(deployment.model) if deployment.model else None)
+    stated = (deployment.quantization, args.get("quantization"))
+    kv_cache_dtype = deployment.kv_cache_dtype or args.get("kv_cache_dtype")
+    return ScopeFacts(
+        platform=deployment.platform or hardware.platform or (platform_of(level) if level else None),
+        accelerator=deployment.accelerator,
+        gpu_arch=level,
+        model=deployment.model,
+        architecture=architecture,
+        features={
+            str(feature): used
+            for source in (
+                features_of(architecture, deployment.model),
+                _features(args, unused),
+                deployment.features,
+            )
+            for feature, used in source.items()
+        },
+        quantizations=tuple(str(fact) for fact in stated if fact is not None),
+        kv_cache_dtype=None if kv_cache_dtype is None else str(kv_cache_dtype),
+        moe_quantization=deployment.moe_quantization,
+        sizes={size: args[key] for size in _SIZES if (key := f"{size}_parallel_size") in args},
+        backends={str(part): name for part, name in deployment.backends.items()},
+        dependencies={canonicalize_name(name): version for name, version in deployment.dependencies.items()},
+        distribution=deployment.distribution,
+        args=args,
+        unused=unused,
+        env=deployment.env,
+    )
+
+
+def _features(args: Mapping[str, ArgValue], unused: frozenset[str]) -> dict[Feature, bool]:
+    """What the launch line says is in use or not."""
+    found: dict[Feature, bool] = {}
+    if isinstance(lora := args.get("enable_lora"), bool):
+        found["lora"] = lora
+    if isinstance(prefix_caching := args.get("enable_prefix_caching"), bool):
+        found["prefix_caching"] = prefix_caching
+    if _is_set("speculative_config", args) or "speculative_model" in args:
+        found["speculative_decoding"] = True
+    elif "speculative_config" in unused:
+        found["speculative_decoding"] = False
+    if "kv_transfer_config" in unused:
+        found["disaggregated_prefill"] = False
+    elif _is_disaggregated(args):
+        found["disaggregated_prefill"] = True
+    if args.get("language_model_only") is True:
+        found["multimodal"] = False
+    if args.get("task") in ("embed", "embedding") or args.get("convert") == "embed":
+        found["embedding"] = True
+    if args.get("task") in ("score", "rerank"):
+        found["rerank"] = True
+    return found
+
+
+def _is_set(key: str, args: Mapping[str, ArgValue]) -> bool:
+    return key in args or any(name.startswith(f"{key}.") for name in args)
+
+
+def _is_disaggregated(args: Mapping[str, ArgValue]) -> bool:
+    """Whether the KV cache goes to or comes from another server, and not only to memory or disk."""
+    connector = str(args.get("kv_transfer_config.kv_connector", "")).casefold()
+    role = args.get("kv_transfer_config.kv_role")
+    return role in _TRANSFER_ROLES or connector.startswith(_TRANSFER_CONNECTORS)

@@ -1,0 +1,140 @@
+"""When two names mean the same thing: accelerators, models, quantizations, argument values, variables.
+
+People write `NVIDIA H200 141GB` where a record says `H200`. Nothing is inferred here beyond spelling: a model's name
+says nothing about its quantization, and a name that could mean either answers None.
+"""
+
+import json
+import math
+import re
+from fnmatch import fnmatchcase
+
+from regress_gate.model.deployment import ArgValue, engine_arg_key
+
+_UNQUANTIZED = {"none", "no", "unquantized", "bf16", "bfloat16", "fp16", "float16", "half", "fp32", "float32"}
+_CONTAINERS = {"compressed-tensors", "modelopt", "quark", "auto", "w8a8"}
+"""Formats that hold FP8, INT4, FP4… weights alike: their name does not say which."""
+
+_SHORT_ARGS = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "ep": "enable_expert_parallel",
+    "q": "quantization",
+}
+
+
+def _publisher_and_name(model: str) -> tuple[str | None, str]:
+    """Hub ids and copies of them on disk: `org/name`, `/cache/models--org--name/…`, `/models/name/`, `name`."""
+    text = model.strip().casefold().rstrip("/")
+    if cached := re.search(r"(?:^|/)models--([^/]+?)--([^/]+)", text):
+        return cached[1], cached[2]
+    parts = [part for part in text.split("/") if part]
+    if len(parts) == 2 and text[0] not in "/.~":
+        return parts[0], parts[1]
+    name = parts[-1] if parts else ""
+    publisher, separator, rest = name.partition("__")
+    return (publisher, rest) if separator and publisher and rest else (None, name)
+
+
+def model_matches(pattern: str, model: str) -> bool | None:
+    """Whether the model is one of those the pattern means; a local path or bare name answers by its last part.
+
+    None when another publisher's model has the right name: a copy of the same weights, or something made from them.
+    """
+    publisher, name = _publisher_and_name(model)
+    pattern_publisher, separator, pattern_name = pattern.strip().casefold().rpartition("/")
+    if not fnmatchcase(name, pattern_name):
+        return False
+    if not separator or publisher is None or fnmatchcase(publisher, pattern_publisher):
+        return True
+    return None
+
+
+def quantization_name(text: str) -> str:
+    """One spelling for a quantization: `FP8_E4M3` is `fp8-e4m3`; every unquantized number format is `none`."""
+    name = re.sub(r"[\s_]+", "-", text.strip().casefold())
+    return "none" if name in _UNQUANTIZED else name
+
+
+def quantization_matches(pattern: str, name: str) -> bool | None:
+    """Whether the quantization is one that the pattern means; None where its name does not say what it holds."""
+    given, wanted = quantization_name(name), quantization_name(pattern)
+    if fnmatchcase(given, wanted):
+        return True
+    return None if given in _CONTAINERS and wanted != "none" else False
+
+
+def quantization_is_clear(name: str) -> bool:
+    """Whether the name says which number format it holds."""
+    return quantization_name(name) not in _CONTAINERS
+
+
+def canonical_args(engine_args: dict[str, ArgValue]) -> dict[str, ArgValue]:
+    """Engine arguments by their full names: `-tp` is tensor_parallel_size, `--no-enable-x` is enable_x: false.
+
+    A value that is a JSON object is taken apart, as vLLM allows: `compilation_config.mode`.
+    """
+    result: dict[str, ArgValue] = {}
+    for key, value in engine_args.items():
+        name = engine_arg_key(key)
+        if name.startswith("no_") and isinstance(value, bool):
+            name, value = name.removeprefix("no_"), not value
+        result.update(_flatten_json(_SHORT_ARGS.get(name, name), value))
+    return result
+
+
+def _flatten_json(name: str, value: ArgValue) -> dict[str, ArgValue]:
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return {name: value}
+    try:
+        parts = json.loads(value)
+    except (ValueError, RecursionError):
+        return {name: value}
+    found: dict[str, ArgValue] = {}
+    for key, part in parts.items():
+        scalar = isinstance(part, str | int | float)
+        found.update(_flatten_json(f"{name}.{key}", part if scalar else json.dumps(part)))
+    return found or {name: value}
+
+
+def same_value(one: ArgValue, other: ArgValue) -> bool:
+    """Whether two engine-argument values mean the same: `8` and 8, `true` and True, text without case."""
+    return _comparable_value(one) == _comparable_value(other)
+
+
+def _comparable_value(value: ArgValue) -> str | float:
+    text = str(value).strip().casefold().replace("-", "_")
+    try:
+        number = float(str(value))
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
+def backend_matches(pattern: str, name: str) -> bool:
+    """Whether a backend is one that the pattern means: logs say `Flash Attention`, flags say `FLASH_ATTN`."""
+    return fnmatchcase(_backend_name(name), _backend_name(pattern))
+
+
+def _backend_name(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text.casefold()).replace("attention", "attn")
+
+
+def text_matches(pattern: str, text: str) -> bool:
+    """A glob without case; `-`, `_` and spaces are the same."""
+    return fnmatchcase(_comparable_text(text), _comparable_text(pattern))
+
+
+def _comparable_text(text: str) -> str:
+    return re.sub(r"[\s_-]+", "_", text.strip().casefold())
+
+
+def same_env_value(one: str, other: str) -> bool:
+    """Whether two values of an environment variable mean the same; vLLM reads `1` and `True` alike."""
+    return _comparable_env_value(one) == _comparable_env_value(other)
+
+
+def _comparable_env_value(value: str) -> str:
+    text = value.strip().casefold()
+    return {"true": "1", "false": "0"}.get(text, text)

@@ -1,0 +1,319 @@
+"""What is said of one scope key: its verdict and its reason, in the same words for all keys."""
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from regress_gate.accelerators.identification import accelerator_matches, gpu_level, identify
+from regress_gate.known.matching import names
+from regress_gate.known.matching.facts import ScopeFacts
+from regress_gate.model.deployment import ArgValue
+from regress_gate.model.issue import BackendScope, ParallelScope, Scope, WorkloadRegion
+
+if TYPE_CHECKING:
+    from regress_gate.model.suite import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatch:
+    """One scope key held against the deployment. `holds` is None for a fact that is missing."""
+
+    holds: bool | None
+    why: str
+    """Both values, or the fact that is missing with the flag that gives it."""
+    flag: str | None = None
+    """The flag that gives a missing fact: `--model`, `--engine-arg kv_cache_dtype`."""
+
+
+def missing_fact(what: str, flags: str) -> KeyMatch:
+    """A fact that is not given. `flags` names ways to give it, the plainest first: `--gpu-arch or --accelerator`."""
+    return KeyMatch(None, f"{what} ({flags})", re.split(r" or |=", flags)[0])
+
+
+def match_name(
+    what: str,
+    given: str | None,
+    patterns: Sequence[str],
+    flag: str,
+    matches: Callable[[str, str], bool | None],
+    noun: str | None = None,
+) -> KeyMatch:
+    """A name held against patterns. `flag` gives the name where it is missing, `noun` is what it is then called."""
+    if given is None:
+        return missing_fact(f"the {noun or what} is not known", flag)
+    holds = any_match(matches(pattern, given) for pattern in patterns)
+    if holds is None:
+        return missing_fact(f"{what} {given} does not say whether it is {join_or(patterns)}", flag)
+    return KeyMatch(holds, match_text(what, given, patterns, holds))
+
+
+def match_text(what: str, given: str, wanted: Sequence[str], holds: bool) -> str:
+    """`accelerator H200`, `accelerator H200 is not B200 or GB200`."""
+    return f"{what} {given}" if holds else f"{what} {given} is not {join_or(wanted)}"
+
+
+def join_or(values: Iterable[str]) -> str:
+    return " or ".join(values)
+
+
+def value_text(value: ArgValue) -> str:
+    """An argument's value as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def any_match(verdicts: Iterable[bool | None]) -> bool | None:
+    """True if one is, else None if one is unknown, else False."""
+    seen = set(verdicts)
+    return True if True in seen else None if None in seen else False
+
+
+# MERGED regress_gate.known.scope_hardware: The keys of a scope that speak of hardware: platform, accelerator, level
+# of instructions.  A part fits a level, a level leaves the part open, and a platform rules the parts of others out.
+
+
+def _platform(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    yield match_name("platform", facts.platform, wanted, "--accelerator or --platform", str.__eq__)
+
+
+def _accelerator(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    given = facts.accelerator
+    if given is None:
+        if facts.platform is not None and not any(_may_be_part(pattern, facts) for pattern in patterns):
+            yield KeyMatch(False, f"{facts.gpu_arch or facts.platform} is not the level of {join_or(patterns)}")
+        else:
+            yield missing_fact("the accelerator is not known", "--accelerator")
+        return
+    holds = any_match(_part_matches(pattern, given, facts) for pattern in patterns)
+    if holds is None:
+        yield missing_fact(f"{given} does not say whether it is {join_or(patterns)}", "--accelerator")
+    else:
+        yield KeyMatch(holds, match_text("accelerator", given, patterns, holds))
+
+
+def _part_matches(pattern: str, given: str, facts: ScopeFacts) -> bool | None:
+    """A level (`SM120`) means every part of it; a part is unknown where the deployment gives only its level.
+
+    A name of which nothing is known may be a slip of the keyboard: it rules no part out that its platform and level do
+    not rule out.
+    """
+    if accelerator_matches(pattern, given):
+        return True
+    if level := gpu_level(pattern):
+        return None if facts.gpu_arch is None and _may_be_part(pattern, facts) else level == facts.gpu_arch
+    if identify(given).platform is None:
+        return None if _may_be_part(pattern, facts) else False
+    return None if gpu_level(given) and gpu_level(given) == identify(pattern).gpu_arch else False
+
+
+def _may_be_part(pattern: str, facts: ScopeFacts) -> bool:
+    """Whether what is known of platform and level leaves it open that the part is the one meant."""
+    meant = identify(pattern)
+    if meant.platform is not None and facts.platform is not None and meant.platform != facts.platform:
+        return False
+    return meant.gpu_arch is None or facts.gpu_arch is None or meant.gpu_arch == facts.gpu_arch
+
+
+def _gpu_arch(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    if facts.gpu_arch is None and facts.platform is not None:
+        gpus = {"sm_": "cuda", "gfx": "rocm"}
+        if all(gpus[pattern[:3]] != facts.platform for pattern in patterns):
+            yield KeyMatch(False, f"platform {facts.platform} has no {join_or(patterns)}")
+            return
+    yield match_name("GPU level", facts.gpu_arch, patterns, "--accelerator or --gpu-arch", names.text_matches)
+
+
+# MERGED regress_gate.known.scope: Each key of a record's scope held against the facts of a deployment: holds, does
+# not hold, or a fact is missing.
+
+
+_OPERATORS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
+
+
+def match_keys(scope: Scope, facts: ScopeFacts, workloads: "Sequence[Workload]" = ()) -> Iterator[KeyMatch]:
+    """All keys of the scope, one after the other."""
+    for name, wanted in scope:
+        if wanted:
+            yield from _KEY_MATCHERS[name](wanted, facts) if name != "workload" else [_workload(wanted, workloads)]
+
+
+def in_region(region: WorkloadRegion, workload: "Workload") -> bool:
+    """Whether the workload lies in the region; a number that the workload does not give may be any."""
+    for field, condition in region:
+        given = getattr(workload, field)
+        if condition is not None and given is not None and not _meets_condition(condition, given):
+            return False
+    return True
+
+
+def _model(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    given = facts.model
+    if given is None:
+        yield missing_fact("the model is not known", "--model")
+        return
+    holds = any_match(names.model_matches(pattern, given) for pattern in patterns)
+    if holds is None:
+        yield missing_fact(f"model {given} has the name of {join_or(patterns)} but another publisher", "--model")
+    else:
+        yield KeyMatch(holds, match_text("model", given, patterns, holds))
+
+
+def _architecture(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    yield match_name("architecture", facts.architecture, patterns, "--architecture", names.text_matches)
+
+
+def _features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    known = {name: used for name, used in facts.features.items() if name in wanted}
+    used = [name for name in wanted if known.get(name)]
+    if used:
+        yield KeyMatch(True, f"{used[0]} is in use")
+    elif len(known) == len(set(wanted)):
+        yield KeyMatch(False, f"{join_or(wanted)} is not in use")
+    else:
+        open_ = [name for name in wanted if name not in known]
+        yield missing_fact(f"whether {join_or(open_)} is in use is not known", f"--feature {open_[0]}=true or =false")
+
+
+def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    """Both the deployment's own word and vLLM's argument are facts; one that fits is enough."""
+    if not facts.quantizations:
+        yield missing_fact("the quantization is not known", "--quantization")
+        return
+    shown = " / ".join(dict.fromkeys(facts.quantizations))
+    holds = any_match(names.quantization_matches(p, fact) for fact in facts.quantizations for p in patterns)
+    stated = facts.quantizations[0]
+    if holds is None and len(facts.quantizations) > 1 and names.quantization_is_clear(stated):
+        holds = False  # the argument names a container, the deployment says what is in it
+    if holds is None:
+        yield missing_fact(f"quantization {shown} does not say whether it is {join_or(patterns)}", "--quantization")
+    else:
+        yield KeyMatch(holds, match_text("quantization", shown, patterns, holds))
+
+
+def _kv_cache_dtype(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    given = facts.kv_cache_dtype
+    # The checkpoint decides then, and only one in a container format can ask for another type than the model's.
+    open_ = not facts.quantizations or not all(names.quantization_is_clear(name) for name in facts.quantizations)
+    if given == "auto" and open_ and not any(names.text_matches(pattern, given) for pattern in patterns):
+        yield missing_fact("the checkpoint decides the type of the KV cache", "--engine-arg kv_cache_dtype=…")
+        return
+    flag = "--engine-arg kv_cache_dtype=…"
+    yield match_name("KV cache of type", given, patterns, flag, names.text_matches, "type of the KV cache")
+
+
+def _moe_quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    given = facts.moe_quantization
+    if given is None and facts.features.get("moe") is False:
+        yield KeyMatch(False, "the model has no experts")
+    else:
+        what = "quantization of the experts"
+        yield match_name(what, given, patterns, "--moe-quantization", names.quantization_matches)
+
+
+def _parallel(wanted: ParallelScope, facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for size, condition in wanted:
+        if size == "expert":
+            if condition is not None:
+                yield _engine_arg("enable_expert_parallel", [condition], facts)
+        elif condition is not None:
+            given = facts.sizes.get(size)
+            if isinstance(given, bool) or not isinstance(given, int | float):
+                yield missing_fact(f"the {size} parallel size is not known", f"--engine-arg {size}_parallel_size=…")
+            else:
+                holds = _meets_condition(condition, given)
+                yield KeyMatch(holds, f"{size} parallel size {given} is {'' if holds else 'not '}{condition}")
+
+
+def _backends(wanted: BackendScope, facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for part, patterns in wanted:
+        if patterns:
+            if part == "moe" and facts.features.get("moe") is False:
+                yield KeyMatch(False, "the model has no experts")
+                continue
+            flag = f"--server-log or --backend {part}=…"
+            yield match_name(f"{part} backend", facts.backends.get(part), patterns, flag, names.backend_matches)
+
+
+def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for name, specifiers in wanted.items():
+        given = facts.dependencies.get(canonicalize_name(name))
+        if given is None:
+            yield missing_fact(f"the version of {name} is not known", f"--collect-env or --dependency {name}=…")
+            continue
+        try:
+            holds = SpecifierSet(specifiers).contains(Version(given), prereleases=True)
+        except InvalidVersion:
+            yield missing_fact(f"{name} {given} is no version that can be compared", f"--dependency {name}=…")
+            continue
+        yield KeyMatch(holds, f"{name} {given} is {'' if holds else 'not '}{specifiers}")
+
+
+def _distribution(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    yield match_name("distribution", facts.distribution, patterns, "--distribution", names.text_matches)
+
+
+def _engine_args(wanted: Mapping[str, ArgValue | list[ArgValue]], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for key, value in wanted.items():
+        yield _engine_arg(key, value if isinstance(value, list) else [value], facts)
+
+
+def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyMatch:
+    given = facts.args.get(key)
+    if given is None:
+        if key in facts.unused:
+            return KeyMatch(False, f"engine argument {key} is not set")
+        return missing_fact(f"the engine argument {key} is not known", f"--engine-arg {key}=…")
+    holds = any(names.same_value(given, value) for value in wanted)
+    return KeyMatch(
+        holds, match_text(f"engine argument {key}", value_text(given), [value_text(value) for value in wanted], holds)
+    )
+
+
+def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for key, value in wanted.items():
+        allowed = value if isinstance(value, list) else [value]
+        given = facts.env.get(key)
+        if given is None:
+            yield missing_fact(f"the variable {key} is not known", f"--env {key}=…")
+        else:
+            holds = any(names.same_env_value(given, one) for one in allowed)
+            yield KeyMatch(holds, match_text(f"variable {key}", given, allowed, holds))
+
+
+def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> KeyMatch:
+    bites = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
+    if not workloads:
+        return KeyMatch(True, f"bites at {bites}; no workload given, so it may")
+    holds = any(in_region(region, workload) for workload in workloads)
+    return KeyMatch(holds, f"bites at {bites}, {'where a workload is' if holds else 'where no workload is'}")
+
+
+_KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
+    "platform": _platform,
+    "accelerator": _accelerator,
+    "gpu_arch": _gpu_arch,
+    "model": _model,
+    "architecture": _architecture,
+    "features": _features,
+    "quantization": _quantization,
+    "kv_cache_dtype": _kv_cache_dtype,
+    "moe_quantization": _moe_quantization,
+    "parallel": _parallel,
+    "backends": _backends,
+    "dependencies": _dependencies,
+    "distribution": _distribution,
+    "engine_args": _engine_args,
+    "env": _env,
+}
+
+
+def _meets_condition(condition: str, given: float) -> bool:
+    found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
+    if found is None:
+        raise ValueError(f"{condition!r} is no condition on a number")
+    return bool(_OPERATORS[found[1] or "=="](given, float(found[2])))

@@ -1,0 +1,166 @@
+"""What a record's signature claims of one measured loss: that it is there, how large it is, and how literally.
+
+All losses are on one scale, the logarithm of how many times less good the candidate is: of a latency's ratio, or of
+the inverse ratio of what should be high (a throughput, a cache, a share of right answers). So 50 % more latency is 0.41
+and half the throughput 0.69. Not for deciding whether a claim came true: that is `joining`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from regress_gate.known.matching.scope import in_region
+from regress_gate.model.issue import KnownIssue, SignaturePart, WorkloadRegion
+from regress_gate.model.metric import METRICS, Direction, Scale, metric
+from regress_gate.model.suite import Workload
+
+PACE = ("ttft", "decode", "requests")
+"""Families of which a loss in one is often one in another: a request's time is that of its first token and of the
+others, so that `requests` is one step from either, and these are two from each other."""
+_THROUGHPUTS = ("request_throughput", "output_throughput", "total_throughput")
+_LARGEST_SHARE = 0.99
+"""The largest share that can be lost: nothing left has no logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedLoss:
+    """One piece of evidence: what one scenario shows of one family of metrics.
+
+    Statistics of one family in one scenario come from the same requests and are no independent evidence, so one series
+    stands for all.
+    """
+
+    scenario: str
+    family: str
+    metric: str
+    """Of the series that stands for the family."""
+    workload: Workload
+    """What is known of it; empty for what a server does once."""
+    loss: float
+    standard_error: float
+    bounds: tuple[float, float]
+    """Of the loss, by the comparison's own interval."""
+    margin: float
+    text: str
+    """The series with its change, for people."""
+    regressions: tuple[str, ...] = ()
+    """Names of the series of this family that are found to be worse; empty where none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    steps: int
+    """From what the record names to this unit: 0 for what it names, then one or two for another family (`PACE`), one
+    for another statistic or score, and one for a workload outside of where the size was seen."""
+    direction: Literal["worse", "better", "unchanged"]
+    size: tuple[float, float] | None
+    """Smallest and largest size, positive; None where the record gives none."""
+
+    @property
+    def is_direct(self) -> bool:
+        return self.steps == 0
+
+
+def family_of(name: str, *, at_rate: bool) -> str:
+    """The family of a metric, or of a latency without a statistic (`ttft`).
+
+    In a closed loop throughput is the number of clients over the latency of a request: one family. At a given rate
+    (`at_rate`) throughput says whether the server keeps up, and is a family of its own.
+    """
+    if name in _THROUGHPUTS:
+        return "throughput" if at_rate else "requests"
+    if name.startswith("accuracy_"):
+        return "accuracy"
+    latency = name.partition("_")[0]
+    return {"ttft": "ttft", "tpot": "decode", "itl": "decode", "e2el": "requests"}.get(latency, name)
+
+
+def is_tail(name: str) -> bool:
+    return name in METRICS and METRICS[name].tail is not None
+
+
+def log_loss(name: str, change: float) -> float:
+    """From a relative loss, positive for worse, to the common scale; `name` as in `family_of`."""
+    known = METRICS.get(name) or (metric(name) if name.startswith("accuracy_") else None)
+    if known is not None and (known.direction is Direction.HIGHER or known.scale is Scale.DIFFERENCE):
+        return -math.log1p(-min(change, _LARGEST_SHARE))
+    return math.log1p(max(change, -_LARGEST_SHARE))
+
+
+def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
+    """What the record says of this unit; None for nothing. What is not named directly can only be worse."""
+    found: dict[int, list[SignaturePart]] = {}
+    for part in issue.signature:
+        inside = _match_region(part, issue.scope.workload, unit.workload)
+        distance = _count_steps(part, unit)
+        if inside is None or distance is None:
+            continue
+        steps = distance + (not inside)
+        if steps == 0 or part.direction == "worse":
+            found.setdefault(steps, []).append(part)
+    if not found:
+        return None
+    steps = min(found)
+    direction = found[steps][0].direction
+    same = [part for part in found[steps] if part.direction == direction]
+    # The scores of two tasks share no scale.
+    return Claim(steps, direction, None if steps and unit.family == "accuracy" else _size_range(same))
+
+
+def is_measurable_in(issue: KnownIssue, workload: Workload) -> bool:
+    """Whether a loss that the record claims would be measured directly with such a workload."""
+    at_rate = workload.request_rate is not None
+    return any(
+        part.direction == "worse"
+        and _match_region(part, issue.scope.workload, workload) is True
+        and (family_of(part.metric, at_rate=at_rate) != "throughput" or _names_rate(part))
+        for part in issue.signature
+    )
+
+
+def _names_statistic(part: SignaturePart, unit: ObservedLoss) -> bool:
+    at_rate = unit.workload.request_rate is not None
+    if family_of(part.metric, at_rate=at_rate) != unit.family or is_tail(part.metric) != is_tail(unit.metric):
+        return False
+    if unit.family == "throughput":
+        return _names_rate(part)
+    return unit.family != "accuracy" or part.metric == unit.metric
+
+
+def _names_rate(part: SignaturePart) -> bool:
+    return part.workload is not None and part.workload.request_rate is not None
+
+
+def _count_steps(part: SignaturePart, unit: ObservedLoss) -> int | None:
+    """Steps from what the part names to the unit; None where one says nothing of the other."""
+    if _names_statistic(part, unit):
+        return 0
+    family = family_of(part.metric, at_rate=False)
+    if family == unit.family or (family in PACE and unit.family in PACE and "requests" in (family, unit.family)):
+        return 1
+    return 2 if family in PACE and unit.family in PACE else None
+
+
+def _size_range(parts: list[SignaturePart]) -> tuple[float, float] | None:
+    ends = [abs(log_loss(part.metric, end)) for part in parts if part.change is not None for end in part.change]
+    return (min(ends), max(ends)) if ends else None
+
+
+def _match_region(part: SignaturePart, bites: WorkloadRegion | None, workload: Workload) -> bool | None:
+    """True inside of where the part was seen; False where the issue may bite too; None where it does not."""
+    if part.workload is not None and _lies_in_region(part.workload, workload):
+        return True
+    bitten = _lies_in_region(bites, workload)
+    if bitten is False:
+        return None
+    return part.workload is None and bitten is True
+
+
+def _lies_in_region(region: WorkloadRegion | None, workload: Workload) -> bool | None:
+    """None where it depends on a number that is not known."""
+    if region is None:
+        return True
+    if not in_region(region, workload):
+        return False
+    known = all(getattr(workload, field) is not None for field, condition in region if condition is not None)
+    return True if known else None

@@ -1,0 +1,184 @@
+"""Which builds a record's version ranges cover, and how to say so.
+
+Releases and candidates are evaluated as OSV evaluates them, in PEP 440 order. Nightlies and commits have no order
+that can be read from their names, so they are only known where a record names exactly that commit.
+"""
+
+from collections.abc import Iterator
+
+from packaging.version import Version as Pep440
+
+from regress_gate.known.threads import ThreadRef
+from regress_gate.model.finding import Status
+from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range
+from regress_gate.model.version import Version
+
+_FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for
+
+
+def affects(issue: KnownIssue, version: Version) -> bool | None:
+    """Whether the issue is in that build; None where the record and the build's name cannot tell.
+
+    A release candidate (0.20.0rc1) answers None while it and its release fall on different sides of an event: the
+    change may have come before or after it was cut. Records that name a candidate decide for that release's others.
+    """
+    ranges = _vllm_ranges(issue)
+    if any(len(part.events) == 1 and part.events[0].introduced == "0" for part in ranges):
+        return True
+    key = version.order_key
+    if key is None:
+        return _affects_commit(ranges, version.commit)
+    releases = [part for part in ranges if part.type == "ECOSYSTEM"]
+    if not releases:
+        return None
+    affected = any(_is_in_range(part.events, key) for part in releases)
+    if key.is_prerelease:
+        final = Pep440(key.base_version)
+        named = [event_key(event) for part in releases for event in part.events]
+        decided = any(name.is_prerelease and name.base_version == key.base_version for name in named)
+        if not decided and affected != any(_is_in_range(part.events, final) for part in releases):
+            return None
+    return affected
+
+
+def has_fix_before(issue: KnownIssue, version: Version) -> bool:
+    """Whether a fix is recorded at or before that release (a later return of the issue set aside)."""
+    key = version.order_key
+    if key is None:
+        return _affects_commit(_vllm_ranges(issue), version.commit) is False
+    releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
+    return any(event.fixed and event_key(event) <= key for part in releases for event in part.events)
+
+
+def introduced_in_series(issue: KnownIssue, version: Version) -> bool:
+    """Whether a release of the version's own series brought the issue: 0.24.0 or 0.24.1 for 0.24.1."""
+    key = version.order_key
+    releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
+    brought = [event_key(event) for part in releases for event in part.events if event.introduced]
+    return key is not None and any(at.release[:2] == key.release[:2] for at in brought)
+
+
+def has_recorded_fix(issue: KnownIssue) -> bool:
+    return any(event.fixed for part in _vllm_ranges(issue) for event in part.events)
+
+
+def event_key(event: Event) -> Pep440:
+    """PEP 440 key of an event among releases."""
+    return _FIRST if event.value == "0" else Pep440(event.value)
+
+
+def range_text(issue: KnownIssue) -> str:
+    """`0.20.0 to before 0.23.0`, `since 0.11.1, no fixed release known`, `every version so far`."""
+    releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
+    texts = [text for part in releases for text in _interval_texts(sorted(part.events, key=event_key))]
+    return "; ".join(texts) or "known by commits only"
+
+
+def _interval_texts(events: list[Event]) -> Iterator[str]:
+    start = ""
+    for event in events:
+        if event.introduced:
+            start = event.introduced
+        elif event.fixed:
+            yield f"{start} to before {event.fixed}" if start != "0" else f"before {event.fixed}"
+            start = ""
+        else:
+            yield f"{start} to {event.last_affected}" if start != "0" else f"up to {event.last_affected}"
+            start = ""
+    if start:
+        yield "every version so far" if start == "0" else f"since {start}, no fixed release known"
+
+
+def _vllm_ranges(issue: KnownIssue) -> list[Range]:
+    return [part for entry in issue.affected if entry.package.name == "vllm" for part in entry.ranges]
+
+
+def _is_in_range(events: list[Event], key: Pep440) -> bool:
+    """OSV's walk: the last event at or before the version decides; `last_affected` still includes its version."""
+    affected = False
+    # At one and the same version a fix outranks an introduction, as in OSV's own evaluation order.
+    for event in sorted(events, key=lambda event: (event_key(event), event.introduced is None)):
+        at = event_key(event)
+        if event.introduced and key >= at:
+            affected = True
+        elif (event.fixed and key >= at) or (event.last_affected and key > at):
+            affected = False
+    return affected
+
+
+def _affects_commit(ranges: list[Range], commit: str | None) -> bool | None:
+    for part in ranges:
+        for event in part.events:
+            known = event.value
+            if part.type == "GIT" and commit and (commit.startswith(known) or known.startswith(commit)):
+                return event.fixed is None
+    return None
+
+
+# MERGED regress_gate.known.status: What is known about a fix, from the record alone: its ranges, and the tracker's
+# state when it was last seen.  `closed` by itself never means fixed. Whether a fix is really in a build is looked
+# up by `verify`.
+
+
+_CLOSINGS = {
+    "stale": "closed by the inactivity bot",
+    "not_planned": "closed as not planned",
+    "duplicate": "closed as a duplicate",
+    "completed": "closed as completed",
+}
+
+
+def fix_status(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
+    """The status for that candidate, and what it rests on, with the date on which that was seen."""
+    if has_recorded_fix(issue):
+        return _status_by_ranges(issue, candidate)
+    seen = f"(tracker seen {issue.tracker.checked.isoformat()})"
+    match issue.tracker.state:
+        case "open" if issue.tracker.state_reason == "reopened":
+            return Status.OPEN, f"opened again, no fix known {seen}"
+        case "open":
+            return Status.OPEN, f"open, no fix known {seen}"
+        case "closed":
+            how = _CLOSINGS.get(issue.tracker.state_reason or "", "closed, reason not known")
+            return Status.CLOSED_UNFIXED, f"{how}, no fix known {seen}"
+        case "merged" if tracks_the_cause(issue):
+            return Status.CLOSED_UNFIXED, f"the thread is the change itself; nothing is known to take it back {seen}"
+        case "merged":
+            return Status.UNKNOWN, f"merged, but no fixed release is recorded {seen}"
+        case _:
+            return Status.UNKNOWN, f"state of the tracker not known {seen}"
+
+
+def tracks_the_cause(issue: KnownIssue) -> bool:
+    """Whether the thread is the pull request that brought what the record is about: its merge is no fix."""
+    thread = ThreadRef.parse(issue.tracker.url)
+    if thread is None or thread.kind != "pull":
+        return False
+    if any(_names_thread(change, thread) for change in issue.changes.fixed_by):
+        return False
+    if any(_names_thread(change, thread) for change in issue.changes.introduced_by):
+        return True
+    urls = {(reference.type, reference.url) for reference in issue.references}
+    if ("FIX", issue.tracker.url) in urls:
+        return False
+    return ("INTRODUCED", issue.tracker.url) in urls or issue.kind is IssueKind.DEFAULT_CHANGE
+
+
+def _names_thread(change: Change, thread: ThreadRef) -> bool:
+    return change.pull == thread.number and (change.repo or VLLM_REPO).lower().endswith("/" + thread.repo.lower())
+
+
+def _status_by_ranges(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
+    record = f"(affected: {range_text(issue)}; record reviewed {issue.reviewed.isoformat()})"
+    fixed, fix = ("taken back", "change back") if issue.kind is IssueKind.DEFAULT_CHANGE else ("fixed", "fix")
+    match affects(issue, candidate):
+        case None:
+            return Status.UNKNOWN, f"whether {candidate} has the {fix} is not known {record}"
+        case True if has_fix_before(issue, candidate):
+            return Status.FIX_NOT_IN_CANDIDATE, f"{fixed} earlier, but back in {candidate} {record}"
+        case True:
+            return Status.FIX_NOT_IN_CANDIDATE, f"{candidate} does not have the recorded {fix} {record}"
+        case False if has_fix_before(issue, candidate):
+            return Status.FIX_IN_CANDIDATE, f"{candidate} has the recorded {fix} {record}"
+        case _:
+            return Status.FIX_NOT_IN_CANDIDATE, f"{candidate} has neither the issue nor the {fix} {record}"

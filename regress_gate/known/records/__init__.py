@@ -1,0 +1,1 @@
+"""The curated records: load, lint, draft and export them."""

@@ -1,0 +1,294 @@
+"""Whether a record's scope can hold, and not for everybody, and whether its workarounds are told from it."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+from regress_gate.errors import InputError
+from regress_gate.known.matching import names
+from regress_gate.known.matching.versions import event_key
+from regress_gate.known.records.loading import SUFFIX, read_document, read_issue, record_files
+from regress_gate.known.records.releases import release_date
+from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
+from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Reference, Scope
+
+_UNSCOPED_KINDS = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG, IssueKind.NOT_A_BUG)
+_GLOB_KEYS = (
+    *("accelerator", "model", "architecture", "quantization", "kv_cache_dtype", "moe_quantization", "distribution"),
+)
+
+
+def _check_scope(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
+    given = issue.scope
+    if given == Scope() and issue.details is None and issue.kind not in _UNSCOPED_KINDS:
+        what = "the scope is empty, so that the record applies to everybody: narrow it, or say why in details"
+        yield ("scope",), what, "warning"
+    for location, listed in _list_globs(given):
+        for index, pattern in enumerate(listed):
+            yield from _check_glob(location[-1], pattern, (*location, index))
+    for key in ("parallel", "backends", "workload"):
+        if (part := getattr(given, key)) is not None and not part.model_dump(exclude_none=True):
+            yield ("scope", key), f"{key} says nothing: leave the key out", "error"
+    for key, allowed in (given.engine_args or {}).items():
+        if names.canonical_args({key: True}) != {key: True}:
+            what = f"engine argument {key}: write its full name, with underscores and no leading dashes or no_"
+            yield ("scope", "engine_args", key), what, "error"
+        if allowed == []:
+            yield ("scope", "engine_args", key), f"engine argument {key}: an empty list never holds", "error"
+    for key, values in (given.env or {}).items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            yield ("scope", "env", key), f"{key!r} is no name of an environment variable", "error"
+        if values == []:
+            yield ("scope", "env", key), f"variable {key}: an empty list never holds", "error"
+
+
+def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """The lists of patterns, with their places."""
+    for key in _GLOB_KEYS:
+        yield ("scope", key), getattr(given, key) or []
+    for part, patterns in given.backends or ():
+        yield ("scope", "backends", part), patterns or []
+
+
+def _check_glob(field: str, pattern: str, location: KeyPath) -> Iterator[LocatedMessage]:
+    if not pattern.strip("*? /"):
+        yield location, f"{field} pattern {pattern!r} matches everything: leave the key out", "error"
+    elif pattern.count("[") != pattern.count("]"):
+        yield location, f"{field} pattern {pattern!r} has an unfinished [", "error"
+    elif field == "accelerator" and "[" in pattern:
+        yield location, f"accelerator pattern {pattern!r}: write a part's name, with * or ? and no [", "error"
+
+
+def _check_workarounds(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
+    """A workaround that is also what the scope asks for could never be told from the trouble."""
+    scope_args, scope_env = issue.scope.engine_args or {}, issue.scope.env or {}
+    for index, workaround in enumerate(issue.workarounds):
+        for key, value in names.canonical_args(workaround.engine_args or {}).items():
+            wanted = scope_args.get(key, [])
+            if any(names.same_value(value, one) for one in (wanted if isinstance(wanted, list) else [wanted])):
+                what = f"the workaround {key}={value} is what the scope asks for"
+                yield ("workarounds", index, "engine_args"), what, "error"
+        for key, text in (workaround.env or {}).items():
+            allowed = scope_env.get(key, [])
+            if any(names.same_env_value(text, one) for one in (allowed if isinstance(allowed, list) else [allowed])):
+                what = f"the workaround {key}={text} is what the scope asks for"
+                yield ("workarounds", index, "env"), what, "error"
+
+
+# MERGED regress_gate.known.lint_thread: What a record says of its thread, its own age, its references and its
+# measured effect.
+
+
+REVIEW_AFTER = timedelta(days=180)
+PLACEHOLDER = "TODO"
+"""What `issues new` writes where a curator has to."""
+
+
+def _check_tracker(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
+    url, state, reason = issue.tracker.url, issue.tracker.state, issue.tracker.state_reason
+    if number := re.fullmatch(r"VLLM-(\d+)", issue.id):
+        threads = [f"{VLLM_REPO}/{kind}/{number[1]}" for kind in ("issues", "pull")]
+        if url not in threads:
+            yield ("tracker", "url"), f"{issue.id} is tracked at {threads[0]}, not at {url}", "error"
+    if Reference(type="REPORT", url=url) not in issue.references:
+        yield ("references",), f"the tracker {url} is not among the references as REPORT", "error"
+    if state == "closed" and reason is None:
+        yield ("tracker", "state"), "closed without state_reason: say why, or `unknown`", "warning"
+    if state == "open" and reason not in (None, "reopened", "unknown"):
+        yield ("tracker", "state_reason"), f"an open thread has no reason {reason!r}", "error"
+    if issue.tracker.checked > today:
+        yield ("tracker", "checked"), f"checked in the future ({issue.tracker.checked})", "error"
+
+
+def _check_review_date(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
+    if issue.reviewed > today:
+        yield ("reviewed",), f"reviewed in the future ({issue.reviewed})", "error"
+    elif today - issue.reviewed > REVIEW_AFTER:
+        yield ("reviewed",), f"last reviewed {issue.reviewed}, over {REVIEW_AFTER.days} days ago", "warning"
+
+
+def _check_references(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks are called alike)
+    seen: set[tuple[str, str]] = set()
+    for index, reference in enumerate(issue.references):
+        link = (reference.type, reference.url.rstrip("/"))
+        if link in seen:
+            yield ("references", index, "url"), f"{link[1]} is given twice as {link[0]}", "error"
+        seen.add(link)
+
+
+def _check_placeholders(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
+    """Places that a draft left open."""
+    named: dict[KeyPath, str | None] = {
+        ("summary",): issue.summary,
+        ("details",): issue.details,
+        ("evidence",): issue.evidence,
+        **{("scope", "accelerator", index): text for index, text in enumerate(issue.scope.accelerator or [])},
+        **{("scope", "model", index): text for index, text in enumerate(issue.scope.model or [])},
+        **{("workarounds", index, "text"): fix.text for index, fix in enumerate(issue.workarounds)},
+    }
+    for location, text in named.items():
+        if text is not None and PLACEHOLDER in text:
+            key = next(part for part in reversed(location) if isinstance(part, str))
+            yield location, f"{key} still has a {PLACEHOLDER}", "error"
+
+
+def _check_signature(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
+    for index, part in enumerate(issue.signature):
+        if part.change is None:
+            continue
+        low, high = part.change
+        fits = {"worse": low > 0, "better": high < 0, "unchanged": low <= 0 <= high}[part.direction]
+        if not fits:
+            what = f"direction {part.direction} does not fit the change [{low:g}, {high:g}]; positive means worse"
+            yield ("signature", index, "change"), what, "error"
+    if issue.kind is IssueKind.PERFORMANCE and not issue.signature:
+        yield ("kind",), "a performance issue without a signature cannot be joined with measurements", "warning"
+
+
+# MERGED regress_gate.known.lint_versions: Whether a record's versions can be: their order, and the days of its
+# changes against those of the releases.
+
+
+def _check_versions(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks are called alike)
+    ranges = [
+        (("affected", at, "ranges", index), part)
+        for at, entry in enumerate(issue.affected)
+        for index, part in enumerate(entry.ranges)
+    ]
+    for location, part in ranges:
+        yield from _check_events(part, location)
+    events = [event for _, part in ranges for event in part.events]
+    if any(event.fixed for event in events) and not any(link.type == "FIX" for link in issue.references):
+        yield ("references",), "there is a fixed event, but no FIX reference that shows it", "error"
+    if not any(part.type == "ECOSYSTEM" for _, part in ranges):
+        yield ("affected",), "no ECOSYSTEM range: the record can be matched against no release", "warning"
+    if not issue.version_regression and not any(event.introduced == "0" for event in events):
+        what = 'not a version regression, yet introduced after version "0": a move across it would be reported as new'
+        yield ("version_regression",), what, "warning"
+
+
+def _check_events(part: Range, location: KeyPath) -> Iterator[LocatedMessage]:
+    """Events stand in order and take turns: introduced, fixed (or last_affected), introduced, …"""
+    before, open_ = None, False
+    for index, event in enumerate(part.events):
+        here = (*location, "events", index)
+        if bool(event.introduced) == open_:
+            yield here, f"{event.value}: introduced and fixed (or last_affected) must take turns", "error"
+        open_ = bool(event.introduced)
+        if part.type == "ECOSYSTEM":
+            key = event_key(event)
+            # A single affected version is introduced and last affected at once; a fix must come after.
+            if before is not None and (key < before or (key == before and not event.last_affected)):
+                yield here, f"{event.value} is not after the event before it", "error"
+            before = key
+
+
+def _check_changes(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
+    """A change is in no release that was published before it was merged, and no fix is older than its issue."""
+    brought, fixes = issue.changes.introduced_by, issue.changes.fixed_by
+    for key, listed in (("introduced_by", brought), ("fixed_by", fixes)):
+        for index, change in enumerate(listed):
+            if change.merged is not None and change.merged > today:
+                yield ("changes", key, index, "merged"), f"merged in the future ({change.merged})", "error"
+    first = min((change.merged for change in brought if change.merged), default=None)
+    for index, fix in enumerate(fixes):
+        here = ("changes", "fixed_by", index)
+        if first is not None and fix.merged is not None and fix.merged < first:
+            yield (*here, "merged"), f"merged on {fix.merged}, before what it fixes ({first})", "error"
+        back = fix.reverted_by.merged if fix.reverted_by else None
+        if back is not None and fix.merged is not None and back < fix.merged:
+            yield (*here, "reverted_by"), f"reverted on {back}, before it was merged ({fix.merged})", "error"
+    yield from _check_release_dates(issue, "introduced", brought)
+    yield from _check_release_dates(issue, "fixed", [fix for fix in fixes if fix.reverted_by is None])
+    if fixes and all(fix.reverted_by for fix in fixes) and _ends_fixed(issue):
+        yield ("changes", "fixed_by"), "every fix was reverted, yet the last event is fixed", "error"
+
+
+def _check_release_dates(issue: KnownIssue, kind: str, listed: Sequence[Change]) -> Iterator[LocatedMessage]:
+    """The first release that is named for a turn must not be older than every change that may have made it."""
+    days = [change.merged for change in listed if change.repo == VLLM_REPO]
+    named = [(place, event.value) for place, event in _release_events(issue) if getattr(event, kind) not in (None, "0")]
+    if not days or None in days or not named:
+        return
+    earliest = min(day for day in days if day is not None)
+    for place, version in named:
+        published = release_date(version)
+        if published is not None and published < earliest:
+            what = f"{kind} {version} was published on {published}, before the change was merged ({earliest})"
+            yield place, what, "error"
+
+
+def _release_events(issue: KnownIssue) -> Iterator[tuple[KeyPath, Event]]:
+    for at, entry in enumerate(issue.affected):
+        for number, part in enumerate(entry.ranges):
+            if part.type == "ECOSYSTEM" and entry.package.name == "vllm":
+                for index, event in enumerate(part.events):
+                    yield ("affected", at, "ranges", number, "events", index), event
+
+
+def _ends_fixed(issue: KnownIssue) -> bool:
+    events = sorted((event for _, event in _release_events(issue)), key=event_key)
+    return bool(events) and events[-1].fixed is not None
+
+
+# MERGED regress_gate.known.lint: Everything that is wrong or doubtful in a directory of records, in one pass that
+# stops at no bad file.  Loading answers "can this record be used?"; linting answers "should it be believed?". What
+# only a person or the network can tell (does the thread say so? is the fix in the tag?) is not checked here.
+
+
+_CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
+    _check_tracker,
+    _check_review_date,
+    _check_references,
+    _check_placeholders,
+    _check_versions,
+    _check_changes,
+    _check_signature,
+    _check_scope,
+    _check_workarounds,
+)
+
+
+def lint_records(directory: Path, *, today: date) -> list[LintMessage]:
+    """All complaints, by file and line. Raises InputError when the directory itself cannot be listed."""
+    complaints = list(_check_file_names(directory))
+    records: list[tuple[Path, Document, KnownIssue]] = []
+    for path in record_files(directory):
+        try:
+            document = read_document(path)
+            records.append((path, document, read_issue(document)))
+        except InputError as error:
+            complaints.append(LintMessage(path, error.line, error.what, "error"))
+    for path, document, issue in records:
+        if path.name != issue.id + SUFFIX:
+            what = f"the file is not named by its id: call it {issue.id}{SUFFIX}"
+            complaints.append(LintMessage(path, document.line(("id",)), what, "error"))
+        for check in _CHECKS:
+            for location, what, severity in check(issue, today):
+                complaints.append(LintMessage(path, document.line(location), what, severity))
+    complaints.extend(_check_shared_names(records))
+    return sorted(complaints, key=lambda complaint: (complaint.file, complaint.line or 0, complaint.what))
+
+
+def _check_file_names(directory: Path) -> Iterator[LintMessage]:
+    record_files(directory)  # says so when there is no such directory
+    for path in directory.iterdir():
+        if path.suffix == ".yml":
+            yield LintMessage(path, None, f"is not loaded: call it {path.stem}{SUFFIX}", "error")
+
+
+def _check_shared_names(records: list[tuple[Path, Document, KnownIssue]]) -> Iterator[LintMessage]:
+    """Ids, aliases and tracker threads that more than one record claims."""
+    owners: dict[str, Path] = {}
+    for path, document, issue in records:
+        claims: list[tuple[KeyPath, str]] = [(("id",), issue.id), (("tracker", "url"), issue.tracker.url)]
+        claims += [(("aliases", index), alias) for index, alias in enumerate(issue.aliases)]
+        own: set[str] = set()
+        for location, name in claims:
+            key = name.casefold().rstrip("/")
+            if (first := owners.setdefault(key, path)) != path:
+                yield LintMessage(path, document.line(location), f"{name} already belongs to {first.name}", "error")
+            elif key in own:
+                yield LintMessage(path, document.line(location), f"alias {name} is given twice, or is the id", "error")
+            own.add(key)

@@ -1,0 +1,1 @@
+"""The tracker: what GitHub says about the threads and fixes of known issues."""

@@ -1,0 +1,282 @@
+"""Which changes are said to fix an issue, the better source first: the record, its references, the thread."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from functools import cached_property
+from urllib.parse import quote
+
+from regress_gate.known.threads import ThreadRef, carries, reference, subject_effect
+from regress_gate.known.tracker.github import Api, GoneError
+from regress_gate.known.tracker.github_shapes import CommitShape, CompareShape, RepositoryShape
+from regress_gate.known.tracker.snapshot import Thread
+from regress_gate.known.tracker.threads import MAX_DEPTH, read_pull
+from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
+from regress_gate.model.version import Channel, Version
+
+
+def list_fixes(issue: KnownIssue, thread: Thread | None, duplicate: Thread | None = None) -> list[list[Fix]]:
+    """Groups of fixes, of which the first that decides is believed; all members of a group belong together.
+
+    What the curator names goes before what the thread's timeline shows, and that before what fixed the thread of which
+    it is a duplicate. Changes known by their day alone lead to no commit and are left out.
+    """
+    named = [fix for fix in issue.changes.fixed_by if fix.pull is not None or fix.commit is not None]
+    groups = [named, _fixes_in_references(issue), _fixes_in_thread(thread), _fixes_in_thread(duplicate)]
+    found: list[list[Fix]] = []
+    seen: set[tuple[str, int | str | None]] = set()
+    for group in groups:
+        new = [fix for fix in group if _fix_key(fix) not in seen]
+        seen |= {_fix_key(fix) for fix in group}
+        if new:
+            found.append(new)
+    return found
+
+
+def _fix_key(fix: Fix) -> tuple[str, int | str | None]:
+    return fix.repo.lower(), fix.commit if fix.pull is None else fix.pull
+
+
+def _fixes_in_references(issue: KnownIssue) -> list[Fix]:
+    found = [ThreadRef.parse(reference.url) for reference in issue.references if reference.type == "FIX"]
+    return [_pull_fix(ref.repo, ref.number) for ref in found if ref is not None and ref.kind == "pull"]
+
+
+def _fixes_in_thread(thread: Thread | None) -> list[Fix]:
+    """What closed an issue. A pull request's own merge closes nothing but itself."""
+    if thread is None or thread.state == "merged":
+        return []
+    if thread.fixes:
+        return [_pull_fix(pull.repo, pull.number) for pull in thread.fixes]
+    there = ThreadRef.parse(thread.url)
+    if thread.closing_commit is None or there is None:
+        return []
+    return [Fix(repo=f"https://github.com/{there.repo}", commit=thread.closing_commit)]
+
+
+def _pull_fix(repo: str, number: int) -> Fix:
+    return Fix(repo=f"https://github.com/{repo}", pull=number)
+
+
+# MERGED regress_gate.known.build_history: What a build's git history holds: whether a change is in it, and what was
+# picked onto its release branch.  A build is a tag or commit. A change is in it when its merge is an ancestor, or
+# when the release branch has a pick of it: a commit whose subject carries the same `(#number)`. What is between a
+# tag and a commit never changes, so it is asked for only once.
+
+
+@dataclass(frozen=True)
+class BuildHistory:
+    """The history of one build, asked for as it is needed."""
+
+    api: Api
+    repo: str
+    ref: str
+    """Tag or commit."""
+
+    def has_commit(self, commit: str) -> tuple[bool, datetime]:
+        """Whether the commit is an ancestor of the build, and when that was seen. Raises UnavailableError."""
+        # The list of changed files, which is most of an answer, comes with the first page only.
+        path = f"/repos/{self.repo}/compare/{commit}...{quote(self.ref, safe='')}?per_page=1&page=2"
+        found, seen = self.api.get(path, CompareShape, fixed=True)
+        return found.status in ("ahead", "identical"), seen
+
+    @cached_property
+    def picked(self) -> tuple[tuple[CommitShape, ...], bool]:
+        """The commits of the release branch that the main branch does not have, oldest first; and if that is all.
+
+        Raises UnavailableError, and GoneError where the
+        repository has no such build.
+        """
+        main, _ = self.api.get(f"/repos/{self.repo}", RepositoryShape, fixed=True)
+        path = f"/repos/{self.repo}/compare/{quote(main.default_branch, safe='')}...{quote(self.ref, safe='')}"
+        pages, complete = self.api.pages(f"{path}?per_page=100", CompareShape, fixed=True)
+        commits = tuple(commit for page in pages for commit in page.commits)
+        return commits, complete and len(commits) >= pages[0].ahead_by
+
+    @property
+    def name(self) -> str:
+        return self.ref if len(self.ref) < 40 else self.ref[:10]
+
+
+def build_history(api: Api, repo: str, version: Version) -> BuildHistory | None:
+    """The history of a build; None for one whose name leads to no tag and no commit."""
+    if version.commit is not None:
+        return BuildHistory(api, repo, version.commit)
+    if version.number is None or version.channel is Channel.NIGHTLY:
+        return None
+    return BuildHistory(api, repo, f"v{version.number}")
+
+
+# MERGED regress_gate.known.fix_chain: Is a fix in a build? Its merge, what took it back, what put it in again, and
+# the picks of the release branch.  The chain of a fix is the fix, its reverts, their reverts…, in the order of
+# their merges; what happened last among those that the build has is what counts. Picks come after everything that
+# the branch was cut from. Models: vllm#42379, which #46070 took out again; #26866, reverted by #28289 and re-
+# applied by #28319.
+
+
+VLLM_REPO_NAME = VLLM_REPO.removeprefix("https://github.com/")
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One change of a chain."""
+
+    repo: str
+    number: int | None
+    commit: str | None
+    """What the merge made, where known."""
+    merged: datetime | None
+    applies: bool
+    """Whether it puts the fix in; else it takes it out."""
+
+    @property
+    def key(self) -> str:
+        """`owner/name#12`, or `owner/name@commit`."""
+        return f"{self.repo.lower()}@{self.commit}" if self.number is None else reference(self.repo, self.number)
+
+    @property
+    def name(self) -> str:
+        if self.number is None:
+            return "a change without a name" if self.commit is None else f"commit {self.commit[:10]}"
+        return f"#{self.number}" if self.repo.lower() == VLLM_REPO_NAME else f"{self.repo}#{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class FixChain:
+    links: tuple[ChainLink, ...]
+    """The fix first, then by the time of merging."""
+    complete: bool = True
+    """False where not every revert may be known."""
+
+    @property
+    def fix(self) -> ChainLink:
+        return self.links[0]
+
+    @property
+    def merged(self) -> bool:
+        return self.fix.merged is not None or self.fix.commit is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FixMembership:
+    """What a build has of a fix."""
+
+    present: bool | None
+    """None where it cannot be decided."""
+    why: str
+    seen: datetime | None = None
+    """The oldest of the looks on which it rests."""
+    taken_out: bool = False
+    """Whether the build had it and a later change took it out."""
+
+
+def read_chain(api: Api, fix: Fix) -> FixChain:
+    """The chain of a fix that a record names. Raises UnavailableError."""
+    repo = fix.repo.removeprefix("https://github.com/")
+    if fix.pull is None:
+        links = [ChainLink(repo, None, fix.commit, _midnight(fix.merged), applies=True)]
+        complete = True
+    else:
+        links, complete = _read_links(api, repo, fix.pull, fix.commit)
+    known = {link.number for link in links if link.number is not None}
+    if fix.reverted_by is not None and (fix.reverted_by.pull is None or fix.reverted_by.pull not in known):
+        more, all_known = _read_reverts(api, fix.reverted_by)
+        links, complete = links + more, complete and all_known
+    return FixChain((links[0], *sorted(links[1:], key=_merged_at)), complete)
+
+
+def _read_links(
+    api: Api, repo: str, number: int, commit: str | None = None, *, applies: bool = True
+) -> tuple[list[ChainLink], bool]:
+    """The pull request and everything that undoes it, directly or not."""
+    links: list[ChainLink] = []
+    complete = True
+    seen: set[str] = set()
+    todo = [(repo, number, applies, 0)]
+    while todo:
+        at, which, puts_in, depth = todo.pop(0)
+        if reference(at, which) in seen:
+            continue
+        seen.add(reference(at, which))
+        pull = read_pull(api, at, which)
+        sha = pull.commit or (commit if which == number else None)
+        links.append(ChainLink(pull.repo, pull.number, sha, pull.merged, puts_in))
+        complete = complete and pull.complete and (depth < MAX_DEPTH or not pull.undone_by)
+        if depth < MAX_DEPTH:
+            todo += [(undo.repo, undo.number, not puts_in, depth + 1) for undo in pull.undone_by]
+    return links, complete
+
+
+def _read_reverts(api: Api, revert: Change) -> tuple[list[ChainLink], bool]:
+    repo = revert.repo.removeprefix("https://github.com/")
+    if revert.pull is None:
+        return [ChainLink(repo, None, revert.commit, _midnight(revert.merged), applies=False)], True
+    try:
+        return _read_links(api, repo, revert.pull, revert.commit, applies=False)
+    except GoneError:
+        return [ChainLink(repo, revert.pull, revert.commit, _midnight(revert.merged), applies=False)], False
+
+
+def find_membership(history: BuildHistory, chain: FixChain) -> FixMembership:
+    """Whether the build has the fix. Raises UnavailableError, and GoneError where the repository has no such build."""
+    if chain.fix.repo.lower() != history.repo.lower():
+        return FixMembership(
+            None, f"{chain.fix.name} is no part of {history.repo}: whether your build carries it is open"
+        )
+    looks: list[datetime] = []
+    commits, complete = history.picked
+    present, had, why = False, False, f"{history.name} does not have {chain.fix.name}"
+    for link in chain.links:
+        if link.merged is None and link.commit is None:
+            continue  # never merged, so in no build
+        if link.commit is None:
+            return FixMembership(None, f"what the merge of {link.name} made is not known")
+        try:
+            inside, seen = history.has_commit(link.commit)
+        except GoneError:
+            return FixMembership(None, f"{history.repo} has no commit {link.commit[:10]} ({link.name})")
+        looks.append(seen)
+        if inside:
+            had, present = had or link.applies, link.applies
+            why = _ancestor_text(history, chain, link)
+    for subject, effect, by in _find_picks([commit.subject for commit in commits], chain):
+        had, present = had or effect, effect
+        verb = "has a pick of it on its release branch" if effect else "took it out on its release branch"
+        why = f"{by}: {history.name} {verb} ({subject[:80]!r})"
+    if not complete:
+        return FixMembership(None, f"the release branch of {history.name} has more commits than could be read")
+    if present and not chain.complete:
+        return FixMembership(None, f"{why}, but not every later change could be looked up", min(looks, default=None))
+    return FixMembership(present, why, min(looks, default=None), taken_out=had and not present)
+
+
+def _ancestor_text(history: BuildHistory, chain: FixChain, link: ChainLink) -> str:
+    if link is chain.fix:
+        return f"{history.name} has {link.name}{_merged_text(link.merged)}"
+    verb = "puts it in again" if link.applies else "takes it out again"
+    fix = f"{chain.fix.name}{_merged_text(chain.fix.merged)}"
+    return f"{history.name} has {fix}, and {link.name}{_merged_text(link.merged)} {verb}"
+
+
+def _find_picks(subjects: Sequence[str], chain: FixChain) -> Iterator[tuple[str, bool, str]]:
+    """Subject, effect and cause for each commit of the branch that does something to the fix."""
+    for subject in subjects:
+        if chain.fix.number is not None and (effect := subject_effect(subject, chain.fix.number)) is not None:
+            yield subject, effect, chain.fix.name
+            continue
+        for link in chain.links[1:]:
+            if link.number is not None and carries(subject, link.number):
+                yield subject, link.applies, f"{chain.fix.name} by {link.name}"
+                break
+
+
+def _merged_text(moment: datetime | None) -> str:
+    return "" if moment is None else f" (merged {moment.date().isoformat()})"
+
+
+def _merged_at(link: ChainLink) -> datetime:
+    return link.merged or datetime.max.replace(tzinfo=UTC)
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time(), UTC)

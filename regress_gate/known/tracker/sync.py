@@ -1,0 +1,143 @@
+"""Look at the threads of all records and say what has changed since the last look.
+
+What was seen longest ago goes first, so that a quota that is too small for all gets through them in several syncs.
+With a thread, the pull requests that matter to it are looked up too, so that `issues verify` finds them in the cache.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from regress_gate.known.threads import ThreadRef
+from regress_gate.known.tracker.fixes import list_fixes, read_chain
+from regress_gate.known.tracker.github import Api, UnavailableError
+from regress_gate.known.tracker.snapshot import Snapshot, Thread
+from regress_gate.known.tracker.threads import read_duplicate, read_thread
+from regress_gate.model.issue import KnownIssue
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class ChangeKind(StrEnum):
+    NEW = "new"
+    """Never seen before."""
+    CLOSED = "closed"
+    REOPENED = "reopened"
+    MERGED = "merged"
+    """The thread is a pull request."""
+    FIXED = "fixed"
+    """A merged pull request is now known that closes it."""
+    REVERTED = "reverted"
+    """A merged pull request is now known that takes a fix back."""
+    MOVED = "moved"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadChange:
+    """A change of one thread since it was last looked at."""
+
+    issue: KnownIssue
+    kind: ChangeKind
+    thread: Thread
+    reverts: tuple[str, ...] = ()
+    """What takes a fix back, as `owner/name#12`, where that is the change."""
+
+
+@dataclass
+class SyncResult:
+    snapshot: Snapshot
+    looked: int = 0
+    """Threads that were seen now."""
+    wanted: int = 0
+    changes: list[ThreadChange] = field(default_factory=list)
+    problems: list[tuple[KnownIssue, str]] = field(default_factory=list)
+    """What could not be looked up, thread by thread."""
+    stopped: str | None = None
+    """Why not all threads were asked for."""
+
+    @property
+    def complete(self) -> bool:
+        return self.stopped is None and not self.problems
+
+
+def sync(
+    api: Api, issues: Sequence[KnownIssue], before: Snapshot, tell: Callable[[int, int], None] | None = None
+) -> SyncResult:
+    """Look at every thread. What could not be seen keeps its former state; `tell` is told how far it has come."""
+    threads, reverts = dict(before.threads), dict(before.reverts)
+    found = SyncResult(before)
+    todo = sorted(_tracked_threads(issues, api), key=lambda pair: _last_seen(threads, pair[1]))
+    found.wanted = len(todo)
+    for done, (issue, ref) in enumerate(todo):
+        if tell is not None:
+            tell(done, len(todo))
+        former = threads.get(ref.key)
+        try:
+            thread = read_thread(api, ref)
+        except UnavailableError as error:
+            if api.stopped is not None:
+                break
+            found.problems.append((issue, str(error)))
+            continue
+        found.looked += 1
+        found.changes += [ThreadChange(issue, kind, thread) for kind in find_changes(former, thread, ref)]
+        threads[ref.key] = thread
+        known = set(reverts.get(ref.key, []))
+        now = known | _prefetch_fixes(api, issue, thread)
+        if former is not None and now > known:
+            found.changes.append(ThreadChange(issue, ChangeKind.REVERTED, thread, tuple(sorted(now - known))))
+        if now:
+            reverts[ref.key] = sorted(now)
+    if found.looked + len(found.problems) < found.wanted:
+        found.stopped = api.stopped
+    found.snapshot = Snapshot(threads=threads, reverts=reverts)
+    return found
+
+
+def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator[ChangeKind]:
+    """What has happened to a thread between two looks."""
+    if before is None:
+        yield ChangeKind.NEW
+    else:
+        if before.state != "gone" and now.state == "gone":
+            yield ChangeKind.GONE
+        if before.state != "closed" and now.state == "closed":
+            yield ChangeKind.CLOSED
+        if before.state != "merged" and now.state == "merged":
+            yield ChangeKind.MERGED
+        if before.state in ("closed", "merged") and now.state == "open":
+            yield ChangeKind.REOPENED
+        if {pull.key for pull in now.fixes} - {pull.key for pull in before.fixes}:
+            yield ChangeKind.FIXED
+    there = ThreadRef.parse(now.url)
+    if now.state != "gone" and there is not None and there.key != ref.key and (before is None or before.url != now.url):
+        yield ChangeKind.MOVED
+
+
+def _tracked_threads(issues: Iterable[KnownIssue], api: Api) -> list[tuple[KnownIssue, ThreadRef]]:
+    """The records whose thread this API can know, each thread once."""
+    found: dict[str, tuple[KnownIssue, ThreadRef]] = {}
+    for issue in issues:
+        ref = ThreadRef.parse(issue.tracker.url)
+        if ref is not None and ref.host in api.hosts:
+            found.setdefault(ref.key, (issue, ref))
+    return list(found.values())
+
+
+def _last_seen(threads: dict[str, Thread], ref: ThreadRef) -> datetime:
+    thread = threads.get(ref.key)
+    return _NEVER if thread is None else thread.seen
+
+
+def _prefetch_fixes(api: Api, issue: KnownIssue, thread: Thread) -> set[str]:
+    """Have in the cache what `verify` will want; what cannot be had now is asked for then. Gives the reverts found."""
+    duplicate, reverts = None, set[str]()
+    with suppress(UnavailableError):
+        duplicate = read_duplicate(api, thread)
+    for fix in (fix for group in list_fixes(issue, thread, duplicate) for fix in group):
+        with suppress(UnavailableError):
+            reverts |= {link.key for link in read_chain(api, fix).links if not link.applies and link.merged is not None}
+    return reverts

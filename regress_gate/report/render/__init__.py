@@ -1,0 +1,1 @@
+"""Renderers: one output format a module. All cleaning and escaping happens here."""

@@ -1,0 +1,1 @@
+"""What vLLM prints and what it takes: logs, launch lines, arguments, environment reports."""

@@ -1,0 +1,173 @@
+"""What a vLLM build can be told and what it does when told nothing: arguments, variables, dependencies.
+
+The same for every machine that the build is installed on, so that it can be stored once per build and shipped. Not
+for what a server made of it in the end: that is in the server's own start log.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, JsonValue, PlainSerializer, PlainValidator, StringConstraints
+
+from regress_gate.errors import InputError
+from regress_gate.model.documents import Document, StrictModel, validate
+from regress_gate.model.version import Version
+
+COMPUTED = "<computed>"
+"""In place of a default that the machine decides: a directory, a host name, a number of processors."""
+_MAX_ENTRIES = 5000
+_MAX_DEPTH = 8
+_SHORTEST_BEGINNING = 2
+"""Letters that are no beginning of a flag yet: `-tp` and such are flags of their own."""
+
+_Text = Annotated[str, StringConstraints(max_length=2000)]
+_Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+def _version(value: Any) -> Version:
+    if isinstance(value, Version):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("expected a version")
+    try:
+        return Version.parse(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def _bounded(value: Any) -> Any:
+    """Refuse what no build has and what would not come back from JSON as it went."""
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        if isinstance(item, str) and len(item) > 20_000:
+            raise ValueError("the text is too long")
+        if isinstance(item, float) and item - item != 0:
+            raise ValueError("the number is out of range")
+        if isinstance(item, dict):
+            waiting += [(inner, depth + 1) for inner in item.values()]
+        elif isinstance(item, list):
+            waiting += [(inner, depth + 1) for inner in item]
+        elif item is not None and not isinstance(item, (str, int, float)):
+            raise ValueError("expected a JSON value")
+    return value
+
+
+_Default = Annotated[JsonValue, PlainValidator(_bounded)]
+
+
+class Argument(StrictModel):
+    """One argument of `vllm serve`, or one key of a group of them (`compilation_config.mode`)."""
+
+    flags: tuple[_Key, ...] = Field(min_length=1, max_length=50)
+    """As they are typed, the principal one first; `--no-x` is among them where there is one."""
+    default: _Default = None
+    """As JSON; text in angle brackets stands for what JSON has no value for."""
+    choices: tuple[_Text, ...] | None = Field(default=None, max_length=2000)
+    """None: not limited by the parser."""
+    values: Literal["none", "one", "optional", "many"] = "one"
+    """How many values it takes; a switch takes none."""
+    deprecated: _Text | None = None
+    """What vLLM says of its deprecation."""
+
+
+class BuildConfig(StrictModel):
+    """Of one build."""
+
+    schema_version: Literal["1"] = "1"
+    version: Annotated[Version, PlainValidator(_version), PlainSerializer(str)]
+    arguments: Mapping[_Key, Argument] = Field(max_length=_MAX_ENTRIES)
+    """By name with underscores: `max_model_len`, and `compilation_config.mode` for a key of a group, which has an entry
+    of its own. Empty when the build could not tell."""
+    env: Mapping[_Key, _Default] = Field(max_length=_MAX_ENTRIES)
+    """What each of its variables is when it is not set. Empty when the build could not tell."""
+    packages: Mapping[_Key, _Text] = Field(max_length=_MAX_ENTRIES)
+    """Distributions that are installed with it, by normalised name."""
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain JSON, always the same for the same build; what is at its usual value is left out."""
+        return {
+            "schema_version": self.schema_version,
+            "version": str(self.version),
+            "arguments": {
+                name: _argument_document(argument) for name, argument in sorted(self.arguments.items(), key=_by_name)
+            },
+            "env": {name: _canonical(value) for name, value in sorted(self.env.items(), key=_by_name)},
+            "packages": dict(sorted(self.packages.items())),
+        }
+
+    @classmethod
+    def from_document(cls, document: Any, where: str | Path = "the build's configuration") -> Self:
+        """Raises InputError for anything that `as_document` does not make."""
+        return validate(cls, Document(document, where, {}))
+
+
+def _by_name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _argument_document(argument: Argument) -> dict[str, Any]:
+    document: dict[str, Any] = {"flags": list(argument.flags), "default": _canonical(argument.default)}
+    if argument.choices is not None:
+        document["choices"] = sorted(argument.choices)
+    if argument.values != "one":
+        document["values"] = argument.values
+    if argument.deprecated is not None:
+        document["deprecated"] = argument.deprecated
+    return document
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(value[key]) for key in sorted(value)}
+    return [_canonical(item) for item in value] if isinstance(value, list) else value
+
+
+def argument_key(flag: str) -> str:
+    """`--max-model-len` and `max_model_len` name the same argument; only a group's own name is spelled both ways."""
+    group, dot, inner = flag.lstrip("-").partition(".")
+    return group.replace("-", "_") + dot + inner
+
+
+def argument_groups(arguments: Iterable[str]) -> set[str]:
+    """The names of the groups whose keys are among the arguments, groups in groups too."""
+    return {parent for name in arguments if (parent := name.rpartition(".")[0])}
+
+
+class ArgumentIndex:
+    """Which argument a flag or a key means, as the parser would have it: also by a beginning that only one has."""
+
+    def __init__(self, arguments: Mapping[str, Argument]):
+        self._arguments = arguments
+        self._names: dict[str, str] = {}
+        for name, argument in arguments.items():
+            for flag in argument.flags:
+                self._names.setdefault(argument_key(flag), name)
+        self._groups = argument_groups(arguments)
+
+    @property
+    def keys(self) -> Collection[str]:
+        """All that can be typed, in the form of `argument_key`."""
+        return self._names.keys()
+
+    def find(self, key: str) -> str | None:
+        """The name of the argument, or None where none or several may be meant."""
+        if key in self._names:
+            return self._names[key]
+        group, dot, inner = key.partition(".")
+        if dot:
+            return self._find_in_group(self._names.get(group), inner)
+        meant = {name for known, name in self._names.items() if known.startswith(key) and "." not in known}
+        return meant.pop() if len(meant) == 1 and len(key) > _SHORTEST_BEGINNING else None
+
+    def _find_in_group(self, group: str | None, inner: str) -> str | None:
+        """A key of a group, as deep as keys are known; what a group of unknown keys takes is not for us to say."""
+        name = group
+        for part in inner.removesuffix("+").split("."):
+            if name is None or name not in self._groups:
+                break
+            name = f"{name}.{part}" if f"{name}.{part}" in self._arguments else None
+        return name

@@ -1,0 +1,166 @@
+"""The lines of a server's log that say why it died. Not for facts about a server that lives.
+
+A dying vLLM prints the cause once, in the process that met it, and then pages about processes that lost a partner.
+The cause is the last exception that is not such a consequence.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from regress_gate.vllm.secrets import mask
+
+MAX_BYTES = 4 * 2**20
+"""Read from an end of a log: the cause of a death is not far from the last, what a start tells from the first."""
+MAX_SCANNED = 2**16
+"""Characters of a line that are looked at; no line of vLLM's is as long, its whole configuration is a tenth of it."""
+MAX_LINES_SCANNED = 50_000
+"""Looked at from an end of a log: many times what vLLM prints for a start or a death."""
+MAX_LINES = 6
+MAX_LENGTH = 400
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_PREFIX = re.compile(
+    r"^(?:\((?P<process>[^()]*?) pid=\d+\) ?)?"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
+)
+
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Fault|Expired|NotFound|Timeout)"
+    r"(?::.*)?"
+)
+_OTHER_CAUSE = re.compile(
+    r"[\w./ -]*: error: .*|Fatal Python error: .*|Segmentation fault.*|Illegal instruction.*|Bus error.*|Killed"
+    r"|terminate called .*|.*\bcommand not found\b.*|.*\bNo such file or directory\b.*|.*CUDA error: .*"
+    r"|.*\bout of memory\b.*|Aborted.*|.*[Aa]ddress already in use.*"
+)
+"""Causes that are no Python exception."""
+_CONSEQUENCE = re.compile(
+    r"(?:.*\.)?(?:EngineDeadError|EngineGenerateError|CancelledError|KeyboardInterrupt|SystemExit|BrokenPipeError"
+    r"|ConnectionResetError|ConnectionRefusedError|EOFError|ZMQError|ChildProcessError|ProcessLookupError)\b.*"
+    r"|.*Engine core initialization failed.*|.*WorkerProc initialization failed.*|.*Executor failed\..*"
+    r"|.*Engine process failed to start.*|.*died unexpectedly.*|.*Server process died.*"
+    r"|.*Python is likely shutting down.*|(?:\w+)?Warning\b.*|.*exited unexpectedly.*"
+)
+_ENGINE_DIED = re.compile(r"\bEngineDeadError\b|[Ee]ngine core.* (?:died|exited) unexpectedly")
+_REQUEST_FAILED = "Exception in ASGI application"
+"""What the web server says before the traceback of one request that it answers with status 500."""
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    level: str
+    indented: bool
+
+
+def read_log_end(path: Path) -> str:
+    """The end of a log; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - MAX_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def read_log_ends(path: Path) -> str:
+    """Both ends of a log, which are all of it where it is short; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(MAX_BYTES).decode("utf-8", "replace")
+            size = file.seek(0, 2)
+            if size <= MAX_BYTES:
+                return first
+            file.seek(max(MAX_BYTES, size - MAX_BYTES))
+            return first + "\n" + file.read(MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def strip_prefix(line: str) -> str:
+    """A log line without process, level, time and place."""
+    return _split(line).text
+
+
+def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The likeliest cause first, then others, the last first; without any, the last complaints or words.
+
+    Secrets are masked: those that are given, and what looks like one.
+    """
+    lines = [_split(line) for line in text.split("\n")[-MAX_LINES_SCANNED:]]
+    exceptions, of_requests = _exceptions(lines)
+    causes = [line for line in exceptions if not is_consequence(line)]
+    found = [
+        *reversed(causes),
+        *reversed([line for line in exceptions if line not in causes]),
+        *reversed(of_requests),
+    ]
+    if not found:
+        complaints = [line.text for line in lines if line.level in ("ERROR", "CRITICAL") and line.text.strip()]
+        found = (complaints or [line.text for line in lines if line.text.strip()])[-MAX_LINES:]
+    unique = dict.fromkeys(_cut(mask(line, secrets)) for line in found)
+    return tuple(unique)[:MAX_LINES]
+
+
+def is_consequence(line: str) -> bool:
+    """Whether a decisive line only tells that something else failed before."""
+    return bool(_CONSEQUENCE.fullmatch(line))
+
+
+def engine_died(text: str) -> bool:
+    """Whether a log says that the engine's process is gone, which its API server may outlive for some seconds."""
+    return bool(_ENGINE_DIED.search(text))
+
+
+def _split(line: str) -> _Line:
+    clean = _CONTROL.sub("", _ANSI.sub("", line[:MAX_SCANNED])).rstrip()
+    found = _PREFIX.match(clean)
+    rest = clean[found.end() :] if found else clean
+    return _Line(rest.strip(), (found["level"] or "") if found else "", rest.startswith((" ", "\t")))
+
+
+def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
+    """Lines that name what went wrong, in their order; then those that name what went wrong with single requests.
+
+    What an interpreter says while it shuts down is left out. A failed request is no death, but its traceback is in the
+    log of a server that dies of something else later.
+    """
+    found: list[str] = []
+    of_requests: list[str] = []
+    ignored = in_request = False
+    for number, line in enumerate(lines):
+        if line.text.startswith("Exception ignored in"):
+            ignored = True
+        elif not line.indented and line.text and line.text != _TRACEBACK and ignored:
+            ignored = False
+            continue  # the exception that was ignored
+        if line.level and _ENGINE_DIED.search(line.text):
+            found.append(line.text)
+        if line.indented or line.level in ("INFO", "DEBUG", "WARNING"):
+            continue
+        if _REQUEST_FAILED in line.text:
+            in_request = True
+        elif _EXCEPTION.fullmatch(line.text):
+            (of_requests if in_request and not line.level else found).append(_with_details(lines, number))
+        elif _OTHER_CAUSE.fullmatch(line.text):
+            found.append(line.text)
+        elif line.text and line.text != _TRACEBACK and not line.text.startswith(_CHAINED):
+            in_request = False
+    return found, of_requests
+
+
+def _with_details(lines: list[_Line], number: int) -> str:
+    """An exception whose message goes on below, as those of pydantic do."""
+    text = lines[number].text
+    if "validation error" in text:
+        text += "".join(f" | {line.text}" for line in lines[number + 1 : number + 3] if line.indented)
+    return text
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_LENGTH else line[:MAX_LENGTH] + "…"

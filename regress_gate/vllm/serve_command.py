@@ -1,0 +1,119 @@
+"""A `vllm serve` line, as people have it in scripts, read into the deployment's terms.
+
+Which of its words are values depends on the arguments that vLLM has: what is known of the builds decides, and a flag
+that none of them has takes the word behind it. Nothing is run or expanded.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from regress_gate.errors import InputError
+from regress_gate.model.deployment import Deployment
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
+
+_WHERE = "--serve-command"
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
+_LEVEL = re.compile(r"-O=?(.+)", re.DOTALL)
+_MODULE = "vllm.entrypoints.openai.api_server"
+
+
+@dataclass
+class _Reading:
+    model: str | None = None
+    engine_args: dict[str, str | None] = field(default_factory=dict)
+    """Values as written; None: a bare flag."""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+
+
+def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deployment:
+    """The model, engine arguments and variables of a line. Where a flag stands twice the last one counts, as for
+    vLLM, unless it collects values.
+
+    Raises InputError for a line that does not start vLLM's server.
+    """
+    try:
+        words = shlex.split(line.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise InputError(f"cannot be read: {str(error).lower()}", where=_WHERE) from None
+    env: dict[str, str] = {}
+    while words and (words[0] in ("env", "exec", "nohup") or _ASSIGNMENT.fullmatch(words[0])):
+        if found := _ASSIGNMENT.fullmatch(words.pop(0)):
+            env[found[1]] = found[2]
+    arguments = _arguments(words)
+    reading = _Reading()
+    indexes = [(build, ArgumentIndex(build.arguments)) for build in builds]
+    while arguments:
+        _read_one(arguments, reading, indexes)
+    for key, values in reading.lists.items():
+        reading.engine_args[key] = values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)
+    model = reading.engine_args.pop("model", None)
+    return Deployment.from_flags(
+        model=reading.model or model,
+        quantization=reading.engine_args.get("quantization"),
+        engine_args=tuple(key if value is None else f"{key}={value}" for key, value in reading.engine_args.items()),
+        env=tuple(f"{key}={value}" for key, value in env.items()),
+    )
+
+
+def _arguments(words: list[str]) -> list[str]:
+    """What stands behind `vllm serve`, or behind the module that it was before."""
+    for place, word in enumerate(words[:-1]):
+        if word.rpartition("/")[2] == "vllm" and words[place + 1] == "serve":
+            return words[place + 2 :]
+        if word == "-m" and words[place + 1] == _MODULE:
+            return words[place + 2 :]
+    raise InputError("does not start vLLM's server", where=_WHERE, todo="write the line from `vllm serve` on")
+
+
+def _read_one(words: list[str], reading: _Reading, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> None:
+    word = words.pop(0)
+    if word == "-O" and words and re.fullmatch("[0-3]", words[0]):
+        word += words.pop(0)
+    if level := _LEVEL.fullmatch(word):
+        reading.engine_args["optimization_level"] = level[1]
+        return
+    if not word.startswith("-") or word == "-" or _NEGATIVE_NUMBER.fullmatch(word):
+        if reading.model is not None:
+            raise InputError(f"{word!r} belongs to no argument", where=_WHERE, todo="quote values with spaces")
+        reading.model = word
+        return
+    flag, equals, value = word.partition("=")
+    key, argument = _known(argument_key(flag), indexes)
+    if equals:
+        values = [value]
+    elif argument is None or "." in key:
+        values = list(_taken(words, 1))
+    else:
+        values = list(_taken(words, {"none": 0, "one": 1, "optional": 1, "many": len(words)}[argument.values]))
+    if argument is not None and argument.values == "many":
+        reading.lists.setdefault(key, []).extend(values)
+    elif values:
+        reading.engine_args[key] = values[0]
+    elif key.startswith("no_") and (argument is None or argument.values == "none"):
+        reading.engine_args[key.removeprefix("no_")] = "false"
+    else:
+        reading.engine_args[key] = None
+
+
+def _known(key: str, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> tuple[str, Argument | None]:
+    """The key in its long form, and what the first build that has it says of it."""
+    for build, index in indexes:
+        if name := index.find(key):
+            argument = build.arguments[name]
+            if key.startswith("no_") and f"--{key.replace('_', '-')}" in argument.flags:
+                return key, argument
+            _, dot, inner = key.partition(".")
+            long = next((flag for flag in argument.flags if flag.startswith("--")), argument.flags[0])
+            group = argument_key(long).partition(".")[0]
+            return group + dot + inner, argument
+    return key, None
+
+
+def _taken(words: list[str], most: int) -> Iterator[str]:
+    while words and most and (not words[0].startswith("-") or _NEGATIVE_NUMBER.fullmatch(words[0]) or words[0] == "-"):
+        yield words.pop(0)
+        most -= 1

@@ -1,0 +1,300 @@
+"""What a vLLM server's start log tells of how it was started: every fact optional, none assumed.
+
+The wording has changed with nearly every version; a line that is not recognised costs its fact and nothing else.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, cast, get_args
+
+from regress_gate.errors import InputError
+from regress_gate.model.deployment import ArgValue, Backend, Deployment, DeploymentFacts, Platform
+from regress_gate.model.version import Version
+from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, strip_prefix
+from regress_gate.vllm.secrets import mask, names_secret
+
+_VERSION = re.compile(
+    r"vLLM API server version (?P<a>\S+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
+    r"|Initializing a V\d LLM engine \(v?(?P<d>[^)]+)\)"
+)
+_NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
+_CONFIG = re.compile(r"Initializing a V\d LLM engine \([^)]*\) with config: (.*)")
+_KV_CACHE = re.compile(r"\bKV cache size: ([\d,]+) tokens")
+_CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
+_ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
+_WEIGHTS = re.compile(r"Loading (?:model )?weights took ([\d.]+) ?s")
+_MODEL = re.compile(r"Model loading took ([\d.]+) ?GiB(?: memory)?(?: and ([\d.]+) ?s)?")
+_COMPILE = re.compile(r"torch\.compile (?:takes|took) ([\d.]+) ?s(?: in total)?")
+_CAPTURE = re.compile(r"Graph capturing finished in ([\d.]+) ?s(?:ecs)?")
+_ENGINE = re.compile(r"init engine \(.*\) took ([\d.]+) ?s(?:econds)?(?: \(compilation: ([\d.]+) ?s)?")
+_PROCESS = re.compile(r"^(?:\x1b\[[0-9;]*m)?\((\S+) pid=(\d+)\)")
+
+_BACKENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("attention", re.compile(r"Using (\w+) attention backend\b")),
+    ("attention", re.compile(r"Using (?:AttentionBackendEnum\.|_Backend\.)(\w+) backend\b")),
+    ("attention", re.compile(r"Using (\w[\w ]*?) backend on V\d engine")),
+    ("attention", re.compile(r"Using \w+ KV cache layout for (\w+) backend")),
+    ("attention_encoder", re.compile(r"Using AttentionBackendEnum\.(\w+) for MMEncoderAttention")),
+    ("attention_mla_prefill", re.compile(r"Using (\w+) MLA prefill backend")),
+    ("flash_attention_version", re.compile(r"Using FlashAttention version (\d+)")),
+    ("kv_cache_layout", re.compile(r"Using (\w+) KV cache layout")),
+    ("moe", re.compile(r"Using '?(\w[\w ]*?)'? \w+ MoE backend\b")),
+    ("linear", re.compile(r"Using (\w+(?:LinearKernel|Kernel)) for ")),
+    ("sampler", re.compile(r"Using (\w+) for top-p & top-k sampling")),
+    ("model_runner", re.compile(r".*[Uu]sing (?:the )?(V\d) [Mm]odel [Rr]unner")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StartupSplit:
+    """Where the start-up time went, in seconds; the slowest process counts."""
+
+    load_weights: float | None = None
+    load_model: float | None = None
+    """Weights and all that is done to them."""
+    compile: float | None = None
+    capture_graphs: float | None = None
+    init_engine: float | None = None
+    """Profiling, KV cache, warm-up; compilation and capture are part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartLog:
+    """Facts by the log alone."""
+
+    version: str | None = None
+    architecture: str | None = None
+    non_default_args: Mapping[str, Any] | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    """The engine's configuration after defaults were filled in, as printed: `dtype` → `torch.float32`."""
+    backends: Mapping[str, str] = field(default_factory=dict)
+    """What was chosen: attention, moe, sampler, kv_cache_layout…"""
+    kv_cache_tokens: int | None = None
+    """Over all engines."""
+    max_concurrency: float | None = None
+    """Requests of the full length that the KV cache holds, of one engine."""
+    weights_bytes: float | None = None
+    """Per device."""
+    split: StartupSplit = StartupSplit()
+
+
+def read_start_log(text: str) -> StartLog:
+    """Read what is recognised. Never raises for what a log says."""
+    version: str | None = None
+    architecture: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    config: Mapping[str, str] = {}
+    backends: dict[str, str] = {}
+    tokens: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    concurrency: float | None = None
+    weights: float | None = None
+
+    def longest(name: str, value: str | None) -> None:
+        if value is not None and (number := _number(value)) is not None:
+            seconds[name] = max(number, seconds.get(name, 0.0))
+
+    lines = text.split("\n")
+    if len(lines) > 2 * MAX_LINES_SCANNED:
+        lines = [*lines[:MAX_LINES_SCANNED], *lines[-MAX_LINES_SCANNED:]]
+    for raw in lines:
+        line = strip_prefix(raw)
+        if not line:
+            continue
+        if version is None and (found := _VERSION.match(line)):
+            version = next(group for group in found.groups() if group).lstrip("v")
+        if found := _NON_DEFAULT.match(line):
+            arguments = arguments or _printed_arguments(found[1])
+        elif found := _CONFIG.match(line):
+            config = config or dict(_pairs(found[1], "="))
+        elif found := _ARCHITECTURE.match(line):
+            architecture = architecture or found[1]
+        elif found := _WEIGHTS.match(line):
+            longest("load_weights", found[1])
+        elif found := _MODEL.match(line):
+            weights = _number(found[1]) or weights
+            longest("load_model", found[2])
+        elif found := _COMPILE.match(line):
+            longest("compile", found[1])
+        elif found := _CAPTURE.match(line):
+            longest("capture_graphs", found[1])
+        elif found := _ENGINE.match(line):
+            longest("init_engine", found[1])
+            longest("compile", found[2])
+        if found := _KV_CACHE.search(line):
+            engine = _PROCESS.match(raw)
+            tokens[engine[1] if engine else ""] = int(found[1].replace(",", ""))
+        if concurrency is None and (found := _CONCURRENCY.search(line)):
+            concurrency = _number(found[1])
+        for name, pattern in _BACKENDS:
+            if name not in backends and (found := pattern.match(line)):
+                backends[name] = found[1]
+    return StartLog(
+        version=version,
+        architecture=architecture,
+        non_default_args=arguments,
+        config=config,
+        backends=backends,
+        kv_cache_tokens=sum(tokens.values()) if tokens else None,
+        max_concurrency=concurrency,
+        weights_bytes=None if weights is None else weights * 2**30,
+        split=StartupSplit(**seconds),
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:  # two points in a number
+        return None
+
+
+def _printed_arguments(text: str) -> dict[str, Any]:
+    """A printed dictionary whose values may be objects: those stay text."""
+    return {str(_literal(key)): _literal(value) for key, value in _pairs(text[1:-1], ":")}
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _pairs(text: str, sign: str) -> Iterator[tuple[str, str]]:
+    """Split `key=value, key=value` where commas and signs within brackets and quotes do not count."""
+    for part in _outermost(text, ","):
+        cut = next(_positions(part, sign), None)
+        if cut is not None:
+            yield part[:cut].strip(), part[cut + 1 :].strip()
+
+
+def _outermost(text: str, sign: str) -> Iterator[str]:
+    begin = 0
+    for position in _positions(text, sign):
+        yield text[begin:position]
+        begin = position + 1
+    yield text[begin:]
+
+
+def _positions(text: str, sign: str) -> Iterator[int]:
+    depth = 0
+    quote: str | None = None
+    escaped = False
+    for position, letter in enumerate(text):
+        if quote:
+            if letter == quote and not escaped:
+                quote = None
+            escaped = letter == "\\" and not escaped
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([{<":
+            depth += 1
+        elif letter in ")]}>":
+            depth -= 1
+        elif letter == sign and depth == 0:
+            yield position
+
+
+# MERGED regress_gate.known.from_server_log: A deployment's facts from a server's start log: the launch line, what
+# was resolved, and what it warns of.  Reading the lines is `bench.server.start_log`'s matter. A log tells its whole
+# launch line, so that arguments which it does not name are at their defaults.
+
+
+_RESOLVED = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "enforce_eager",
+    "kv_cache_dtype",
+    "enable_prefix_caching",
+    "enable_chunked_prefill",
+)
+"""Keys of the printed configuration that are engine arguments of the same name and meaning."""
+_NOT_THE_ENGINE = {"model", "model_tag", "host", "port", "uds", "served_model_name", "chat_template", "download_dir"}
+_PLATFORMS: Mapping[str, Platform] = {"cpu": "cpu", "xpu": "xpu", "tpu": "tpu", "npu": "ascend"}
+"""By `device_config`, where CUDA and ROCm are both `cuda`."""
+_DETECTED = re.compile(r"Automatically detected platform (cuda|rocm|cpu|xpu|tpu)\b")
+_UNTUNED = re.compile(r"Using default MoE config\. .*?([^/'\s]+\.json)")
+_DEVICE = re.compile(r"device_name=([^,]+?)(?:,|\.json)")
+
+
+_V0_WORDINGS = (
+    (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
+    (re.compile(r"\] Initializing an LLM engine \("), "] Initializing a V0 LLM engine ("),
+    (re.compile(r"\] Using (\w[\w ]*?) backend\.?$", re.MULTILINE), r"] Using \1 backend on V0 engine"),
+)
+"""The words of engine V0, to 0.7, and those that took their place."""
+
+
+def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
+    """The facts. Raises InputError for a text in which no start of vLLM's server is recognised."""
+    for old, new in _V0_WORDINGS:
+        text = old.sub(new, text)
+    log = read_start_log(text)
+    if log.version is None and log.non_default_args is None and not log.config:
+        raise InputError("tells of no start of vLLM's server", where=where, todo="give the log from its beginning on")
+    arguments = log.non_default_args
+    untuned = sorted({found[1] for line in text.splitlines() if (found := _UNTUNED.search(line))})
+    device = next((found[1] for name in untuned if (found := _DEVICE.search(name))), None)
+    device_type = log.config.get("device_config", "").partition(":")[0]
+    detected = _DETECTED.search(text)
+    deployment = Deployment(
+        accelerator=None if device is None else device.replace("_", " "),
+        platform=cast(Platform, detected[1]) if detected else _PLATFORMS.get(device_type),
+        model=_model(log),
+        architecture=log.architecture,
+        quantization=_quantization(log),
+        backends={part: log.backends[part] for part in get_args(Backend) if part in log.backends},
+        engine_args={**_resolved(log.config), **_engine_args(arguments or {})},
+        complete=arguments is not None,
+    )
+    notes = [f"no tuned MoE configuration is used: {name} was not found" for name in untuned]
+    return DeploymentFacts(deployment, _version(log.version), tuple(notes))
+
+
+def _model(log: StartLog) -> str | None:
+    given = (log.non_default_args or {}).get("model")
+    printed = log.config.get("model", "").strip("'\"")
+    return str(given) if isinstance(given, str) else printed or None
+
+
+def _quantization(log: StartLog) -> str | None:
+    """As resolved; `None` in the printed configuration means that the weights are not quantized."""
+    printed = log.config.get("quantization")
+    return None if printed is None else "none" if printed == "None" else printed.strip("'\"")
+
+
+def _resolved(config: Mapping[str, str]) -> dict[str, ArgValue]:
+    found = {key: config[key].strip("'\"") for key in _RESOLVED if config.get(key) not in (None, "None")}
+    return {key: _config_value(text) for key, text in found.items()}
+
+
+def _config_value(text: str) -> ArgValue:
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else text
+
+
+def _engine_args(arguments: Mapping[str, Any]) -> dict[str, ArgValue]:
+    """Those of the engine; structured values as JSON, secrets and the server's own left out."""
+    found: dict[str, ArgValue] = {}
+    for key, value in arguments.items():
+        if key in _NOT_THE_ENGINE or key.startswith("ssl_") or names_secret(key) or value is None:
+            continue
+        if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
+            found[key] = value
+        else:
+            found[key] = mask(value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True))
+    return found
+
+
+def _version(text: str | None) -> Version | None:
+    try:
+        return Version.parse(text) if text else None
+    except InputError:
+        return None
