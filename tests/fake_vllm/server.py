@@ -35,8 +35,12 @@ class Server:
         self._healthy = True
         self._engine = Engine(options)
         self._numbers = count(1)
-        self._records: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self._leaked: list[bytearray] = []
+
+    @property
+    def peak_running(self) -> int:
+        return self._engine.peak_running
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -66,7 +70,7 @@ class Server:
             case "GET", "/metrics":
                 _send(writer, 200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
             case "GET", "/fake/requests":
-                told = {"peak_running": self._engine.peak_running, "luck": self._engine.luck, "requests": self._records}
+                told = {"peak_running": self.peak_running, "luck": self._engine.luck, "requests": self.requests}
                 _send_json(writer, 200, told)
             case _:
                 _send_json(writer, 404, {"detail": "Not Found"})
@@ -75,7 +79,7 @@ class Server:
         number = next(self._numbers)
         options = self._options
         record = _record(number, body)
-        self._records.append(record)
+        self.requests.append(record)
         self._leaked.append(bytearray(b"x") * int(options.leak_mb * 2**20))  # written, so that it is resident
         if options.die_after is not None and number > options.die_after:
             log.engine_failed()
@@ -177,7 +181,7 @@ class Server:
         """Embeddings and rerankings take as long as a first token."""
         number = next(self._numbers)
         record = _record(number, body)
-        self._records.append(record)
+        self.requests.append(record)
         if self._options.hang_after is not None and number > self._options.hang_after:
             await asyncio.Event().wait()
         if self._options.error_burst and self._options.error_burst[0] <= number < sum(self._options.error_burst):

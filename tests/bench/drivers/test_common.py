@@ -152,7 +152,7 @@ def test_the_tool_does_not_see_the_packages_of_this_process(name, tool, monkeypa
 def test_the_warm_up_is_sent_by_our_own_client_before(name, tool, start):
     server = start()
     tool(name, WRITTEN[name]).measure(server.target.url, warmup_requests=3)
-    requests = server.told()["requests"]
+    requests = server.requests
     assert [request["prompt_tokens"] for request in requests] == [128, 128, 128]
 
 

@@ -1,5 +1,6 @@
-"""The fake server as a real process, and short ways to measure it."""
+"""The fake server, as a real process or in virtual time, and short ways to measure it."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from regress_gate.bench.load.http_transport import Target
 from regress_gate.bench.load.load_client import DEFAULT_LIMITS, measure_load
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
+from tests.bench.load.simulation import SimulatedServer, VirtualTimeLoop
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT = 60.0
@@ -36,9 +38,10 @@ class FakeServer:
         with urllib.request.urlopen(f"{self.target.url}{path}", timeout=START_LIMIT) as answer:
             return answer.read()
 
-    def told(self) -> dict[str, Any]:
-        """What the server says of the requests it has seen."""
-        return json.loads(self.get("/fake/requests"))
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """What the server recorded of each request."""
+        return json.loads(self.get("/fake/requests"))["requests"]
 
     def wait(self) -> None:
         """Until it is healthy."""
@@ -79,3 +82,10 @@ def start() -> Iterator[Callable[..., FakeServer]]:
             return server
 
         yield starting
+
+
+@pytest.fixture
+def simulate() -> Iterator[Callable[..., SimulatedServer]]:
+    """Starts a fake server with the given flags in this process and in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        yield lambda *flags: SimulatedServer(runner, *flags)

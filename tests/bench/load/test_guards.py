@@ -38,10 +38,28 @@ def test_an_event_loop_that_is_kept_busy_voids_the_trial(start):
 
 def test_late_sends_void_the_trial_and_count_as_latency(start):
     workload = LoadWorkload(16, 1, 20, request_rate=100.0, arrival=Arrival.CONSTANT)
-    result = measure_beside_a_busy_task(start(), workload, 0.2)
+    result = measure_beside_a_busy_task(start(), workload, 0.1)
     assert "after schedule" in str(result.guards.client_limited)
-    assert result.guards.lateness_p99 > 0.1
-    assert result.trial.metrics["ttft_p99"] > 0.1
+    assert result.guards.lateness_p99 > 0.05
+    assert result.trial.metrics["ttft_p99"] > 0.05
+
+
+CAPPED = {"request_rate": 200.0, "arrival": Arrival.CONSTANT, "concurrency": 2, "num_requests": 20, "output_len": 1}
+
+
+def test_a_wait_for_the_cap_of_an_open_loop_is_latency_and_no_lateness(simulate):
+    """The cap was asked for, and a slow server fills it: the client sent each request as soon as it was allowed to."""
+    result = simulate("--ttft", "0.05").measure(**CAPPED)
+    assert result.trial.samples is not None
+    assert result.trial.samples.ttft.max() > 0.4
+    assert result.guards.lateness_p99 == 0.0
+    assert result.why_void is None
+
+
+def test_a_late_send_below_the_cap_of_an_open_loop_is_lateness(simulate):
+    result = simulate("--ttft", "0.001").measure(**CAPPED, late=0.02)
+    assert result.guards.lateness_p99 == pytest.approx(0.02)
+    assert "it sent 20.0 ms after schedule" in str(result.why_void)
 
 
 def test_an_idle_client_is_not_blamed():
