@@ -17,9 +17,8 @@ from measure import Row, milliseconds, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from regress_gate.known.tracker.github import Api, Counts
-from regress_gate.known.tracker.github_cache import TrackerCache
-from regress_gate.known.tracker.github_wire import connect
+from regress_gate.github import GitHub as Client
+from regress_gate.github import TransferCounts
 from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
 from regress_gate.known.tracker.sync import sync
 from regress_gate.model.issue import KnownIssue
@@ -68,14 +67,14 @@ def _record(number: int) -> KnownIssue:
     )
 
 
-def _synced(github: GitHub, directory: Path, issues: list[KnownIssue]) -> tuple[Counts, float]:
+def _synced(github: GitHub, directory: Path, issues: list[KnownIssue]) -> tuple[TransferCounts, float]:
     start = time.perf_counter()
-    api = Api(github.url, TrackerCache(directory), connect(github.url, None))
-    outcome = sync(api, issues, read_snapshot(directory))
+    client = Client(github.url, directory)
+    outcome = sync(client, issues, read_snapshot(directory))
     write_snapshot(directory, outcome.snapshot)
     if not outcome.complete:
         raise RuntimeError(f"the sync did not get through: {outcome.stopped or outcome.problems}")
-    return api.counts, time.perf_counter() - start
+    return client.counts, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from regress_gate.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regress_gate.known.tracker.github import Api
+    from regress_gate.github import GitHub
     from regress_gate.model.version import Version
 
 _format = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -38,8 +38,8 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     every thread could be seen.
     """
     from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.github import GitHubError
     from regress_gate.known.records.loading import load_records
-    from regress_gate.known.tracker.github import TrackerError
     from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
     from regress_gate.known.tracker.sync import sync as sync_threads
     from regress_gate.report.render.plain_text import json_text
@@ -47,15 +47,15 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
 
     records = load_records(directory)
     api = open_api(os.environ, offline=offline)
-    before = read_snapshot(api.cache.directory)
+    before = read_snapshot(api.cache)
     if offline:
         click.echo(cached_text(before, format_))
         return
     with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
         outcome = sync_threads(api, records, before, tell)
-    if not write_snapshot(api.cache.directory, outcome.snapshot):
-        raise InputError("cannot be written", where=api.cache.directory, todo="set XDG_CACHE_HOME to a place that can")
-    api.cache.prune()
+    if not write_snapshot(api.cache, outcome.snapshot):
+        raise InputError("cannot be written", where=api.cache, todo="set XDG_CACHE_HOME to a place that can")
+    api.prune()
     if format_ == "json":
         click.echo(json_text(sync_json(outcome, api)))
     else:
@@ -63,7 +63,7 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     if not outcome.complete:
         missing = f"{outcome.wanted - outcome.looked} of {outcome.wanted} threads were not seen"
         why = outcome.stopped or outcome.problems[0][1]
-        raise TrackerError(f"{missing}: {why}")
+        raise GitHubError(f"{missing}: {why}")
 
 
 @click.command(
@@ -103,8 +103,8 @@ def verify(
     same.
     """
     from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.github import GitHubError
     from regress_gate.known.records.loading import load_records
-    from regress_gate.known.tracker.github import TrackerError
     from regress_gate.known.tracker.snapshot import read_snapshot
     from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
     from regress_gate.report.render.plain_text import json_text
@@ -120,7 +120,7 @@ def verify(
             load_records(directory),
             deployment,
             candidate,
-            snapshot=read_snapshot(api.cache.directory),
+            snapshot=read_snapshot(api.cache),
             measured=measured,
             everything=everything,
             today=datetime.now(UTC).date(),
@@ -131,25 +131,19 @@ def verify(
     else:
         click.echo("\n".join(verify_lines(found, candidate)))
     if api.stopped is not None:
-        raise TrackerError(f"not everything was looked up: {api.stopped}")
+        raise GitHubError(f"not everything was looked up: {api.stopped}")
 
 
-def open_api(environment: "Mapping[str, str]", *, offline: bool) -> "Api":
+def open_api(environment: "Mapping[str, str]", *, offline: bool) -> "GitHub":
     """A session with the interface that the environment names. Raises InputError for an unusable address or token."""
     import platformdirs
 
-    from regress_gate.known.tracker.github import Api
-    from regress_gate.known.tracker.github_cache import TrackerCache
+    from regress_gate.github import GitHub
     from regress_gate.known.tracker.snapshot import api_base, api_directory
 
     base = api_base(environment)
-    cache = TrackerCache(api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), base))
-    if offline:
-        return Api(base, cache, None)
-    from regress_gate.known.tracker.github_wire import connect
-
-    token = environment.get("GITHUB_TOKEN", "").strip() or None
-    return Api(base, cache, connect(base, token), anonymous=token is None)
+    cache = api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), base)
+    return GitHub(base, cache, token=environment.get("GITHUB_TOKEN", "").strip() or None, offline=offline)
 
 
 def _version(text: str) -> "Version":

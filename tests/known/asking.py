@@ -3,9 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from regress_gate.known.tracker.github import Api
-from regress_gate.known.tracker.github_cache import TrackerCache
-from regress_gate.known.tracker.github_wire import connect
+from regress_gate.github import GitHub as Client
 from tests.known.github_server import GitHub
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -18,13 +16,7 @@ def session(
     token: str | None = None,
     offline: bool = False,
     waits: list[float] | None = None,
-) -> Api:
+) -> Client:
     """One run of the program; the next one with the same directory finds what this one kept."""
-    return Api(
-        github.url,
-        TrackerCache(directory / "cache"),
-        None if offline else connect(github.url, token),
-        anonymous=token is None,
-        wait=(waits if waits is not None else []).append,
-        now=lambda: NOW,
-    )
+    wait = (waits if waits is not None else []).append
+    return Client(github.url, directory / "cache", token=token, offline=offline, wait=wait, now=lambda: NOW)

@@ -54,6 +54,10 @@ class GitHub:
     gone: dict[str, int] = field(default_factory=dict)
     script: list[Scripted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of every answer that is not scripted."""
+    quota: int | None = None
+    """Requests that are answered before a limit; None for no limit."""
     date: float | None = None
     """The server's clock (Unix time); None for the true time."""
     validators: bool = True
@@ -189,16 +193,21 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
                 scripted = github.script.pop(0)
                 self._give(scripted.status, scripted.headers, scripted.body, scripted.promised)
                 return
+            if github.quota == 0:
+                self._give(429, {"Retry-After": "999"}, b"{}")
+                return
+            github.quota = None if github.quota is None else github.quota - 1
             parts = urlsplit(self.path)
             path = parts.path.removeprefix(github.prefix)
             if path in github.moved:
                 self._give(301, {"Location": github.moved[path]}, b'{"message": "Moved Permanently"}')
                 return
             status, headers, document = self._answer(path, parse_qs(parts.query))
+            headers = {**headers, **github.headers}
             body = json.dumps(document).encode()
             etag = f'W/"{hashlib.sha256(body).hexdigest()}"'
             if github.validators and status == 200:
-                headers["ETag"] = etag
+                headers |= {"ETag": etag, "Vary": "Accept, Authorization, Cookie, X-GitHub-OTP"}
                 if self.headers.get("If-None-Match") == etag:
                     self._give(304, headers, b"")
                     return
@@ -217,7 +226,7 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
                 return 404, {}, {"message": "Not Found"}
             document = github.resources[path]
             if not isinstance(document, list):
-                return 200, {}, document
+                return 200, {}, document if not isinstance(document, dict) else {"url": github.url + path, **document}
             more = len(document) > page * size
             return 200, self._next(path, page, size) if more else {}, document[(page - 1) * size : page * size]
 

@@ -1,12 +1,17 @@
 """How a thread was left: what closed it, who, of what it is a duplicate, and what took a fix back."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from regress_gate.github import UnavailableError
 from regress_gate.known.threads import ThreadRef
-from regress_gate.known.tracker.github import UnavailableError
+from regress_gate.known.tracker import threads
+from regress_gate.known.tracker.snapshot import Thread
 from regress_gate.known.tracker.threads import read_duplicate, read_pull, read_thread
 from tests.known.asking import NOW, session
 from tests.known.github_server import BOT, PERSON, REPO, GitHub, Scripted, closed, comment, named_by
@@ -145,9 +150,53 @@ def test_no_quota_for_the_timeline_is_no_thread_without_one(github: GitHub, tmp_
     github.issue(1)
     api = session(github, tmp_path)
     read_thread(api, ONE)
-    for entry in (tmp_path / "cache").glob("*.json"):
-        if "timeline" in entry.read_text():
-            entry.unlink()
     github.script = [Scripted(304, {}, b""), Scripted(429, {"Retry-After": "999"})]
     with pytest.raises(UnavailableError, match="used up"):
         read_thread(api, ONE)
+
+
+def test_ten_thousand_labels_are_a_hundred_and_the_one_that_means_something(github: GitHub, tmp_path: Path) -> None:
+    github.issue(1, labels=[{"name": f"label-{number}" * 50} for number in range(10_000)] + [{"name": "stale"}])
+    labels = read_thread(session(github, tmp_path), ONE).labels
+    assert len(labels) == 100
+    assert "stale" in labels
+    assert max(map(len, labels)) <= 100
+
+
+def test_a_timeline_without_end_is_read_in_part(
+    github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "MAX_EVENTS", 150)
+    github.issue(1, *[closed(DAY) for _ in range(500)])
+    assert not read_thread(session(github, tmp_path), ONE).complete
+    assert sum("timeline" in path for path in github.paths()) == 2
+
+
+def test_no_text_of_a_post_is_in_what_is_kept_of_a_thread(github: GitHub, tmp_path: Path) -> None:
+    github.issue(1, named_by(2, merged=DAY, body="Fixes #1. My password is tree."), comment("My password is tree."))
+    assert "tree" not in read_thread(session(github, tmp_path), ONE).model_dump_json()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = ("number", "html_url", "title", "state", "state_reason", "labels", "pull_request", "closed_at", "url", "body")
+STRANGE = JSON | st.dictionaries(st.sampled_from(FIELDS), JSON)
+EVENT = st.fixed_dictionaries({"event": st.sampled_from(["closed", "commented", "cross-referenced"]) | JSON}) | JSON
+WHOLE = {"number": 1, "html_url": f"https://github.com/{REPO}/issues/1", "state": "closed", "labels": []}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fields=STRANGE, events=st.lists(EVENT | JSON, max_size=3) | JSON, is_partly_right=st.booleans())
+def test_any_answer_is_read_or_refused(
+    github: GitHub, tmp_path: Path, fields: Any, events: Any, is_partly_right: bool
+) -> None:
+    document = {**WHOLE, **fields} if is_partly_right and isinstance(fields, dict) else fields
+    github.resources = {f"/repos/{REPO}/issues/1": document, f"/repos/{REPO}/issues/1/timeline": events}
+    github.asked.clear()
+    with suppress(UnavailableError):
+        thread = read_thread(session(github, tmp_path), ONE)
+        assert Thread.model_validate_json(thread.model_dump_json()) == thread
+    assert len(github.asked) < 10

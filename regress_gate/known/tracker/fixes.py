@@ -4,15 +4,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
+from itertools import islice
 from urllib.parse import quote
 
+from github.Comparison import Comparison
+
+from regress_gate.github import GitHub, GoneError, UnavailableError
 from regress_gate.known.threads import ThreadRef, carries, reference, subject_effect
-from regress_gate.known.tracker.github import Api, GoneError
-from regress_gate.known.tracker.github_shapes import CommitShape, CompareShape, RepositoryShape
 from regress_gate.known.tracker.snapshot import Thread
 from regress_gate.known.tracker.threads import MAX_DEPTH, read_pull
 from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
 from regress_gate.model.version import Channel, Version
+
+MAX_COMMITS = 3000
+"""Of a release branch."""
 
 
 def list_fixes(issue: KnownIssue, thread: Thread | None, duplicate: Thread | None = None) -> list[list[Fix]]:
@@ -68,43 +73,48 @@ def _pull_fix(repo: str, number: int) -> Fix:
 class BuildHistory:
     """The history of one build, asked for as it is needed."""
 
-    api: Api
+    client: GitHub
     repo: str
     ref: str
     """Tag or commit."""
 
     def has_commit(self, commit: str) -> tuple[bool, datetime]:
-        """Whether the commit is an ancestor of the build, and when that was seen. Raises UnavailableError."""
-        # The list of changed files, which is most of an answer, comes with the first page only.
-        path = f"/repos/{self.repo}/compare/{commit}...{quote(self.ref, safe='')}?per_page=1&page=2"
-        found, seen = self.api.get(path, CompareShape, fixed=True)
-        return found.status in ("ahead", "identical"), seen
+        """Whether the commit is an ancestor of the build, and when GitHub said so. Raises UnavailableError."""
+        with self.client.reading():
+            repo = self.client.api.get_repo(self.repo)
+            url = f"{repo.url}/compare/{commit}...{quote(self.ref, safe='')}"
+            # `Repository.compare` asks for the first page, the one with the changed files: most of the answer.
+            headers, data = repo.requester.requestJsonAndCheck("GET", url, parameters={"per_page": 1, "page": 2})
+            comparison = Comparison(repo.requester, headers, data, completed=True)
+            if comparison.status not in ("ahead", "behind", "identical", "diverged"):
+                raise UnavailableError(f"{self.client.host} gives an answer of an unexpected form")
+            return comparison.status in ("ahead", "identical"), self.client.answered_at(comparison)
 
     @cached_property
-    def picked(self) -> tuple[tuple[CommitShape, ...], bool]:
-        """The commits of the release branch that the main branch does not have, oldest first; and if that is all.
+    def picked(self) -> tuple[tuple[str, ...], bool]:
+        """Subjects of the commits that the release branch has and the main branch has not, oldest first; and if all.
 
-        Raises UnavailableError, and GoneError where the
-        repository has no such build.
+        Raises UnavailableError, and GoneError for a build that the repository does not have.
         """
-        main, _ = self.api.get(f"/repos/{self.repo}", RepositoryShape, fixed=True)
-        path = f"/repos/{self.repo}/compare/{quote(main.default_branch, safe='')}...{quote(self.ref, safe='')}"
-        pages, complete = self.api.pages(f"{path}?per_page=100", CompareShape, fixed=True)
-        commits = tuple(commit for page in pages for commit in page.commits)
-        return commits, complete and len(commits) >= pages[0].ahead_by
+        with self.client.reading():
+            repo = self.client.api.get_repo(self.repo)
+            comparison = repo.compare(repo.default_branch, self.ref)
+            commits = list(islice(comparison.commits, MAX_COMMITS))
+            subjects = tuple((commit.commit.message.splitlines() or [""])[0] for commit in commits)
+            return subjects, len(subjects) >= comparison.ahead_by
 
     @property
     def name(self) -> str:
         return self.ref if len(self.ref) < 40 else self.ref[:10]
 
 
-def build_history(api: Api, repo: str, version: Version) -> BuildHistory | None:
+def build_history(client: GitHub, repo: str, version: Version) -> BuildHistory | None:
     """The history of a build; None for one whose name leads to no tag and no commit."""
     if version.commit is not None:
-        return BuildHistory(api, repo, version.commit)
+        return BuildHistory(client, repo, version.commit)
     if version.number is None or version.channel is Channel.NIGHTLY:
         return None
-    return BuildHistory(api, repo, f"v{version.number}")
+    return BuildHistory(client, repo, f"v{version.number}")
 
 
 # MERGED regress_gate.known.fix_chain: Is a fix in a build? Its merge, what took it back, what put it in again, and
@@ -170,23 +180,23 @@ class FixMembership:
     """Whether the build had it and a later change took it out."""
 
 
-def read_chain(api: Api, fix: Fix) -> FixChain:
+def read_chain(client: GitHub, fix: Fix) -> FixChain:
     """The chain of a fix that a record names. Raises UnavailableError."""
     repo = fix.repo.removeprefix("https://github.com/")
     if fix.pull is None:
         links = [ChainLink(repo, None, fix.commit, _midnight(fix.merged), applies=True)]
         complete = True
     else:
-        links, complete = _read_links(api, repo, fix.pull, fix.commit)
+        links, complete = _read_links(client, repo, fix.pull, fix.commit)
     known = {link.number for link in links if link.number is not None}
     if fix.reverted_by is not None and (fix.reverted_by.pull is None or fix.reverted_by.pull not in known):
-        more, all_known = _read_reverts(api, fix.reverted_by)
+        more, all_known = _read_reverts(client, fix.reverted_by)
         links, complete = links + more, complete and all_known
     return FixChain((links[0], *sorted(links[1:], key=_merged_at)), complete)
 
 
 def _read_links(
-    api: Api, repo: str, number: int, commit: str | None = None, *, applies: bool = True
+    client: GitHub, repo: str, number: int, commit: str | None = None, *, applies: bool = True
 ) -> tuple[list[ChainLink], bool]:
     """The pull request and everything that undoes it, directly or not."""
     links: list[ChainLink] = []
@@ -198,7 +208,7 @@ def _read_links(
         if reference(at, which) in seen:
             continue
         seen.add(reference(at, which))
-        pull = read_pull(api, at, which)
+        pull = read_pull(client, at, which)
         sha = pull.commit or (commit if which == number else None)
         links.append(ChainLink(pull.repo, pull.number, sha, pull.merged, puts_in))
         complete = complete and pull.complete and (depth < MAX_DEPTH or not pull.undone_by)
@@ -207,12 +217,12 @@ def _read_links(
     return links, complete
 
 
-def _read_reverts(api: Api, revert: Change) -> tuple[list[ChainLink], bool]:
+def _read_reverts(client: GitHub, revert: Change) -> tuple[list[ChainLink], bool]:
     repo = revert.repo.removeprefix("https://github.com/")
     if revert.pull is None:
         return [ChainLink(repo, None, revert.commit, _midnight(revert.merged), applies=False)], True
     try:
-        return _read_links(api, repo, revert.pull, revert.commit, applies=False)
+        return _read_links(client, repo, revert.pull, revert.commit, applies=False)
     except GoneError:
         return [ChainLink(repo, revert.pull, revert.commit, _midnight(revert.merged), applies=False)], False
 
@@ -224,7 +234,7 @@ def find_membership(history: BuildHistory, chain: FixChain) -> FixMembership:
             None, f"{chain.fix.name} is no part of {history.repo}: whether your build carries it is open"
         )
     looks: list[datetime] = []
-    commits, complete = history.picked
+    subjects, complete = history.picked
     present, had, why = False, False, f"{history.name} does not have {chain.fix.name}"
     for link in chain.links:
         if link.merged is None and link.commit is None:
@@ -239,7 +249,7 @@ def find_membership(history: BuildHistory, chain: FixChain) -> FixMembership:
         if inside:
             had, present = had or link.applies, link.applies
             why = _ancestor_text(history, chain, link)
-    for subject, effect, by in _find_picks([commit.subject for commit in commits], chain):
+    for subject, effect, by in _find_picks(subjects, chain):
         had, present = had or effect, effect
         verb = "has a pick of it on its release branch" if effect else "took it out on its release branch"
         why = f"{by}: {history.name} {verb} ({subject[:80]!r})"

@@ -1,6 +1,8 @@
 """Whom to ask, and where what it said is kept. Cheap to import, for who only wants to know if anything is there."""
 
 import hashlib
+import os
+import tempfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -9,10 +11,10 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from regress_gate.known.threads import ThreadRef, reference
-from regress_gate.known.tracker.github_cache import read_small, write_whole
 from regress_gate.model.issue import KnownIssue, Tracker
 
 DEFAULT_API = "https://api.github.com"
+MAX_BYTES = 4 * 1024 * 1024
 SNAPSHOT_NAME = "threads.snapshot"
 """The file beside the entries in which the last sync keeps what it saw."""
 
@@ -100,7 +102,7 @@ class Snapshot(BaseModel):
 
 def read_snapshot(directory: Path) -> Snapshot:
     """The last one; an empty one where there is none that can be used."""
-    text = read_small(directory / SNAPSHOT_NAME)
+    text = _read_bounded(directory / SNAPSHOT_NAME)
     if text is None:
         return Snapshot()
     try:
@@ -110,7 +112,7 @@ def read_snapshot(directory: Path) -> Snapshot:
 
 
 def write_snapshot(directory: Path, snapshot: Snapshot) -> bool:
-    return write_whole(directory / SNAPSHOT_NAME, snapshot.model_dump_json(exclude_defaults=True))
+    return _replace_file(directory / SNAPSHOT_NAME, snapshot.model_dump_json(exclude_defaults=True))
 
 
 def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIssue:
@@ -131,3 +133,33 @@ def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIss
         reason = issue.tracker.state_reason  # a curator may know more than the interface tells
     tracker = Tracker(url=issue.tracker.url, state=thread.state, state_reason=reason, checked=seen)
     return issue.model_copy(update={"tracker": tracker})
+
+
+def _read_bounded(file: Path) -> bytes | None:
+    """A file's content; None if it cannot be read or is larger than any snapshot."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError:
+        return None
+    return content if len(content) <= MAX_BYTES else None
+
+
+def _replace_file(file: Path, text: str) -> bool:
+    """Replace a file as a whole or not at all; whether that was possible."""
+    content = text.encode("utf-8", "replace")
+    if len(content) > MAX_BYTES:
+        return False
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(temporary).replace(file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return False
+    return True

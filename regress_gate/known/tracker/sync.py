@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from regress_gate.github import GitHub, UnavailableError
 from regress_gate.known.threads import ThreadRef
 from regress_gate.known.tracker.fixes import list_fixes, read_chain
-from regress_gate.known.tracker.github import Api, UnavailableError
 from regress_gate.known.tracker.snapshot import Snapshot, Thread
 from regress_gate.known.tracker.threads import read_duplicate, read_thread
 from regress_gate.model.issue import KnownIssue
@@ -64,21 +64,23 @@ class SyncResult:
 
 
 def sync(
-    api: Api, issues: Sequence[KnownIssue], before: Snapshot, tell: Callable[[int, int], None] | None = None
+    client: GitHub, issues: Sequence[KnownIssue], before: Snapshot, tell: Callable[[int, int], None] | None = None
 ) -> SyncResult:
     """Look at every thread. What could not be seen keeps its former state; `tell` is told how far it has come."""
     threads, reverts = dict(before.threads), dict(before.reverts)
     found = SyncResult(before)
-    todo = sorted(_tracked_threads(issues, api), key=lambda pair: _last_seen(threads, pair[1]))
+    todo = sorted(_tracked_threads(issues, client), key=lambda pair: _last_seen(threads, pair[1]))
     found.wanted = len(todo)
     for done, (issue, ref) in enumerate(todo):
+        if client.stopped is not None:
+            break
         if tell is not None:
             tell(done, len(todo))
         former = threads.get(ref.key)
         try:
-            thread = read_thread(api, ref)
+            thread = read_thread(client, ref)
         except UnavailableError as error:
-            if api.stopped is not None:
+            if client.stopped is not None:
                 break
             found.problems.append((issue, str(error)))
             continue
@@ -86,13 +88,13 @@ def sync(
         found.changes += [ThreadChange(issue, kind, thread) for kind in find_changes(former, thread, ref)]
         threads[ref.key] = thread
         known = set(reverts.get(ref.key, []))
-        now = known | _prefetch_fixes(api, issue, thread)
+        now = known | _prefetch_fixes(client, issue, thread)
         if former is not None and now > known:
             found.changes.append(ThreadChange(issue, ChangeKind.REVERTED, thread, tuple(sorted(now - known))))
         if now:
             reverts[ref.key] = sorted(now)
     if found.looked + len(found.problems) < found.wanted:
-        found.stopped = api.stopped
+        found.stopped = client.stopped
     found.snapshot = Snapshot(threads=threads, reverts=reverts)
     return found
 
@@ -117,12 +119,12 @@ def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator
         yield ChangeKind.MOVED
 
 
-def _tracked_threads(issues: Iterable[KnownIssue], api: Api) -> list[tuple[KnownIssue, ThreadRef]]:
+def _tracked_threads(issues: Iterable[KnownIssue], client: GitHub) -> list[tuple[KnownIssue, ThreadRef]]:
     """The records whose thread this API can know, each thread once."""
     found: dict[str, tuple[KnownIssue, ThreadRef]] = {}
     for issue in issues:
         ref = ThreadRef.parse(issue.tracker.url)
-        if ref is not None and ref.host in api.hosts:
+        if ref is not None and ref.host in client.hosts:
             found.setdefault(ref.key, (issue, ref))
     return list(found.values())
 
@@ -132,12 +134,14 @@ def _last_seen(threads: dict[str, Thread], ref: ThreadRef) -> datetime:
     return _NEVER if thread is None else thread.seen
 
 
-def _prefetch_fixes(api: Api, issue: KnownIssue, thread: Thread) -> set[str]:
+def _prefetch_fixes(client: GitHub, issue: KnownIssue, thread: Thread) -> set[str]:
     """Have in the cache what `verify` will want; what cannot be had now is asked for then. Gives the reverts found."""
     duplicate, reverts = None, set[str]()
     with suppress(UnavailableError):
-        duplicate = read_duplicate(api, thread)
+        duplicate = read_duplicate(client, thread)
     for fix in (fix for group in list_fixes(issue, thread, duplicate) for fix in group):
         with suppress(UnavailableError):
-            reverts |= {link.key for link in read_chain(api, fix).links if not link.applies and link.merged is not None}
+            reverts |= {
+                link.key for link in read_chain(client, fix).links if not link.applies and link.merged is not None
+            }
     return reverts

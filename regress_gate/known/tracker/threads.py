@@ -1,139 +1,183 @@
-"""What a thread says of an issue's end: how it was closed, by whom, what claims to fix it, what took that back.
+"""Reads a thread or pull request at GitHub: how it was closed, by whom, what claims to fix it, what reverts that.
 
-Facts only, with the day on which they were seen. Whether a fix is in a build is not decided here.
+Facts only, each with the time at which GitHub confirmed it. Texts of posts are searched for references and go no
+further. Not for: whether a fix is in a build (`fixes`).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
-from regress_gate.known.threads import ThreadRef
-from regress_gate.known.tracker.github import Api, GoneError, UnavailableError
-from regress_gate.known.tracker.github_shapes import STALE, EventShape, IssueShape, PullShape, SourceIssue, TimelinePage
+from github.Issue import Issue
+from github.TimelineEvent import TimelineEvent
+
+from regress_gate.github import GitHub, GoneError, UnavailableError
+from regress_gate.known.threads import ThreadRef, closing_references, duplicate_references, reverted_references
 from regress_gate.known.tracker.snapshot import ClosingReason, MergedPull, Pull, Thread, ThreadStatus
 
 CLOSED_BY_MERGE_WITHIN = timedelta(minutes=1)
-"""A thread that is closed this soon after a merge of what names it was closed by it."""
+"""A thread that is closed this soon after the merge of a pull request that names it was closed by that merge."""
 MAX_DEPTH = 4
 """A fix, its revert, the revert's revert…"""
+MAX_EVENTS = 3000
+"""Of one timeline."""
+MAX_LABELS = 100
+MAX_LABEL_LENGTH = 100
+_STALE = "stale"
 
 
-def read_thread(api: Api, thread: ThreadRef) -> Thread:
+def read_thread(client: GitHub, ref: ThreadRef) -> Thread:
     """The thread behind an address. Raises UnavailableError; a thread that is gone is a fact."""
     try:
-        issue, seen = api.get(f"/repos/{thread.repo}/issues/{thread.number}", IssueShape)
+        with client.reading():
+            issue = client.api.get_repo(ref.repo).get_issue(ref.number)
+            status = _status(client, issue)
     except GoneError:
-        return Thread(url=thread.url, state="gone", seen=api.now())
-    there = ThreadRef.parse(issue.html_url) or thread
-    events, complete = _timeline(api, there)
-    state: ThreadStatus = issue.state
-    if issue.pull_request is not None and issue.pull_request.merged_at is not None:
-        state = "merged"
-    return Thread(
-        url=issue.html_url,
-        state=state,
-        reason=_closing_reason(issue, events),
-        labels=issue.labels,
-        duplicate_of=_duplicate_of(issue, events, there),
-        fixes=_closing_pulls(events, there, issue.closed_at),
-        closing_commit=next((e.commit_id for e in reversed(events) if e.event == "closed" and e.commit_id), None),
-        complete=complete,
-        seen=seen,
-    )
+        return Thread(url=ref.url, state="gone", seen=client.now())
+    with client.reading():
+        there = ThreadRef.parse(issue.html_url) or ref
+        events, complete = _read_timeline(client, there)
+        labels = _labels(issue)
+        return Thread(
+            url=there.url,
+            state=status,
+            reason=_closing_reason(issue, labels, events),
+            labels=labels,
+            duplicate_of=_duplicate_of(issue, events, there),
+            fixes=_closing_pulls(events, there, issue.closed_at),
+            closing_commit=_closing_commit(events),
+            complete=complete,
+            seen=client.answered_at(issue),
+        )
 
 
-def read_duplicate(api: Api, thread: Thread) -> Thread | None:
-    """The thread that stands at the end of "is a duplicate of"; None where it stands alone. Raises UnavailableError."""
+def read_duplicate(client: GitHub, thread: Thread) -> Thread | None:
+    """The thread at the end of the chain of "duplicate of"; None for no duplicate. Raises UnavailableError."""
     found, seen = None, set[str]()
     key = thread.duplicate_of
     while key is not None and key not in seen and len(seen) < MAX_DEPTH:
         seen.add(key)
         repo, _, number = key.rpartition("#")
-        found = read_thread(api, ThreadRef(repo, int(number)))
+        found = read_thread(client, ThreadRef(repo, int(number)))
         key = found.duplicate_of
     return found
 
 
-def read_pull(api: Api, repo: str, number: int) -> Pull:
+def read_pull(client: GitHub, repo: str, number: int) -> Pull:
     """A pull request with its reverts. Raises UnavailableError, GoneError."""
-    found, seen = api.get(f"/repos/{repo}/pulls/{number}", PullShape)
-    there = ThreadRef.parse(found.html_url) or ThreadRef(repo, number)
-    if found.merged_at is None:
-        return Pull(repo=there.repo, number=found.number, seen=seen)
-    events, complete = _timeline(api, there)
-    undone = [pull for source, pull in _merged_references(events) if there.key in source.reverts]
-    return Pull(
-        repo=there.repo,
-        number=found.number,
-        merged=found.merged_at,
-        commit=found.merge_commit_sha,
-        undone_by=_by_merge_time(undone),
-        complete=complete,
-        seen=seen,
-    )
+    with client.reading():
+        pull = client.api.get_repo(repo).get_pull(number)
+        there = ThreadRef.parse(pull.html_url) or ThreadRef(repo, number)
+        if pull.merged_at is None:
+            return Pull(repo=there.repo, number=pull.number, seen=client.answered_at(pull))
+        events, complete = _read_timeline(client, there)
+        reverts = [merged for source, merged in _merged_references(events) if there.key in _reverted_by(source, merged)]
+        return Pull(
+            repo=there.repo,
+            number=pull.number,
+            merged=pull.merged_at,
+            commit=_sha(pull.merge_commit_sha),
+            undone_by=_by_merge_time(reverts),
+            complete=complete,
+            seen=client.answered_at(pull),
+        )
 
 
-def _timeline(api: Api, thread: ThreadRef) -> tuple[list[EventShape], bool]:
-    path = f"/repos/{thread.repo}/issues/{thread.number}/timeline?per_page=100"
+def _status(client: GitHub, issue: Issue) -> ThreadStatus:
+    if issue.pull_request is not None and issue.pull_request.merged_at is not None:
+        return "merged"
+    if issue.state == "open":
+        return "open"
+    if issue.state == "closed":
+        return "closed"
+    raise UnavailableError(f"{client.host} gives an answer of an unexpected form")
+
+
+def _read_timeline(client: GitHub, thread: ThreadRef) -> tuple[list[TimelineEvent], bool]:
+    """The events, oldest first, and whether these are all."""
     try:
-        pages, complete = api.pages(path, TimelinePage)
+        with client.reading():
+            timeline = client.api.get_repo(thread.repo).get_issue(thread.number).get_timeline()
+            events = list(islice(timeline, MAX_EVENTS + 1))
     except UnavailableError:
-        if api.stopped is not None or api.send is None:
+        if client.stopped is not None or client.offline:
             raise
         return [], False
-    return [event for page in pages for event in page.root], complete
+    return events[:MAX_EVENTS], len(events) <= MAX_EVENTS
 
 
-def _closing_reason(issue: IssueShape, events: Sequence[EventShape]) -> ClosingReason | None:
+def _labels(issue: Issue) -> list[str]:
+    """The names, bounded; `stale` is never dropped, because it means something here."""
+    names = {label.name[:MAX_LABEL_LENGTH] for label in issue.labels or [] if label.name}
+    return sorted(names, key=lambda name: (name != _STALE, name))[:MAX_LABELS]
+
+
+def _closing_reason(issue: Issue, labels: Sequence[str], events: Sequence[TimelineEvent]) -> ClosingReason | None:
     """How it was closed. GitHub calls a closing by the inactivity bot `not_planned` or `completed`."""
     if issue.state == "open":
         return "reopened" if issue.state_reason == "reopened" else None
-    closed = next((event for event in reversed(events) if event.event == "closed"), None)
-    by_bot = closed is not None and closed.actor is not None and closed.actor.is_bot
-    by_nobody_known = closed is None or closed.actor is None
-    if STALE in issue.labels and (by_bot or (by_nobody_known and issue.state_reason == "not_planned")):
+    closing = next((event for event in reversed(events) if event.event == "closed"), None)
+    actor = None if closing is None else closing.actor
+    is_bot = actor is not None and (actor.type == "Bot" or (actor.login or "").endswith("[bot]"))
+    if _STALE in labels and (is_bot or (actor is None and issue.state_reason == "not_planned")):
         return "stale"
     match issue.state_reason:
-        case "completed" | "not_planned" | "duplicate" as known:
-            return known
+        case "completed" | "not_planned" | "duplicate" as reason:
+            return reason
         case _:
             return "unknown"
 
 
-def _duplicate_of(issue: IssueShape, events: Iterable[EventShape], thread: ThreadRef) -> str | None:
+def _duplicate_of(issue: Issue, events: Iterable[TimelineEvent], thread: ThreadRef) -> str | None:
     if issue.state != "closed":
         return None
-    said = [key for event in events for key in event.duplicates if key != thread.key]
-    return said[-1] if said else None
+    texts = [event.body or "" for event in events if event.event == "commented"]
+    keys = [key for text in texts for key in duplicate_references(text, thread.repo) if key != thread.key]
+    return keys[-1] if keys else None
 
 
-def _closing_pulls(events: Sequence[EventShape], thread: ThreadRef, closed: datetime | None) -> list[MergedPull]:
+def _closing_commit(events: Sequence[TimelineEvent]) -> str | None:
+    return next((_sha(e.commit_id) for e in reversed(events) if e.event == "closed" and _sha(e.commit_id)), None)
+
+
+def _closing_pulls(events: Sequence[TimelineEvent], thread: ThreadRef, closed: datetime | None) -> list[MergedPull]:
     """Merged pull requests whose text closes the thread, or with whose merge it was closed.
 
-    Those from before it was opened again did not do.
+    Those from before the thread was reopened did not fix it.
     """
     reopened = max((e.created_at for e in events if e.event == "reopened" and e.created_at), default=None)
-    found = []
+    pulls = []
     for source, pull in _merged_references(events):
         at_once = closed is not None and abs(closed - pull.merged) <= CLOSED_BY_MERGE_WITHIN
-        closes = thread.key in source.closes or (at_once and pull.repo.lower() == thread.repo.lower())
+        names_it = thread.key in closing_references(source.body or "", pull.repo)
+        closes = names_it or (at_once and pull.repo.lower() == thread.repo.lower())
         if closes and (reopened is None or pull.merged > reopened):
-            found.append(pull)
-    return _by_merge_time(found)
+            pulls.append(pull)
+    return _by_merge_time(pulls)
 
 
-def _merged_references(events: Iterable[EventShape]) -> list[tuple[SourceIssue, MergedPull]]:
+def _reverted_by(source: Issue, pull: MergedPull) -> list[str]:
+    return reverted_references(source.title or "", source.body or "", pull.repo)
+
+
+def _merged_references(events: Iterable[TimelineEvent]) -> list[tuple[Issue, MergedPull]]:
     """The merged pull requests that name the thread."""
     found = []
     for event in events:
-        source = event.source.issue if event.source is not None else None
-        if source is None or source.pull_request is None or source.pull_request.merged_at is None:
+        issue = event.source.issue if event.source is not None else None
+        if issue is None or issue.pull_request is None or issue.pull_request.merged_at is None:
             continue
-        there = ThreadRef.parse(source.html_url)
+        there = ThreadRef.parse(issue.html_url)
         if there is not None:
-            merged = source.pull_request.merged_at
-            found.append((source, MergedPull(repo=there.repo, number=source.number, merged=merged)))
+            pull = MergedPull(repo=there.repo, number=issue.number, merged=issue.pull_request.merged_at)
+            found.append((issue, pull))
     return found
 
 
 def _by_merge_time(pulls: Iterable[MergedPull]) -> list[MergedPull]:
     return sorted({pull.key: pull for pull in pulls}.values(), key=lambda pull: (pull.merged, pull.number))
+
+
+def _sha(text: str | None) -> str | None:
+    return text if text is not None and re.fullmatch(r"[0-9a-f]{40}", text) else None

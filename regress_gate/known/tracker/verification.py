@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from regress_gate.errors import InputError
+from regress_gate.github import GitHub, GoneError, UnavailableError
 from regress_gate.known.matching.findings import match_scope
 from regress_gate.known.matching.versions import affects, fix_status, has_fix_before
 from regress_gate.known.threads import ThreadRef
@@ -26,7 +27,6 @@ from regress_gate.known.tracker.fixes import (
     list_fixes,
     read_chain,
 )
-from regress_gate.known.tracker.github import Api, GoneError, UnavailableError
 from regress_gate.known.tracker.snapshot import Snapshot, Thread, as_last_seen
 from regress_gate.known.tracker.threads import read_duplicate, read_thread
 from regress_gate.model.deployment import Deployment
@@ -61,14 +61,14 @@ class _Problems:
 
 
 def collect_evidence(
-    api: Api, issue: KnownIssue, history: BuildHistory | None, measured: str | None = None
+    client: GitHub, issue: KnownIssue, history: BuildHistory | None, measured: str | None = None
 ) -> FixEvidence:
     """The evidence, as far as GitHub or the cache gives it. What is missing is said as a problem."""
     problems = _Problems()
-    thread, duplicate = _read_threads(api, issue, problems)
+    thread, duplicate = _read_threads(client, issue, problems)
     groups: list[tuple[FixMembership, ...]] = []
     for group in list_fixes(issue, thread, duplicate) if history is not None else []:
-        found = [part for fix in group if (part := _read_membership(api, history, fix, problems)) is not None]
+        found = [part for fix in group if (part := _read_membership(client, history, fix, problems)) is not None]
         if found:
             groups.append(tuple(found))
     return FixEvidence(thread, duplicate, tuple(groups), tuple(problems.texts), measured)
@@ -130,36 +130,38 @@ def _duplicate_text(evidence: FixEvidence) -> list[str]:
     return [f"it is a duplicate of {evidence.duplicate.url}, which is {how}"]
 
 
-def _read_threads(api: Api, issue: KnownIssue, problems: _Problems) -> tuple[Thread | None, Thread | None]:
+def _read_threads(client: GitHub, issue: KnownIssue, problems: _Problems) -> tuple[Thread | None, Thread | None]:
     ref = ThreadRef.parse(issue.tracker.url)
-    if ref is None or ref.host not in api.hosts:
+    if ref is None or ref.host not in client.hosts:
         return None, None
     try:
-        thread = read_thread(api, ref)
+        thread = read_thread(client, ref)
     except UnavailableError as error:
         problems.add("", error)
         return None, None
     if thread.state == "gone":
         problems.texts.append("the thread is gone, or not shown to us")
     try:
-        return thread, read_duplicate(api, thread)
+        return thread, read_duplicate(client, thread)
     except UnavailableError as error:
         problems.add("what it is a duplicate of", error)
         return thread, None
 
 
-def _read_membership(api: Api, history: BuildHistory | None, fix: Fix, problems: _Problems) -> FixMembership | None:
+def _read_membership(
+    client: GitHub, history: BuildHistory | None, fix: Fix, problems: _Problems
+) -> FixMembership | None:
     """What the build has of a fix; None for one that was never merged, or where that cannot be looked up."""
     if history is None:
         return None
     name = f"#{fix.pull}" if fix.pull is not None else f"commit {fix.commit}"
     try:
-        chain: FixChain = read_chain(api, fix)
+        chain: FixChain = read_chain(client, fix)
         return find_membership(history, chain) if chain.merged else None
     except GoneError as error:
         problems.add(f"{name} in {history.name}", error)
     except UnavailableError as error:
-        problems.add("" if api.stopped is not None or api.send is None else name, error)
+        problems.add("" if client.stopped is not None or client.offline else name, error)
     return None
 
 
@@ -194,7 +196,7 @@ class VerificationResult:
 
 
 def verify_issues(
-    api: Api,
+    client: GitHub,
     issues: Iterable[KnownIssue],
     deployment: Deployment,
     candidate: Version,
@@ -215,12 +217,14 @@ def verify_issues(
             left_out += 1
         elif applies is not Applies.NO:
             todo.append((as_last_seen(issue, snapshot, today), applies, why))
-    history = build_history(api, VLLM_REPO_NAME, candidate)
+    history = build_history(client, VLLM_REPO_NAME, candidate)
     found = []
     for done, (issue, applies, why) in enumerate(todo):
         if tell is not None:
             tell(done, len(todo))
-        status, status_why = judge_fix(issue, candidate, collect_evidence(api, issue, history, measured.get(issue.id)))
+        status, status_why = judge_fix(
+            issue, candidate, collect_evidence(client, issue, history, measured.get(issue.id))
+        )
         found.append(VerifiedIssue(issue, applies, why, status, status_why))
     return VerificationResult(
         tuple(sorted(found, key=lambda one: (_STATUS_ORDER.index(one.status), -one.issue.severity.rank, one.issue.id))),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from regress_gate.report.render.plain_text import json_text, plain
 
 if TYPE_CHECKING:
-    from regress_gate.known.tracker.github import Api
+    from regress_gate.github import GitHub
     from regress_gate.known.tracker.snapshot import Snapshot, Thread
     from regress_gate.known.tracker.sync import SyncResult, ThreadChange
     from regress_gate.known.tracker.verification import VerificationResult
@@ -36,7 +36,7 @@ def _change_text(change: "ThreadChange") -> str:
     return _state(thread) + (f", fixed by {fixes}" if fixes else "")
 
 
-def sync_json(outcome: "SyncResult", api: "Api") -> dict[str, Any]:
+def sync_json(outcome: "SyncResult", api: "GitHub") -> dict[str, Any]:
     return {
         "schema_version": "1",
         "complete": outcome.complete,
@@ -56,7 +56,7 @@ def sync_json(outcome: "SyncResult", api: "Api") -> dict[str, Any]:
     }
 
 
-def sync_lines(outcome: "SyncResult", api: "Api", *, first: bool) -> list[str]:
+def sync_lines(outcome: "SyncResult", api: "GitHub", *, first: bool) -> list[str]:
     counts = api.counts
     answers = f"{counts.bodies} with a body ({counts.body_bytes / 1000:.0f} kB), {counts.unchanged} unchanged"
     lines = [f"{outcome.looked} of {outcome.wanted} threads seen; {counts.requests} answers: {answers}"]
@@ -71,7 +71,7 @@ def sync_lines(outcome: "SyncResult", api: "Api", *, first: bool) -> list[str]:
     return lines
 
 
-def verify_json(found: "VerificationResult", candidate: "Version", api: "Api") -> dict[str, Any]:
+def verify_json(found: "VerificationResult", candidate: "Version", api: "GitHub") -> dict[str, Any]:
     return {
         "schema_version": "1",
         "candidate": {"version": str(candidate)},
