@@ -91,7 +91,7 @@ def decide(rng: np.random.Generator, point: Point) -> str:
             false_alarm_budget=policy.false_alarm_budget,
             confidence=policy.confidence,
             expected_cv=policy.expected_cv,
-            circumstances=MeasurementDesign(earlier=earlier),
+            design=MeasurementDesign(earlier=earlier),
         )
     }
     if Verdict.REGRESSION in verdicts:

@@ -91,7 +91,7 @@ def analyse(scenarios: int, runs: int, rounds: int) -> None:
     import numpy as np
     from scipy.special import stdtr
 
-    from regress_gate.gate.decide import decide_compare
+    from regress_gate.gate.decide import GateInput, GateRules, decide_compare
     from regress_gate.gate.sides import make_side
     from regress_gate.model.policy import Policy
     from regress_gate.model.suite import ConditionLimits
@@ -117,13 +117,8 @@ def analyse(scenarios: int, runs: int, rounds: int) -> None:
 
     def decide() -> None:
         result = decide_compare(
-            *sides,
-            suite=made[0].suite,
-            definition=None,
-            policy=Policy(),
-            waivers=[],
-            findings=[],
-            now=NOW,
+            GateInput(baseline=sides[0], candidate=sides[1], suite=made[0].suite),
+            GateRules(policy=Policy(), now=NOW),
         )
         assert len(result.series) == len(arrays[0])
 

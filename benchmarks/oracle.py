@@ -3,11 +3,11 @@
     python benchmarks/oracle.py HARNESS/compare.py --out benchmarks/results/oracle
 
 draws gates of the harness that scores decision rules (see README.md) and lets a rule decide them that has the same
-margins, verdicts and steadied percentiles as the product, but knows what the product must find out: the covariance of
-all that a run gives, over metrics, scenarios and steadied forms. Its estimates are generalised least squares (a plain
-and a steadied percentile speak of the same loss), its intervals normal and exact, its tests those of every series,
-scenario, metric and everything, each relative to all else that did not change, at the exact family-wise level. The
-rule that looks after every block does so at the product's levels, and never gives up.
+margins, verdicts and variance-reduced percentiles as the product, but knows what the product must find out: the
+covariance of all that a run gives, over metrics, scenarios and variance-reduced forms. Its estimates are generalised
+least squares (a plain and a variance-reduced percentile speak of the same loss), its intervals normal and exact, its
+tests those of every series, scenario, metric and everything, each relative to all else that did not change, at the
+exact family-wise level. The rule that looks after every block does so at the product's levels, and never gives up.
 
 The covariance is taken from `--families` unchanged gates of the harness, averaged over scenarios, which are alike
 there. Gates are then drawn from a normal distribution with it: of means over runs, which are nearly normal. About five
@@ -30,20 +30,21 @@ from regress_gate.stats.percentiles import variance_reduced_percentiles
 from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
 
 CELL = 6
-"""Values of a scenario: mean, plain p99 and steadied p99 of two variables."""
+"""Values of a scenario: mean, plain p99 and variance-reduced p99 of two variables."""
 MOST_BLOCKS = 10
 POLICY = Policy()
 
 
 class World:
-    """The harness at one spread between runs. Values are in the order scenario, variable, (mean, p99, steadied)."""
+    """The harness at one spread between runs. Values are in the order scenario, variable, (mean, p99,
+    variance-reduced)."""
 
     def __init__(self, harness: ModuleType, cv: float, families: int, seed: int):
         self.cells = harness.CELLS
         self.covariance = _covariance(harness, cv, families, seed)
         count = len(self.covariance)
         series = [index for index in range(count) if index % 3 < 2]
-        # A steadied percentile moves as the plain one does.
+        # A variance-reduced percentile moves as the plain one does.
         self.design = np.zeros((count, len(series)))
         for column, row in enumerate(series):
             self.design[row, column] = 1
@@ -99,11 +100,11 @@ def _covariance(harness: ModuleType, cv: float, families: int, seed: int, runs: 
     for _ in range(families):
         family = harness.Family(rng, runs, cv)
         plain = np.log(family.values[1]).mean(axis=1) - np.log(family.values[0]).mean(axis=1)
-        steadied = []
+        variance_reduced = []
         for each in range(len(plain) // 2):
             left, right = variance_reduced_percentiles(np.log(family.x[0][each]), np.log(family.x[1][each]), 0.01)
-            steadied.append(right.mean() - left.mean())
-        found = np.column_stack([plain[0::2], plain[1::2], steadied]).reshape(harness.CELLS, CELL)
+            variance_reduced.append(right.mean() - left.mean())
+        found = np.column_stack([plain[0::2], plain[1::2], variance_reduced]).reshape(harness.CELLS, CELL)
         inside += found.T @ found / harness.CELLS
         total = found.sum(axis=0)
         between += (np.outer(total, total) - found.T @ found) / harness.CELLS / (harness.CELLS - 1)

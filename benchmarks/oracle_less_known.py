@@ -3,8 +3,8 @@
 All know how series correlate. The first does not know how much those of a metric scatter, in one number a metric; the
 second not how much each series does, and moderates what it finds as the product. They find it from the runs that are
 compared and, of means, from ten earlier sessions of two runs. The third does not know whether days differ either, and
-asks those sessions with the product's prior. The last believes a steadied percentile only where the product does, and
-goes by the plain one, of which it knows the spread, where not. Levels are the product's.
+asks those sessions with the product's prior. The last believes a variance-reduced percentile only where the product
+does, and goes by the plain one, of which it knows the spread, where not. Levels are the product's.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ LESS_KNOWN = (
     ("all known but one scale a metric", {"each": False, "days": False, "doubts": False}),
     ("nor that the series of a metric scatter alike", {"each": True, "days": False, "doubts": False}),
     ("nor whether days differ", {"each": True, "days": True, "doubts": False}),
-    ("and steadied percentiles doubted as ours are", {"each": True, "days": True, "doubts": True}),
+    ("and variance-reduced percentiles doubted as ours are", {"each": True, "days": True, "doubts": True}),
 )
 
 

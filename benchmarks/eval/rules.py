@@ -27,7 +27,7 @@ WORDS = {
 }
 
 
-def judge(family, looks: InterimStage | None = None) -> list[Comparison]:
+def judge(family, interim: InterimStage | None = None) -> list[Comparison]:
     """What the gate says of a harness family; larger is worse for all of its metrics."""
     policy = Policy()
     history = family.history()
@@ -37,7 +37,7 @@ def judge(family, looks: InterimStage | None = None) -> list[Comparison]:
         false_alarm_budget=policy.false_alarm_budget,
         confidence=policy.confidence,
         expected_cv=policy.expected_cv,
-        circumstances=MeasurementDesign(apart=True, earlier=earlier, looks=looks),
+        design=MeasurementDesign(apart=True, earlier=earlier, interim=interim),
     )
 
 
@@ -46,7 +46,7 @@ def _series(family, j: int) -> SeriesData:
     if family.metrics[j][1] != "p99":
         return data
     found = variance_reduced_percentiles(np.log(family.requests(0, j)), np.log(family.requests(1, j)), 0.01)
-    return replace(data, steadied=found)
+    return replace(data, variance_reduced=found)
 
 
 def _plain(family, j: int) -> SeriesData:

@@ -89,7 +89,7 @@ def _judge(settings: "Settings", what: "MeasurementTask", runs: "list[Run]") -> 
     """The gate on the two sides, as if they were two versions."""
     from datetime import UTC, datetime
 
-    from regress_gate.gate.decide import decide_compare
+    from regress_gate.gate.decide import GateInput, GateRules, decide_compare
     from regress_gate.gate.sides import make_side
     from regress_gate.model.run import SuiteRef
 
@@ -98,16 +98,13 @@ def _judge(settings: "Settings", what: "MeasurementTask", runs: "list[Run]") -> 
         make_side(version, [run for run in runs if run.place and run.place.side == side], what.suite.conditions)
         for side in what.versions
     ]
-    return decide_compare(
-        sides[0],
-        sides[1],
+    given = GateInput(
+        baseline=sides[0],
+        candidate=sides[1],
         suite=SuiteRef(what.suite.name, what.suite.version),
         definition=what.suite,
-        policy=settings.policy(what.suite.gate),
-        waivers=(),
-        findings=(),
-        now=datetime.now(UTC),
     )
+    return decide_compare(given, GateRules(policy=settings.policy(what.suite.gate), now=datetime.now(UTC)))
 
 
 def _document(settings: "Settings", what: "MeasurementTask", runs: "list[Run]", result: "Result") -> dict[str, Any]:

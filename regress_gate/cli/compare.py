@@ -140,7 +140,7 @@ def _decide(
 
     from regress_gate.app.known_issues import find_known_issues
     from regress_gate.gate.comparison_choice import select_comparison
-    from regress_gate.gate.decide import decide_compare
+    from regress_gate.gate.decide import GateInput, GateRules, decide_compare
     from regress_gate.gate.history import sides_by_version
     from regress_gate.gate.regression_origin import add_regression_origins
     from regress_gate.gate.sides import runs_that_count
@@ -170,20 +170,24 @@ def _decide(
             for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
         ]
         runs = library.runs(testbed=choice.candidate.testbed, suite=choice.candidate.suite)
-    result = decide_compare(
-        *sides,
+    before, after = sides
+    given = GateInput(
+        baseline=before,
+        candidate=after,
         suite=choice.candidate.suite,
         definition=suite,
-        policy=policy,
-        waivers=settings.waivers,
-        findings=find_known_issues(settings.deployment, sides[0].version, sides[1].version, suite),
+        findings=find_known_issues(settings.deployment, before.version, after.version, suite),
         config_changes=_config_changes(settings, sides, suite),
-        now=datetime.now(UTC),
         earlier=runs_that_count(runs, limits),
+    )
+    rules = GateRules(
+        policy=policy,
+        now=datetime.now(UTC),
+        waivers=settings.waivers,
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
-    before, after = sides
+    result = decide_compare(given, rules)
     return add_regression_origins(result, before, after, sides_by_version(runs, limits), policy, limits)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.errors import InputError
-from regress_gate.gate.replicates import RunLevelValues, run_level_values
+from regress_gate.gate.replicates import RunLevelValues, run_level_values, shared_trials
 from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.metric import METRICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
@@ -143,18 +143,6 @@ def _values(sides: Sequence[ComparisonSide]) -> dict[tuple[str, str], list[Seque
     found: list[RunLevelValues] = [run_level_values(side.counted, ordinals) for side in sides]
     keys = dict.fromkeys(key for values in found for key in values)
     return {key: [values[key].per_run if key in values else () for values in found] for key in keys}
-
-
-def shared_trials(runs: Iterable[Run]) -> dict[str, set[int]]:
-    """By scenario the trials that every run of it has: one run's first must not be held against another's third."""
-    found: dict[str, list[set[int]]] = defaultdict(list)
-    for run in runs:
-        by_scenario: dict[str, set[int]] = defaultdict(set)
-        for trial in run.trials:
-            by_scenario[trial.scenario].add(trial.ordinal)
-        for scenario, ordinals in by_scenario.items():
-            found[scenario].append(ordinals)
-    return {scenario: set.intersection(*sets) for scenario, sets in found.items()}
 
 
 def _series(key: tuple[str, str], per_version: Sequence[Sequence[float]]) -> HistorySeries:

@@ -176,8 +176,8 @@ def _compare_neighbours(
         steps += 1
         apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
         few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
-        judged = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
-        told = [series for series in judged.series if series.name in wanted and _is_shown(series)]
+        comparison = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
+        told = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
         found += [_from_series(series, before, after) for series in told]
     if few:
         notes.append(f"one run shows nothing, and these versions have no more: {', '.join(few)}")

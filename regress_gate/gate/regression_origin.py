@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from regress_gate.gate.history import order_sides, shared_trials
-from regress_gate.gate.replicates import pair_runs, run_level_values
+from regress_gate.gate.history import order_sides
+from regress_gate.gate.replicates import pair_runs, run_level_values, shared_trials
 from regress_gate.gate.sides import ComparisonSide, compare_sides
 from regress_gate.model.metric import Scale, metric
 from regress_gate.model.policy import Policy

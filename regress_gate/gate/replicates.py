@@ -58,6 +58,26 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
     return values
 
 
+def trial_sets(runs: Iterable[Run]) -> dict[str, list[set[int]]]:
+    """By scenario the ordinals of the trials that each run of it has."""
+    sets: dict[str, list[set[int]]] = defaultdict(list)
+    for run in runs:
+        by_scenario: dict[str, set[int]] = defaultdict(set)
+        for trial in run.trials:
+            by_scenario[trial.scenario].add(trial.ordinal)
+        for scenario, ordinals in by_scenario.items():
+            sets[scenario].append(ordinals)
+    return sets
+
+
+def shared_trials(runs: Iterable[Run]) -> dict[str, set[int]]:
+    """By scenario the trials that every run of it has, which may be none.
+
+    The first trial of a server is often its slowest: one run's first must not be compared with another's first three.
+    """
+    return {scenario: set.intersection(*sets) for scenario, sets in trial_sets(runs).items()}
+
+
 # MERGED regress_gate.gate.pairing: Which runs of two versions belong together: those that were made side by side,
 # where there are such.  Days differ, and neighbours, and the weather of a machine: two versions measured months
 # apart differ by more than the version. Not for the statistics of blocks.
@@ -129,7 +149,7 @@ class Replicates:
         return not left & right
 
     @property
-    def looks(self) -> InterimStage | None:
+    def interim(self) -> InterimStage | None:
         """Of an experiment that was looked at after every block; None where one look is all there was to be."""
         allowed = [run.place.most_blocks for side in self._sides for runs in side.values() for run in runs if run.place]
         most = [blocks for blocks in allowed if blocks is not None]
@@ -198,7 +218,7 @@ def measurement_design(
     others = [run for run in earlier if run.key not in compared]
     of_runs = _block_sessions if found.paired else _version_sessions
     sessions = of_runs(others, keys, ordinals)
-    return MeasurementDesign(found.paired, found.apart, sessions, found.looks)
+    return MeasurementDesign(found.paired, found.apart, sessions, found.interim)
 
 
 def _version_sessions(

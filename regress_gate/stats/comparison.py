@@ -22,7 +22,7 @@ from regress_gate.stats.sequential import nominal_level
 Floats = npt.NDArray[np.float64]
 
 SUSPECT_P_VALUE = 0.005
-"""One-sided p-value of the plain percentile from which the steadied one is not believed."""
+"""One-sided p-value of the plain percentile from which the variance-reduced one is not believed."""
 
 
 DEFAULT_DESIGN = MeasurementDesign()
@@ -53,18 +53,19 @@ class _SeriesAssessment:
     run_sd: float | None = None
     q_worse: float | None = None
     q_better: float | None = None
-    steadied: tuple[float, float, float] | None = None
-    """Of a percentile with a steadied form: loss, lower and upper limit by that."""
+    variance_reduced: tuple[float, float, float] | None = None
+    """Of a percentile with a variance-reduced form: loss, lower and upper limit by that."""
 
     def within(self, margin: float) -> "_SeriesAssessment":
-        """By the steadied form, where that is the surer one and they disagree on whether the loss is below the margin.
+        """By the variance-reduced form, where that is the surer one and they disagree on whether the loss is below the
+        margin.
 
         Which decides must not depend on which would pass: the better of two tests at 5 % was passed by 8 % of
         percentiles that were worse by just the margin.
         """
-        if self.steadied is None or self.interval is None:
+        if self.variance_reduced is None or self.interval is None:
             return self
-        loss, low, high = self.steadied
+        loss, low, high = self.variance_reduced
         if (high < margin) == (self.interval[1] < margin) or high - low >= self.interval[1] - self.interval[0]:
             return self
         return replace(self, loss=loss, interval=(low, high))
@@ -76,19 +77,19 @@ def compare_series(
     false_alarm_budget: float,
     confidence: float,
     expected_cv: float,
-    circumstances: MeasurementDesign = DEFAULT_DESIGN,
+    design: MeasurementDesign = DEFAULT_DESIGN,
 ) -> list[Comparison]:
     """Judge all series of one gate together; the result has their order.
 
     `expected_cv` is only used to say how many runs a first comparison needs, never to decide.
     """
-    budget = nominal_level(false_alarm_budget, circumstances.looks)
-    tail = nominal_level((1 - confidence) / 2, circumstances.looks)
+    budget = nominal_level(false_alarm_budget, design.interim)
+    tail = nominal_level((1 - confidence) / 2, design.interim)
     found: list[_SeriesAssessment | None] = [None] * len(series)
     for gates in (True, False):
         members = [index for index, data in enumerate(series) if data.gated is gates]
         for index, each in zip(
-            members, _assess_family([series[i] for i in members], members, tail, circumstances), strict=True
+            members, _assess_family([series[i] for i in members], members, tail, design), strict=True
         ):
             found[index] = each
     family = max(1, sum(each is not None and data.gated for data, each in zip(series, found, strict=True)))
@@ -115,21 +116,21 @@ def compare_series(
 
 
 def _assess_family(
-    series: Sequence[SeriesData], places: Sequence[int], tail: float, circumstances: MeasurementDesign
+    series: Sequence[SeriesData], places: Sequence[int], tail: float, design: MeasurementDesign
 ) -> list[_SeriesAssessment | None]:
     """One family: all series that gate, or all that do not. `places`: their positions among all series."""
     members = family_members(series)
-    known = with_history([places[index] for index in members], circumstances)
+    known = with_history([places[index] for index in members], design)
     inside = [index for index, is_known in zip(members, known, strict=True) if is_known]
     strangers = [index for index, is_known in zip(members, known, strict=True) if not is_known]
     found: list[_SeriesAssessment | None] = [None] * len(series)
     for index in set(range(len(series))) - set(members):
-        found[index] = _assess_alone(series[index], places[index], tail, circumstances)
-    family = _family_of(series, places, inside, circumstances) if inside else None
+        found[index] = _assess_alone(series[index], places[index], tail, design)
+    family = _family_of(series, places, inside, design) if inside else None
     if strangers:
         apart = _assess_together(
             [series[i] for i in strangers],
-            _family_of(series, places, strangers, circumstances),
+            _family_of(series, places, strangers, design),
             tail,
             offsets_of=family,
         )
@@ -151,15 +152,15 @@ def _assess_family(
 
 
 def _family_of(
-    series: Sequence[SeriesData], places: Sequence[int], indices: Sequence[int], circumstances: MeasurementDesign
+    series: Sequence[SeriesData], places: Sequence[int], indices: Sequence[int], design: MeasurementDesign
 ) -> Family:
-    return make_family([series[index] for index in indices], [places[index] for index in indices], circumstances)
+    return make_family([series[index] for index in indices], [places[index] for index in indices], design)
 
 
 def _assess_together(
     series: Sequence[SeriesData], family: Family, tail: float, *, offsets_of: Family | None = None
 ) -> list[_SeriesAssessment]:
-    """Every series' own evidence, in order; percentiles with a steadied form also by that.
+    """Every series' own evidence, in order; percentiles with a variance-reduced form also by that.
 
     `offsets_of`: the family that knows what separates sessions, where that is not the series' own.
     """
@@ -178,12 +179,12 @@ def _assess_together(
                 float(better[at]),
                 float(np.sqrt(own.run_variance[at])),
             )
-        if all(series[index].steadied is not None for index in members):
-            steadied = _variance_reduced(
+        if all(series[index].variance_reduced is not None for index in members):
+            variance_reduced = _variance_reduced(
                 [series[index] for index in members], family, members, own, tail, offsets_of or family
             )
-            for index, triple in zip(members, steadied, strict=True):
-                results[index] = replace(results[index], steadied=triple)
+            for index, triple in zip(members, variance_reduced, strict=True):
+                results[index] = replace(results[index], variance_reduced=triple)
     return results
 
 
@@ -195,26 +196,29 @@ def _variance_reduced(
     tail: float,
     offsets_of: Family,
 ) -> list[tuple[float, float, float] | None]:
-    """Loss and limits of one metric's percentiles from their steadied form; None where that is not to be believed.
+    """Loss and limits of one metric's percentiles from their variance-reduced form; None where that is not to be
+    believed.
 
-    The steadied percentile dilutes a change of nothing but the slowest requests. So the plain one, averaged over the
-    scenarios, has to keep the upper limit too, and must not by itself be suspect.
+    The variance-reduced percentile dilutes a change of nothing but the slowest requests. So the plain one, averaged
+    over the scenarios, has to keep the upper limit too, and must not by itself be suspect.
     """
-    pairs = [data.steadied for data in series if data.steadied is not None]
+    pairs = [data.variance_reduced for data in series if data.variance_reduced is not None]
     sides = [np.column_stack([pair[side] for pair in pairs]) for side in (0, 1)]
     found = Measurements(sides[0], sides[1], family.found.paired, family.found.apart)
-    steadied = _with_common_offsets(weigh_contrasts(found, np.eye(len(series)), family.floor[members]), offsets_of)
+    variance_reduced = _with_common_offsets(
+        weigh_contrasts(found, np.eye(len(series)), family.floor[members]), offsets_of
+    )
     weights = np.zeros((len(family.metrics), 1))
     weights[members] = 1 / len(members)
     mean = weigh_contrasts(family.found, weights, family.floor)
     if offsets_of is not family:
         mean = _with_common_offsets(mean, offsets_of)
     common = float(mean.estimate[0] + mean.limit(tail)[0])
-    limits, suspect = steadied.limit(tail), own.p_above(0.0) < SUSPECT_P_VALUE
+    limits, suspect = variance_reduced.limit(tail), own.p_above(0.0) < SUSPECT_P_VALUE
     within = np.array([common < margin_as_loss(data) for data in series])
     return [
         (float(loss), float(loss - limit), float(loss + limit)) if believed else None
-        for loss, limit, believed in zip(steadied.estimate, limits, within & ~suspect, strict=True)
+        for loss, limit, believed in zip(variance_reduced.estimate, limits, within & ~suspect, strict=True)
     ]
 
 
@@ -226,13 +230,11 @@ def _with_common_offsets(own: ContrastEvidence, family: Family) -> ContrastEvide
     return replace(own, sessions=replace(common.sessions, ratios=ratios))
 
 
-def _assess_alone(
-    data: SeriesData, place: int, tail: float, circumstances: MeasurementDesign
-) -> _SeriesAssessment | None:
+def _assess_alone(data: SeriesData, place: int, tail: float, design: MeasurementDesign) -> _SeriesAssessment | None:
     """A series that cannot be part of the family: one that some runs lack, or a difference of fractions."""
-    whole = replace(_whole_blocks(data) if circumstances.paired else data.without_gaps(), steadied=None)
+    whole = replace(_whole_blocks(data) if design.paired else data.without_gaps(), variance_reduced=None)
     if family_members([whole]):
-        return _assess_together([whole], make_family([whole], [place], circumstances), tail)[0]
+        return _assess_together([whole], make_family([whole], [place], design), tail)[0]
     found = estimate(data.without_gaps())
     if found is None:
         return None

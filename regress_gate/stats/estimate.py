@@ -49,8 +49,8 @@ class SeriesData:
     """Series of one scenario are tested as a group; None for what belongs to none, such as what a server does once."""
     metric: str | None = None
     """Series of one metric lend each other their spread; None for one that stands alone."""
-    steadied: tuple[Floats, Floats] | None = None
-    """Of a percentile, where the requests are known: logarithms of its steadied form on both sides (`tail`)."""
+    variance_reduced: tuple[Floats, Floats] | None = None
+    """Of a percentile, where the requests are known: logarithms of its variance-reduced form on both sides (`tail`)."""
 
     @property
     def sign(self) -> float:

@@ -30,7 +30,7 @@ class MeasurementDesign:
     earlier: tuple[tuple[Floats, ...], ...] = ()
     """Earlier sessions of one version each; each holds, for every series in order, values of shape (runs,), NaN where
     there is none. For paired measurements: logarithms of the ratio of the two sides of earlier blocks."""
-    looks: InterimStage | None = None
+    interim: InterimStage | None = None
     """None: the evidence is seen once, at its end."""
 
 
@@ -50,14 +50,14 @@ def family_members(series: Sequence[SeriesData]) -> list[int]:
     return [index for index, shape in zip(whole, shapes, strict=True) if shape == commonest]
 
 
-def with_history(places: Sequence[int], circumstances: MeasurementDesign) -> list[bool]:
+def with_history(places: Sequence[int], design: MeasurementDesign) -> list[bool]:
     """For each of the series at `places` whether it is of those that use history best: the most values in rows that
     have all of them.
 
     A metric that is new, or a scenario that earlier runs lacked, is not to cost the others what is known of them. All,
     where there is no history.
     """
-    rows = [_rows(session, places, circumstances) for session in circumstances.earlier if places]
+    rows = [_rows(session, places, design) for session in design.earlier if places]
     usable = np.vstack([np.isfinite(each) for each in rows]) if rows else np.zeros((0, len(places)), dtype=bool)
     patterns = np.unique(usable[usable.any(axis=1)], axis=0)
     if not len(patterns):
@@ -66,19 +66,19 @@ def with_history(places: Sequence[int], circumstances: MeasurementDesign) -> lis
     return [bool(kept) for kept in best]
 
 
-def make_family(series: Sequence[SeriesData], places: Sequence[int], circumstances: MeasurementDesign) -> Family:
+def make_family(series: Sequence[SeriesData], places: Sequence[int], design: MeasurementDesign) -> Family:
     """Of series that `family_members` accepts together; `places`: their positions among all series of the gate."""
     signs = np.array([data.sign for data in series])
     sides = [
         signs * np.log(np.column_stack([getattr(data, side) for data in series])) for side in ("baseline", "candidate")
     ]
     earlier = []
-    for session in circumstances.earlier:
-        values = _rows(session, places, circumstances)
+    for session in design.earlier:
+        values = _rows(session, places, design)
         whole = values[np.isfinite(values).all(axis=1)]
         if len(whole):
             earlier.append(signs * whole)
-    found = Measurements(sides[0], sides[1], circumstances.paired, circumstances.apart, tuple(earlier))
+    found = Measurements(sides[0], sides[1], design.paired, design.apart, tuple(earlier))
     metrics = [data.metric or f"#{index}" for index, data in enumerate(series)]
     scenarios = [data.scenario for data in series]
     named = [name for name in dict.fromkeys(scenarios) if name is not None]
@@ -94,10 +94,10 @@ def _has_logarithm(values: Floats) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values > 0)
 
 
-def _rows(session: tuple[Floats, ...], places: Sequence[int], circumstances: MeasurementDesign) -> Floats:
+def _rows(session: tuple[Floats, ...], places: Sequence[int], design: MeasurementDesign) -> Floats:
     """Shape (runs, places): an earlier session in logarithms, on the scale of one run; NaN where there is none."""
     values = np.column_stack([session[place] for place in places])
-    if circumstances.paired:
+    if design.paired:
         logs = np.where(np.isfinite(values), values, np.nan) / np.sqrt(2)
     else:
         known = _has_logarithm(values)

@@ -38,12 +38,12 @@ class InterimStage:
     """At which the experiment ends at the latest. Blocks beyond it are seen at the level of the last look."""
 
 
-def nominal_level(asked: float, looks: InterimStage | None) -> float:
-    """The one-sided level to be used now, so that over all looks it is `asked`. None: there is only this one."""
-    if looks is None or looks.most_blocks <= FIRST_ANALYSIS:
+def nominal_level(asked: float, interim: InterimStage | None) -> float:
+    """The one-sided level to be used now, so that over all analyses it is `asked`. None: there is only this one."""
+    if interim is None or interim.most_blocks <= FIRST_ANALYSIS:
         return asked
-    levels = _nominal_levels(round(asked, 12), looks.most_blocks)
-    at = min(max(looks.blocks, FIRST_ANALYSIS), looks.most_blocks)
+    levels = _nominal_levels(round(asked, 12), interim.most_blocks)
+    at = min(max(interim.blocks, FIRST_ANALYSIS), interim.most_blocks)
     return levels[at - FIRST_ANALYSIS]
 
 

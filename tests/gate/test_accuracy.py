@@ -17,12 +17,12 @@ from regress_gate.gate.accuracy import (
     prompt_match,
     token_match,
 )
-from regress_gate.gate.decide import decide_compare
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
 from regress_gate.model.run import BlockPosition
-from tests.factories import NOW, SUITE, make_run, make_side_of
+from tests.factories import make_run, make_side_of
+from tests.gate.deciding import decide_sides
 
 TOKENS = ("a", "b", "c", "d")
 GATED = ("accuracy_agreement", "accuracy_logprob")
@@ -65,15 +65,10 @@ def compared(baseline, candidate):
 
 
 def decide(baseline, candidate, policy=POLICY):
-    return decide_compare(
+    return decide_sides(
         make_side_of("0.19.0", *runs("0.19.0", *baseline)),
         make_side_of("0.19.1", *runs("0.19.1", *candidate)),
-        suite=SUITE,
-        definition=None,
         policy=policy,
-        waivers=(),
-        findings=(),
-        now=NOW,
     )
 
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.gate.check import decide_check
-from regress_gate.gate.decide import decide_compare
 from regress_gate.gate.replicates import run_level_values
 from regress_gate.model.metric import metric
 from regress_gate.model.policy import Policy, Waiver
@@ -28,6 +27,7 @@ from tests.factories import (
     make_trial,
     side_with,
 )
+from tests.gate.deciding import decide_sides
 
 STEADY = [0.100, 0.101, 0.099, 0.100, 0.1005, 0.0995]
 SLOWER = [value * 1.2 for value in STEADY]
@@ -47,15 +47,13 @@ def suite_of(*scenarios, limits=None):
 
 
 def decide(base, cand, *, policy=POLICY, waivers=(), findings=(), limits=None, definition=None, **options):
-    return decide_compare(
+    return decide_sides(
         base,
         cand,
-        suite=SUITE,
         definition=definition or suite_of("c8", limits=limits),
         policy=policy,
         waivers=waivers,
         findings=findings,
-        now=NOW,
         **options,
     )
 
@@ -305,9 +303,7 @@ class TestComparability:
         assert "cpu_count: 16 → 64" in result.reasons[0].text
 
     def test_a_suite_that_is_not_known_is_warned_of(self):
-        result = decide_compare(
-            *unchanged(), suite=SUITE, definition=None, policy=POLICY, waivers=(), findings=(), now=NOW
-        )
+        result = decide_sides(*unchanged(), policy=POLICY)
         assert any("suite chat@1 is not known here" in warning for warning in result.warnings)
 
     def test_another_suite_version_is_refused(self):

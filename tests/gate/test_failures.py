@@ -5,12 +5,12 @@ from datetime import date
 import pytest
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
-from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.run import BlockPosition, RunFailure
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
-from tests.factories import NOW, SUITE, make_run, make_side_of, make_trial
+from tests.factories import make_run, make_side_of, make_trial
+from tests.gate.deciding import decide_sides
 from tests.report.builders import HOSTILE
 
 POLICY = Policy(metrics=("ttft_median", "output_throughput"))
@@ -34,8 +34,7 @@ def runs_of(version, good, bad=0):
 
 def decide(ours, theirs, *, waivers=(), limits=None, **options):
     sides = make_side_of(OLD, *ours, limits=limits), make_side_of(NEW, *theirs, limits=limits)
-    base = {"suite": SUITE, "definition": None, "policy": POLICY, "findings": (), "now": NOW}
-    return decide_compare(*sides, waivers=waivers, **{**base, **options})
+    return decide_sides(*sides, waivers=waivers, **{"policy": POLICY, **options})
 
 
 def codes(result):

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from regress_gate.gate.decide import decide_compare
 from regress_gate.gate.regression_origin import add_regression_origins, find_regression_origins
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from tests.factories import NOW, SUITE, make_run, make_side_of, make_trial
+from tests.factories import make_run, make_side_of, make_trial
+from tests.gate.deciding import decide_sides
 
 RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002)
 
@@ -126,9 +126,7 @@ def test_a_version_without_the_series_is_passed_over():
 
 
 def result(baseline, candidate):
-    return decide_compare(
-        baseline, candidate, suite=SUITE, definition=None, policy=Policy(), waivers=(), findings=(), now=NOW
-    )
+    return decide_sides(baseline, candidate, policy=Policy())
 
 
 def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warning():

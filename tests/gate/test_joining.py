@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Result, Verdict
 from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.model.suite import RecordedPrompts, Scenario, ServerConfig, Suite, Workload
-from tests.factories import NOW, SUITE, make_finding, make_run, make_side_of, make_trial
+from tests.factories import SUITE, make_finding, make_run, make_side_of, make_trial
+from tests.gate.deciding import decide_sides
 
 RIPPLE = [1.0, 1.01, 0.99, 1.0, 1.005, 0.995]
 POLICY = Policy(metrics=("ttft_median", "tpot_median", "output_throughput", "failed_requests"))
@@ -68,15 +68,13 @@ def decide(
     said: Mapping[str, Any] = NOTHING,
     **factors: float,
 ) -> Result:
-    return decide_compare(
+    return decide_sides(
         side("0.19.0", said),
         side("0.19.1", said, **factors),
         suite=IMPORTED_SUITE if imported else SUITE,
         definition=None if imported else definition or suite(),
         policy=POLICY,
-        waivers=(),
         findings=findings,
-        now=NOW,
     )
 
 

@@ -94,14 +94,14 @@ class TestHowTheyWereMade:
     @pytest.mark.parametrize(("most", "looks"), [(None, None), (8, InterimStage(2, 8)), (1, InterimStage(2, 2))])
     def test_a_plan_that_may_end_early_was_looked_at_after_every_block(self, most, looks):
         sides = [[placed(side, block, 0.1, most=most) for block in (1, 2)] for side in ("baseline", "candidate")]
-        assert make_replicates(*sides, paired=True).looks == looks
+        assert make_replicates(*sides, paired=True).interim == looks
 
     def test_the_most_blocks_of_all_plans_count(self):
         sides = [
             [placed(side, 1, 0.1, most=4), placed(side, 1, 0.1, most=9, experiment="e2")]
             for side in ("baseline", "candidate")
         ]
-        assert make_replicates(*sides, paired=True).looks == InterimStage(2, 9)
+        assert make_replicates(*sides, paired=True).interim == InterimStage(2, 9)
 
 
 class TestEarlier:

@@ -45,18 +45,18 @@ def as_sessions(sessions, *, paired=False):
     return tuple(tuple((each if paired else np.exp(each)).reshape(len(each), -1).T) for each in sessions)
 
 
-def judge(series: Sequence[SeriesData], circumstances: MeasurementDesign = DEFAULT_DESIGN) -> list[Comparison]:
+def judge(series: Sequence[SeriesData], design: MeasurementDesign = DEFAULT_DESIGN) -> list[Comparison]:
     return compare_series(
         series,
         false_alarm_budget=BUDGET,
         confidence=CONFIDENCE,
         expected_cv=0.05,
-        circumstances=circumstances,
+        design=design,
     )
 
 
 def judge_runs(
-    baseline, candidate, *, margin=0.05, paired=False, apart=False, earlier=(), looks: InterimStage | None = None
+    baseline, candidate, *, margin=0.05, paired=False, apart=False, earlier=(), interim: InterimStage | None = None
 ):
-    known = MeasurementDesign(paired, apart, as_sessions(earlier, paired=paired), looks)
+    known = MeasurementDesign(paired, apart, as_sessions(earlier, paired=paired), interim)
     return judge(as_series(baseline, candidate, margin=margin), known)

@@ -16,7 +16,7 @@ from tests.stats.making import BUDGET, as_series, as_sessions, draw_runs, judge
 SCENARIOS, METRICS = 3, 2
 few = settings(max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
-circumstances = st.sampled_from(["together", "paired", "apart", "looked at"])
+designs = st.sampled_from(["together", "paired", "apart", "looked at"])
 
 
 def case(seed, how, *, shift=True):
@@ -35,7 +35,7 @@ def case(seed, how, *, shift=True):
             "together": MeasurementDesign(earlier=earlier),
             "paired": MeasurementDesign(paired=True),
             "apart": MeasurementDesign(apart=True, earlier=earlier),
-            "looked at": MeasurementDesign(paired=True, looks=InterimStage(runs, 8)),
+            "looked at": MeasurementDesign(paired=True, interim=InterimStage(runs, 8)),
         }[how],
     )
 
@@ -45,7 +45,7 @@ def numbers(found):
 
 
 @few
-@given(seeds, circumstances, st.floats(1e-6, 1e6))
+@given(seeds, designs, st.floats(1e-6, 1e6))
 def test_the_unit_of_a_metric_does_not_matter(seed, how, factor):
     ours, theirs, known = case(seed, how)
     plain = as_series(ours, theirs)
@@ -64,7 +64,7 @@ def test_the_unit_of_a_metric_does_not_matter(seed, how, factor):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_the_order_of_runs_or_of_blocks_does_not_matter(seed, how):
     ours, theirs, known = case(seed, how)
     rng = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def test_the_order_of_runs_or_of_blocks_does_not_matter(seed, how):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_the_order_of_series_does_not_matter(seed, how):
     ours, theirs, known = case(seed, how)
     series = as_series(ours, theirs)
@@ -85,7 +85,7 @@ def test_the_order_of_series_does_not_matter(seed, how):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_sides_that_trade_places_trade_their_evidence(seed, how):
     ours, theirs, known = case(seed, how)
     forth, back = judge(as_series(ours, theirs), known), judge(as_series(theirs, ours), known)
@@ -96,7 +96,7 @@ def test_sides_that_trade_places_trade_their_evidence(seed, how):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_a_throughput_that_falls_is_a_latency_that_rises(seed, how):
     ours, theirs, known = case(seed, how)
     past = tuple(tuple(1 / values for values in session) for session in known.earlier)
@@ -106,7 +106,7 @@ def test_a_throughput_that_falls_is_a_latency_that_rises(seed, how):
 
 
 @few
-@given(seeds, circumstances, st.floats(0, 0.5))
+@given(seeds, designs, st.floats(0, 0.5))
 def test_a_larger_loss_of_one_series_is_more_evidence_against_it(seed, how, loss):
     ours, theirs, known = case(seed, how)
     slower = theirs.copy()
@@ -119,7 +119,7 @@ def test_a_larger_loss_of_one_series_is_more_evidence_against_it(seed, how, loss
 
 
 @few
-@given(seeds, circumstances, st.floats(0, 0.5))
+@given(seeds, designs, st.floats(0, 0.5))
 def test_a_regression_stays_one_when_the_loss_grows(seed, how, loss):
     """Of a gate of one series. Beside others its evidence only grows, but they may take more of the budget."""
     ours, theirs, known = case(seed, how)
@@ -133,7 +133,7 @@ def test_a_regression_stays_one_when_the_loss_grows(seed, how, loss):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_an_interval_holds_its_estimate(seed, how):
     ours, theirs, known = case(seed, how)
     for found in judge(as_series(ours, theirs), known):
@@ -141,14 +141,14 @@ def test_an_interval_holds_its_estimate(seed, how):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_no_adjusted_p_value_is_below_the_plain_one(seed, how):
     ours, theirs, known = case(seed, how)
     assert all(each.q_worse >= each.p_worse - 1e-12 for each in judge(as_series(ours, theirs), known))
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_series_that_do_not_gate_change_nothing_for_those_that_do(seed, how):
     ours, theirs, known = case(seed, how)
     gated = as_series(ours, theirs)
@@ -160,7 +160,7 @@ def test_series_that_do_not_gate_change_nothing_for_those_that_do(seed, how):
 
 
 @few
-@given(seeds, circumstances)
+@given(seeds, designs)
 def test_a_verdict_says_what_its_numbers_say(seed, how):
     ours, theirs, known = case(seed, how)
     for found in judge(as_series(ours, theirs), known):

@@ -142,7 +142,7 @@ class TestNothingIsWorse:
                 each.verdict is Verdict.REGRESSION
                 for made in range(2, most + 1)
                 for each in judge_runs(
-                    ours[:made], theirs[:made], paired=True, looks=InterimStage(made, most), margin=NO_MARGIN
+                    ours[:made], theirs[:made], paired=True, interim=InterimStage(made, most), margin=NO_MARGIN
                 )
             )
         assert not contradicts(errors, gates, BUDGET), errors
@@ -204,15 +204,15 @@ def test_intervals_hold_the_truth_as_often_as_they_say(runs, history):
 
 
 def test_a_percentile_that_is_worse_by_its_margin_passes_no_more_often_than_promised_though_there_are_two_forms():
-    """The plain and the steadied one, unlike each other and about equally sure: the luckier of them would pass in 8 %.
-    Half of the scenarios are worse; where all are, no steadied percentile is believed."""
+    """The plain and the variance-reduced one, unlike each other and about equally sure: the luckier of them would pass
+    in 8 %. Half of the scenarios are worse; where all are, no variance-reduced percentile is believed."""
     rng, gates, runs, scenarios, margin, passed = np.random.default_rng(16), 40, 5, 60, 0.1, 0
     for _ in range(gates):
-        plain, steadied = rng.normal(0, 0.05, (2, 2, runs, scenarios, 1))
-        for form in (plain, steadied):
+        plain, variance_reduced = rng.normal(0, 0.05, (2, 2, runs, scenarios, 1))
+        for form in (plain, variance_reduced):
             form[1, :, ::2] += np.log1p(margin)
         series = [
-            replace(data, steadied=(steadied[0, :, at, 0], steadied[1, :, at, 0]))
+            replace(data, variance_reduced=(variance_reduced[0, :, at, 0], variance_reduced[1, :, at, 0]))
             for at, data in enumerate(as_series(*plain, margin=margin))
         ]
         passed += sum(each.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT) for each in judge(series)[::2])
@@ -227,7 +227,7 @@ def passes_with_a_slower_tail(rng, loss, runs=5, scenarios=10):
     hit += np.log1p(loss) * (hit > np.quantile(hit, 0.98, axis=1, keepdims=True))
     plain = np.quantile(logs, 0.99, axis=-1)[..., None]
     series = [
-        replace(data, steadied=variance_reduced_percentiles(logs[0, :, at], logs[1, :, at], 0.01))
+        replace(data, variance_reduced=variance_reduced_percentiles(logs[0, :, at], logs[1, :, at], 0.01))
         for at, data in enumerate(as_series(*plain, margin=0.1))
     ]
     return judge(series)[0].verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)

@@ -1,4 +1,4 @@
-"""Percentiles steadied by what the same prompts did in the other runs."""
+"""Percentiles variance-reduced by what the same prompts did in the other runs."""
 
 import numpy as np
 import pytest
@@ -53,9 +53,9 @@ def test_every_pairing_of_a_prompt_and_what_is_left_of_a_request_counts():
 
 def test_it_scatters_less_than_the_percentile_of_the_requests_and_is_about_the_same():
     logs = requests(np.random.default_rng(1), 200, noise=0.2)
-    steadied, plain = of_side(logs), np.quantile(logs, 0.99, axis=1)
-    assert steadied.std() < 0.6 * plain.std()
-    assert steadied.mean() == pytest.approx(plain.mean(), abs=0.1)
+    variance_reduced, plain = of_side(logs), np.quantile(logs, 0.99, axis=1)
+    assert variance_reduced.std() < 0.6 * plain.std()
+    assert variance_reduced.mean() == pytest.approx(plain.mean(), abs=0.1)
 
 
 def test_rare_slow_requests_that_scatter_a_narrow_percentile_are_shared_by_the_runs_of_a_side():

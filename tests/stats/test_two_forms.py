@@ -1,4 +1,4 @@
-"""Of a percentile and its steadied form, which one says whether the loss is within the margin."""
+"""Of a percentile and its variance-reduced form, which one says whether the loss is within the margin."""
 
 from dataclasses import replace
 
@@ -22,9 +22,11 @@ def values(spread, loss):
     return np.array([ours, ours + loss * (np.arange(RUNS) == 0)])
 
 
-def judged(plain, steadied):
+def judged(plain, variance_reduced):
     series = as_series(*plain[..., None], margin=MARGIN)
-    return judge([replace(data, steadied=tuple(steadied[:, :, at])) for at, data in enumerate(series)])[0]
+    return judge([replace(data, variance_reduced=tuple(variance_reduced[:, :, at])) for at, data in enumerate(series)])[
+        0
+    ]
 
 
 def test_the_steadied_one_shows_what_the_plain_one_is_too_noisy_for():

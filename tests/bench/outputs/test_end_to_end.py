@@ -3,10 +3,10 @@
 import pytest
 
 from regress_gate.bench.outputs.output_collection import collect_outputs
-from regress_gate.gate.decide import decide_compare
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode
-from tests.factories import NOW, SUITE, make_run, make_side_of
+from tests.factories import make_run, make_side_of
+from tests.gate.deciding import decide_sides
 
 POLICY = Policy(metrics=("accuracy_*",))
 
@@ -26,9 +26,7 @@ def decide(fake_vllm):
     def decided(*flags):
         baseline = side("0.19.0", fake_vllm("--served-model-name", "tiny"))
         candidate = side("0.19.1", fake_vllm("--served-model-name", "tiny", *flags))
-        return decide_compare(
-            baseline, candidate, suite=SUITE, definition=None, policy=POLICY, waivers=(), findings=(), now=NOW
-        )
+        return decide_sides(baseline, candidate, policy=POLICY)
 
     return decided
 

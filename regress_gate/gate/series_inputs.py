@@ -1,0 +1,206 @@
+"""Gather the series of both sides, and exclude what cannot be compared.
+
+The first two steps of `series_comparison`: run-level values of every metric of every scenario, then the reasons why
+some of them are not held against each other. Not for the comparison itself, and not for which runs count (`sides`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from regress_gate.gate.accuracy import SCORES, OutputComparison, compare_outputs
+from regress_gate.gate.replicates import (
+    Replicates,
+    ReplicateTable,
+    RunLevelValues,
+    SeriesKey,
+    SeriesValues,
+    make_replicates,
+    run_level_values,
+    tabulate,
+    trial_sets,
+)
+from regress_gate.gate.sides import unknown_client_doubt, workload_difference
+from regress_gate.model.metric import METRICS, Metric, metric
+from regress_gate.model.policy import Policy
+from regress_gate.model.run import Run, Trial
+
+SIDES = ("baseline", "candidate")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatheredSeries:
+    """What the runs of both sides measured. Pairs are (baseline, candidate)."""
+
+    values: tuple[RunLevelValues, RunLevelValues]
+    """Run-level values, with those of the answers to the fixed prompts."""
+    trials: tuple[Mapping[str, Sequence[Trial]], Mapping[str, Sequence[Trial]]]
+    """By scenario."""
+    replicates: Replicates
+    table: ReplicateTable
+    """The values of metrics, row by row."""
+    ordinals: Mapping[str, set[int]]
+    """By scenario the trials that every run of it has. Only these are compared; there may be none."""
+    shortened: Mapping[str, str]
+    """Scenarios of which some runs have more trials than others: which trials are compared, in words."""
+    answers: Mapping[str, OutputComparison] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[SeriesKey]:
+        """By scenario, then as the metrics are catalogued; what a server does once comes last."""
+        return sorted({*self.values[0], *self.values[1]}, key=_series_order)
+
+    @property
+    def shared_scenarios(self) -> list[str]:
+        return sorted(set(self.trials[0]) & set(self.trials[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesExclusions:
+    """Why scenarios and series take no part in the comparison, or not in the gate."""
+
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+    """Scenario → why the two sides did not do the same work."""
+    incomparable_answers: Mapping[str, str] = field(default_factory=dict)
+    """The same of answers that gate."""
+    unsupported: Mapping[SeriesKey, str] = field(default_factory=dict)
+    """Gated percentiles that one side alone has too few requests for."""
+    ungated: Mapping[SeriesKey, str] = field(default_factory=dict)
+    """Percentiles that no side has enough requests for, so that they do not gate."""
+    one_sided_answers: Mapping[str, str] = field(default_factory=dict)
+    """Series of answers that gate and that one side alone has."""
+    warnings: tuple[str, ...] = ()
+
+    def takes_part(self, key: SeriesKey) -> bool:
+        return key[0] not in self.incomparable and key not in self.unsupported
+
+
+def gather_series(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: bool = False) -> GatheredSeries:
+    """The values of every series that either side has, from the runs that count.
+
+    With `paired`, all runs are of blocks that both sides share.
+    """
+    sets = trial_sets((*baseline, *candidate))
+    ordinals = {scenario: set.intersection(*found) for scenario, found in sets.items()}
+    left, right = (run_level_values(runs, ordinals) for runs in (baseline, candidate))
+    answers = compare_outputs(baseline, candidate)
+    for scenario, outputs in answers.items():
+        left.update({(scenario, name): SeriesValues(per_run) for name, per_run in outputs.baseline.items()})
+        right.update({(scenario, name): SeriesValues(per_run) for name, per_run in outputs.candidate.items()})
+    made = make_replicates(baseline, candidate, paired=paired)
+    return GatheredSeries(
+        values=(left, right),
+        trials=(_trials_by_scenario(baseline), _trials_by_scenario(candidate)),
+        replicates=made,
+        table=tabulate(made, ordinals),
+        ordinals=ordinals,
+        shortened={
+            scenario: _trials_text(ordinals[scenario])
+            for scenario, found in sets.items()
+            if ordinals[scenario] and any(ordinals[scenario] != each for each in found)
+        },
+        answers=answers,
+    )
+
+
+def exclude_series(gathered: GatheredSeries, policy: Policy) -> SeriesExclusions:
+    """Scenarios whose work differs, percentiles without enough requests, and answers that one side lacks."""
+    different = _different_work(gathered)
+    doubts = [
+        f"{scenario}: {doubt}"
+        for scenario in gathered.shared_scenarios
+        if scenario not in different
+        and (doubt := unknown_client_doubt(*(trials[scenario] for trials in gathered.trials)))
+    ]
+    no_common_trial = [scenario for scenario, common in gathered.ordinals.items() if not common]
+    unsupported, ungated = _without_enough_requests(gathered, policy)
+    incomparable_answers, one_sided_answers, warnings = _excluded_answers(gathered.answers, policy)
+    return SeriesExclusions(
+        incomparable=different | dict.fromkeys(no_common_trial, "its runs have no trial in common"),
+        incomparable_answers=incomparable_answers,
+        unsupported=unsupported,
+        ungated=ungated,
+        one_sided_answers=one_sided_answers,
+        warnings=(*doubts, *warnings),
+    )
+
+
+def _different_work(gathered: GatheredSeries) -> dict[str, str]:
+    """Scenario → why the two sides did not do the same work."""
+    return {
+        scenario: difference
+        for scenario in gathered.shared_scenarios
+        if (difference := workload_difference(*(trials[scenario] for trials in gathered.trials)))
+    }
+
+
+def _without_enough_requests(
+    gathered: GatheredSeries, policy: Policy
+) -> tuple[dict[SeriesKey, str], dict[SeriesKey, str]]:
+    """Gated percentiles that a trial is too small for: on one side only, and on all sides that have them.
+
+    What neither side can show is no question of this suite; what one side can show and the other cannot is one.
+    """
+    unsupported: dict[SeriesKey, str] = {}
+    ungated: dict[SeriesKey, str] = {}
+    for key in gathered.keys:
+        known = metric(key[1])
+        pair = [values.get(key, SeriesValues()) for values in gathered.values]
+        too_small = {
+            side: values.smallest_trial
+            for side, values in zip(SIDES, pair, strict=True)
+            if values.smallest_trial is not None and not _supports(known, values.smallest_trial)
+        }
+        if not too_small or not policy.gates(known.name):
+            continue
+        fewest = min(too_small.values()) or "an unknown number of"
+        why = f"a trial of {fewest} requests cannot support it ({known.min_requests} can)"
+        if len(too_small) == len(SIDES) or not all(values.per_run for values in pair):
+            ungated[key] = why
+        else:
+            unsupported[key] = f"on the {next(iter(too_small))} {why}"
+    return unsupported, ungated
+
+
+def _supports(known: Metric, requests: int) -> bool:
+    return known.tail is None or requests >= known.min_requests
+
+
+def _excluded_answers(
+    answers: Mapping[str, OutputComparison], policy: Policy
+) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """By scenario those that are not comparable, by series those of one side, and warnings where answers do not
+    gate."""
+    gated = [name for name in SCORES if policy.gates(name)]
+    incomparable: dict[str, str] = {}
+    one_sided: dict[str, str] = {}
+    warnings: list[str] = []
+    for scenario, outputs in answers.items():
+        if outputs.only and gated:
+            one_sided |= {f"{scenario}/{name}": f"was collected on the {outputs.only} only" for name in gated}
+        elif outputs.only:
+            warnings.append(f"{scenario}: answers were collected on the {outputs.only} only, so they are not compared")
+        elif outputs.incomparable and gated:
+            incomparable[scenario] = outputs.incomparable
+        elif outputs.incomparable:
+            warnings.append(f"{scenario}: answers are not compared: {outputs.incomparable}")
+    return incomparable, one_sided, warnings
+
+
+def _trials_by_scenario(runs: Iterable[Run]) -> dict[str, list[Trial]]:
+    trials: dict[str, list[Trial]] = defaultdict(list)
+    for run in runs:
+        for trial in run.trials:
+            trials[trial.scenario].append(trial)
+    return trials
+
+
+def _trials_text(ordinals: set[int]) -> str:
+    listed = ", ".join(map(str, sorted(ordinals)))
+    return f"trials {listed} are" if len(ordinals) > 1 else f"trial {listed} is"
+
+
+def _series_order(key: SeriesKey) -> tuple[bool, str, int, str]:
+    names = list(METRICS)
+    place = names.index(key[1]) if key[1] in METRICS else len(names)
+    return metric(key[1]).per_run, key[0], place, key[1]

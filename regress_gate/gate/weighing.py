@@ -1,0 +1,150 @@
+"""Weigh what was found on two sides: reasons that decide, and warnings that a reader has to know.
+
+Known issues are weighed in `reasons`, servers that failed in `failed_servers`. Not for the decision, which `reasons`
+makes of all reasons together.
+"""
+
+from collections.abc import Sequence
+
+from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
+from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
+from regress_gate.gate.replicates import Pairing
+from regress_gate.gate.series_comparison import SeriesComparison
+from regress_gate.gate.sides import ComparisonSide
+from regress_gate.model.finding import Applies
+from regress_gate.model.result import KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
+from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
+from regress_gate.model.suite import Suite
+
+MOST_WARNINGS = 3
+"""Issues that may apply are named one by one up to this number, each with what is missing; beyond it, together."""
+
+
+def weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
+    return [
+        Reason(code=ReasonCode.FLAG_REMOVED, text=change.why or f"the candidate does not take {change.name}")
+        for change in changes
+        if change.matters is ChangeRelevance.BLOCKS
+    ]
+
+
+def issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
+    unsettled = [issue for issue in issues if issue.applies is Applies.UNKNOWN and issue.effect == "new"]
+    if len(unsettled) <= MOST_WARNINGS:
+        return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
+    named = ", ".join(issue.id for issue in unsettled[:MOST_WARNINGS])
+    return [f"{named} and {len(unsettled) - MOST_WARNINGS} more may apply: tell more of the deployment"]
+
+
+def suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
+    if definition is not None or suite == IMPORTED_SUITE:
+        return []
+    return [f"suite {suite} is not known here: default margins, and no limits on conditions; give its file to --suite"]
+
+
+def pairing_warnings(pairing: Pairing) -> list[str]:
+    if pairing.left_out:
+        runs = "run that was" if pairing.left_out == 1 else "runs that were"
+        return [f"{pairing.left_out} {runs} not made beside the other version left out: days differ too"]
+    if pairing.is_side_by_side or not (pairing.baseline and pairing.candidate):
+        return []
+    if all(run.place is not None for run in (*pairing.baseline, *pairing.candidate)):
+        return ["never measured side by side: what differed between the days looks like the version (see --measure)"]
+    return []
+
+
+def weigh_missing_scenarios(
+    comparison: SeriesComparison, definition: Suite | None, baseline: ComparisonSide, candidate: ComparisonSide
+) -> list[Reason]:
+    """Of the suite: those that the baseline never served, so that nothing is held against anything.
+
+    A scenario of which a gated series says so itself is told by that.
+    """
+    served = [
+        {trial.scenario for run in side.counted for trial in run.trials if trial.completed != 0}
+        for side in (baseline, candidate)
+    ]
+    told = served[0] | {series.scenario for series in comparison.series if series.name in comparison.one_sided}
+    missing = [s.name for s in definition.scenarios if s.name not in told] if definition else []
+    where = {name: "the candidate only" if name in served[1] else "neither side" for name in missing}
+    return [
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on {where[name]}")
+        for name in missing
+    ]
+
+
+def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]:
+    reasons = [
+        Reason(code=ReasonCode.INCOMPARABLE, text=f"scenario {scenario}: {why}")
+        for scenario, why in comparison.incomparable.items()
+    ]
+    reasons += [Reason(code=ReasonCode.REGRESSION, text=text) for text in comparison.unserved]
+    reasons += [Reason(code=ReasonCode.MISSING_SERIES, text=text) for text in comparison.unclear]
+    reasons += [
+        Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but {why}", series=name)
+        for name, why in comparison.one_sided.items()
+    ]
+    gated = [series for series in comparison.series if series.gated and series.name not in comparison.one_sided]
+    tested = [series for series in gated if series.scenario not in comparison.incomparable and series.baseline.runs]
+    undecided, shown = [], 0
+    for series in tested:
+        if series.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT):
+            shown += 1
+            continue
+        # What a waiver caps is what may have been lost: like a margin, it has to be shown to hold.
+        upper = series.interval[1] if series.interval else None
+        if upper is not None and book.covers(series.name, upper):
+            reasons.append(Reason(code=ReasonCode.WAIVED, text=_loss_text(series), series=series.name))
+        elif series.verdict is Verdict.REGRESSION:
+            reasons.append(Reason(code=ReasonCode.REGRESSION, text=_loss_text(series), series=series.name))
+        else:
+            undecided.append(series)
+    if undecided:
+        reasons.append(Reason(code=ReasonCode.UNDECIDED, text=_undecided_text(undecided, len(tested))))
+    if not tested and not comparison.incomparable and not comparison.one_sided:
+        text = "no gated metric was measured on both sides, so nothing could be shown"
+        reasons.append(Reason(code=ReasonCode.NO_GATED_SERIES, text=text))
+    if shown and not any(reason.code not in PASSING_CODES for reason in reasons):
+        others = " other" if shown < len(tested) else ""
+        text = f"all {shown}{others} gated series are shown to be within their margins"
+        if shown == 1:
+            text = f"the only{others} gated series is shown to be within its margin"
+        reasons.append(Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text=text))
+    return reasons
+
+
+def _loss_text(series: SeriesResult) -> str:
+    if series.change is None or series.interval is None or None in series.interval:
+        return f"{series.name} changed by an amount that could not be estimated"
+    low, high = series.interval
+    return (
+        f"{series.name} {'lost' if series.change >= 0 else 'gained'} {abs(series.change):.1%} "
+        f"[{low:+.1%}, {high:+.1%}] against a margin of {series.margin:.1%} "
+        f"(n {series.baseline.runs} and {series.candidate.runs} runs)"
+    )
+
+
+def _undecided_text(undecided: Sequence[SeriesResult], tested: int) -> str:
+    text = f"{len(undecided)} of {tested} gated series {'is' if len(undecided) == 1 else 'are'} undecided"
+    needed = [series.runs_needed for series in undecided if series.runs_needed is not None]
+    if needed:
+        have = min(min(series.baseline.runs, series.candidate.runs) for series in undecided)
+        text += f"; about {max(needed)} runs a side would decide those in reach (now {have})"
+    if len(needed) < len(undecided):
+        text += f"; {len(undecided) - len(needed)} cannot be decided by more runs alone"
+    return text
+
+
+def nothing_counts_text(side: ComparisonSide, name: str) -> str:
+    who = f"{side.version} ({name})"
+    if not side.runs:
+        return f"{who} has no runs"
+    if not side.void:
+        return f"all {len(side.runs)} server starts of {who} failed"
+    if side.failed:
+        return (
+            f"none of {len(side.runs)} runs of {who} counts: {len(side.failed)} failed, "
+            f"{len(side.void)} void ({side.void[0].reason})"
+        )
+    runs = "the only run" if len(side.runs) == 1 else f"all {len(side.runs)} runs"
+    return f"{runs} of {who} {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
