@@ -1,44 +1,76 @@
-"""Writing files so that a reader never sees half of one."""
+"""Files that are replaced as a whole, and files that are read up to a limit.
+
+Not for the form of a file's content, and not for where files belong: that is in `paths`.
+"""
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from regress_gate.errors import InputError
 
-if TYPE_CHECKING:
-    pass
+READ_REGULAR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """A path beside `path` for the new content: renamed to `path` when the block ends, removed when it raises."""
+    draft = path.with_name(f".regress-gate-{secrets.token_hex(8)}")
+    try:
+        yield draft
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def replace_file(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+    """Write a file as a whole or not at all: readers see the old content or the new one, also when this is killed.
+
+    A symbolic link stays a link: its target is replaced. The directory must exist. `mode` sets the permissions; None
+    keeps those of the file that is replaced, and leaves a new file to the umask. Text is written as UTF-8, with the
+    line ends that it has. Raises OSError.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    target = Path(os.path.realpath(path))
+    if mode is None and target.exists():
+        mode = target.stat().st_mode & 0o777
+    with draft_of(target) as draft:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        if mode is not None:
+            draft.chmod(mode)  # the umask may have taken some of it away
 
 
 def write_output_file(path: Path, text: str) -> None:
-    """Replace the file as a whole or not at all; a link stays a link, and a device or pipe is written to.
+    """Write a file that a user named: as `replace_file` does, and a device or a pipe is written to in place.
 
-    Raises InputError with the reason.
+    Raises InputError with the path and the reason.
     """
     try:
         if str(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
             with suppress(BrokenPipeError):  # the reader has what it wanted; the decision stands
                 path.write_text(text, encoding="utf-8", newline="\n")
             return
-        target = Path(os.path.realpath(path))
-        mode = target.stat().st_mode & 0o777 if target.exists() else None
-        handle, temporary = tempfile.mkstemp(prefix=".regress-gate-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask if mode is None else mode)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(path, text)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+
+
+def read_bounded(path: Path, limit: int) -> bytes | None:
+    """The content of a file of at most `limit` bytes; None for a larger one, of which no more is read.
+
+    Raises OSError.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(limit + 1)
+    return content if len(content) <= limit else None
 
 
 def open_regular(path: str | Path) -> IO[bytes]:
@@ -57,6 +89,3 @@ def regular_file_size(handle: int) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
     return found.st_size
-
-
-READ_REGULAR_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

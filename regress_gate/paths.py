@@ -1,6 +1,10 @@
-"""Where the data that comes with the program stands: beside the package in a checkout, inside it in a wheel."""
+"""Where the program's files are: the data that comes with it, and what it keeps for its user.
+
+The one page of directories. They follow the conventions of the system (XDG on Linux); nothing here makes one.
+"""
 
 from pathlib import Path
+from typing import Literal
 
 from regress_gate.errors import RegressGateError
 
@@ -8,8 +12,62 @@ PACKAGE_DIRECTORY = Path(__file__).parent
 
 
 def shipped_directory(name: str) -> Path:
-    """The directory `known_issues` or `baselines`. Raises RegressGateError when the installation lacks it."""
+    """The directory `known_issues` or `baselines`: beside the package in a checkout, inside it in a wheel.
+
+    Raises RegressGateError when the installation lacks it.
+    """
     for candidate in (PACKAGE_DIRECTORY / "_data" / name, PACKAGE_DIRECTORY.parent / name):
         if candidate.is_dir():
             return candidate
     raise RegressGateError(f"this installation lacks its {name} directory; install vllm-regress-gate again")
+
+
+def store_file() -> Path:
+    """The SQLite file of the default store."""
+    return _user_directory("data") / "store.db"
+
+
+def release_cache_file() -> Path:
+    """What the package index said of vLLM's releases."""
+    return _user_directory("cache") / "releases.json"
+
+
+def tracker_cache_directory() -> Path:
+    """What GitHub answered, in one directory for each interface."""
+    return _user_directory("cache")
+
+
+def environments_directory() -> Path:
+    """Virtual environments with vLLM."""
+    return _user_directory("cache") / "environments"
+
+
+def images_directory() -> Path:
+    """What container images hold. The images themselves are kept by docker or podman."""
+    return _user_directory("cache") / "images"
+
+
+def models_directory() -> Path:
+    """The tiny models that the tool makes itself."""
+    return _user_directory("cache") / "models"
+
+
+def servers_directory() -> Path:
+    """One file for each server that the tool has started and not yet stopped."""
+    return _user_directory("state") / "servers"
+
+
+def logs_directory(experiment: str) -> Path:
+    """Logs of the servers of an experiment."""
+    return _user_directory("state") / "logs" / experiment
+
+
+def _user_directory(kind: Literal["cache", "data", "state"]) -> Path:
+    import platformdirs  # not installed where only the records are read
+
+    find = {
+        "cache": platformdirs.user_cache_path,
+        "data": platformdirs.user_data_path,
+        "state": platformdirs.user_state_path,
+    }[kind]
+    return find("regress-gate", appauthor=False)

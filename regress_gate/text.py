@@ -1,57 +1,28 @@
-"""Outside text made fit for a one-line message or a stored name. Not for escaping markup: renderers do that."""
+"""Text for people: text from outside made harmless, plurals, the order of names, names made from text.
+
+Not for escaping markup, which each format does for itself, and not for masking secrets.
+"""
 
 import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Any
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+=@,-]*[A-Za-z0-9._+=@,-])?")
-_NO_NAME = re.compile(r"[^A-Za-z0-9._+=]+")
 MAX_NAME = 80
 MAX_PATH = 4096
 
-
-def excerpt(text: str, limit: int = 200) -> str:
-    """The text without control characters, bidirectional marks and lone surrogates, cut to `limit` characters."""
-    if len(text) <= limit and text.isprintable():
-        return text
-    kept = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text[:limit])
-    return kept + "…" if len(text) > limit else kept
-
-
-def quoted(value: object) -> str:
-    """A value as it may stand in a message: quoted and short."""
-    return excerpt(repr(value) if not isinstance(value, dict | list) else f"a {type(value).__name__}", 60)
-
-
-def is_valid_name(text: str) -> bool:
-    """Whether the text may name a scenario, a testbed, a run or a suite."""
-    return len(text) <= MAX_NAME and _NAME.fullmatch(text) is not None
-
-
-@lru_cache(maxsize=4096)
-def slugify(text: str) -> str:
-    """The text with everything that may not stand in a derived name turned into a hyphen."""
-    return _NO_NAME.sub("-", text).strip("-._+=")
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-# MERGED regress_gate.report.text: Text from outside made harmless as text: no control codes, one line, signs that
-# the reader's terminal has.  Escaping for a markup language is the matter of the format that writes it.
-
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+=@,-]*[A-Za-z0-9._+=@,-])?")
+_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9._+=]+")
+_DIGITS = re.compile(r"([0-9]+)")
 
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and cursor movements
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
     r"|\x1b[ -/]*[0-~]"
 )
-_UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs"}
-"""Control codes; format characters (text direction, zero width, tags); halves of surrogate pairs."""
-_REPLACEMENT = "\ufffd"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _ASCII_LIKENESS = {
     "→": "->",
@@ -74,18 +45,38 @@ _ASCII_LIKENESS = {
 }
 
 
-def one_line(text: str) -> str:
-    """One line without control or invisible characters.
+def sanitise(text: str) -> str:
+    """The text without anything that a terminal would act on or a reader could not see, on one line.
 
-    Escape sequences are dropped whole; any other such character leaves a visible mark, so that two texts that differ
-    still look different.
+    Escape sequences are dropped, and every kind of white space becomes a space. Any other character that is not
+    printable (control codes, text direction, zero width, lone surrogates) becomes a visible mark, so that two texts
+    that differ still look different.
     """
-    words = " ".join(_ANSI.sub("", text).split())
-    return "".join(_REPLACEMENT if unicodedata.category(char) in _UNSAFE_CATEGORIES else char for char in words)
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else " " if character.isspace() else _REPLACEMENT
+        for character in _ANSI.sub("", text)
+    )
+
+
+def one_line(text: str) -> str:
+    """`sanitise`, and each run of white space as one space."""
+    return " ".join(sanitise(text).split())
+
+
+def excerpt(text: str, limit: int = 200) -> str:
+    """`sanitise` of the first `limit` characters, with an ellipsis for the rest."""
+    return sanitise(text[:limit]) + "…" if len(text) > limit else sanitise(text)
+
+
+def quoted(value: object) -> str:
+    """A value in a message: quoted and short; of a list or a table only what it is."""
+    return excerpt(repr(value) if not isinstance(value, dict | list) else f"a {type(value).__name__}", 60)
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters; what is left out of the middle is an ellipsis."""
+    """At most `limit` characters of the text, with an ellipsis for what is left out of its middle."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -98,39 +89,24 @@ def for_encoding(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return "".join(_encodable(char, encoding) for char in text)
+        return "".join(_encodable(character, encoding) for character in text)
     except LookupError:
         return for_encoding(text, "ascii")
     return text
 
 
-def _encodable(char: str, encoding: str) -> str:
+def _encodable(character: str, encoding: str) -> str:
     try:
-        char.encode(encoding)
+        character.encode(encoding)
     except UnicodeEncodeError:
-        decomposed = unicodedata.normalize("NFKD", char).encode("ascii", "ignore").decode()
-        return _ASCII_LIKENESS.get(char) or decomposed or "?"
-    return char
+        decomposed = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+        return _ASCII_LIKENESS.get(character) or decomposed or "?"
+    return character
 
 
-# MERGED regress_gate.model.nearest: The nearest known name for one that is unknown: what every "unknown …" error
-# ends with.
-
-
-def did_you_mean(unknown: str, known: Iterable[str], *, limit: int = 8) -> str:
-    """` (did you mean 'x'?)` for a near name, else ` (known: a, b, …)`; empty when nothing is known."""
-    names = [str(name) for name in known]
-    if near := get_close_matches(unknown, names, n=1, cutoff=0.6):
-        return f" (did you mean {near[0]!r}?)"
-    if not names:
-        return ""
-    return f" (known: {', '.join(names[:limit])}{', …' if len(names) > limit else ''})"
-
-
-def natural_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Orders `run2` before `run10`; different texts have different keys."""
-    parts = re.split(r"([0-9]+)", text)
-    return (*((int(part), part) if part.isdecimal() and part.isascii() else (-1, part) for part in parts), (-2, text))
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """`1 run`, `5 runs`; `nouns` is for a plural that is not the singular and an s."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def duration_text(seconds: float) -> str:
@@ -139,3 +115,39 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def natural_key(text: str) -> tuple[Any, ...]:
+    """Sorts `run2` before `run10`. Different texts have different keys."""
+    parts: list[Any] = _DIGITS.split(text)  # texts and numbers alternate, so only like is compared with like
+    parts[1::2] = [(len(number := digits.lstrip("0")), number, digits) for digits in parts[1::2]]
+    return tuple(parts)
+
+
+def is_valid_name(text: str) -> bool:
+    """Whether the text may name a scenario, a testbed, a run or a suite."""
+    return len(text) <= MAX_NAME and _NAME.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def slugify(text: str) -> str:
+    """The text as a part of a name that is made from it: what may not stand in one becomes a hyphen."""
+    return _NOT_IN_SLUG.sub("-", text).strip("-._+=")
+
+
+def nearest(unknown: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that is most like the unknown one; None where none reaches `cutoff`, a similarity from 0 to 1."""
+    return next(iter(get_close_matches(unknown, known, n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(unknown: str, known: Iterable[str], *, limit: int = 8) -> str:
+    """The end of an error about an unknown name: ` (did you mean 'x'?)`, or else ` (known: a, b, …)`.
+
+    Empty where nothing is known.
+    """
+    names = [str(name) for name in known]
+    if (near := nearest(unknown, names)) is not None:
+        return f" (did you mean {near!r}?)"
+    if not names:
+        return ""
+    return f" (known: {', '.join(names[:limit])}{', …' if len(names) > limit else ''})"

@@ -49,11 +49,10 @@ def _read_launch_line(line: str) -> "DeploymentFacts":
     """A line that starts a server is complete: what it does not set is at its default. A flag that no build has is
     noted, since what was meant is then taken to be at its default.
     """
-    from difflib import get_close_matches
-
     from regress_gate.model.deployment import DeploymentFacts
     from regress_gate.model.version import Version
     from regress_gate.store.combined import ShippedBuilds
+    from regress_gate.text import nearest
     from regress_gate.vllm.build_config import ArgumentIndex, argument_key
     from regress_gate.vllm.serve_command import parse_serve_command
 
@@ -64,8 +63,9 @@ def _read_launch_line(line: str) -> "DeploymentFacts":
     notes = []
     for key in map(argument_key, deployment.engine_args):
         if builds and not any(index.find(key) for index in indexes):
-            near = "".join(f" (did you mean {name!r}?)" for name in get_close_matches(key, known, 1, 0.85))
-            notes.append(f"--serve-command: no build that is known here has {key}{near}")
+            near = nearest(key, known, cutoff=0.85)
+            hint = "" if near is None else f" (did you mean {near!r}?)"
+            notes.append(f"--serve-command: no build that is known here has {key}{hint}")
     return DeploymentFacts(deployment, notes=tuple(notes))
 
 

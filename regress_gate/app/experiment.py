@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from regress_gate.app.measurement_task import (
     wait_until_quiet,
 )
 from regress_gate.errors import InputError
+from regress_gate.paths import logs_directory
 from regress_gate.text import duration_text
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def run_experiment(
             meter=meter,
             gpus=gpus,
             ready_within=amount.ready_within,
-            logs=_log_directory(plan),
+            logs=logs_directory(plan.experiment),
             say=live.say,
             progress=live.requests,
         )
@@ -347,9 +347,3 @@ def _void_reason(suite: "Suite") -> "Callable[[Run], str | None]":
         return void[0].reason if void else None
 
     return why
-
-
-def _log_directory(plan: "ExperimentPlan") -> Path:
-    import platformdirs
-
-    return platformdirs.user_state_path("regress-gate", appauthor=False) / "logs" / plan.experiment

@@ -60,13 +60,12 @@ def deployment_findings(
 
 def tracked_records(directory: Path | None = None) -> "list[KnownIssue]":
     """As `load_records`; where there never was a sync, exactly that."""
-    import platformdirs
-
     from regress_gate.known.records.loading import load_records
     from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, api_base, api_directory
+    from regress_gate.paths import tracker_cache_directory
 
     records = load_records(directory)
-    cache = api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), api_base(os.environ))
+    cache = api_directory(tracker_cache_directory(), api_base(os.environ))
     if not (cache / SNAPSHOT_NAME).exists():
         return records
     from regress_gate.known.tracker.snapshot import as_last_seen, read_snapshot

@@ -144,10 +144,10 @@ def default_variant(accelerator: str | None) -> str | None:
 
 def environments_directory(environ: Mapping[str, str]) -> Path:
     """Where virtual environments are kept."""
-    from regress_gate.bench.provision.environment_cache import default_environments_directory
+    from regress_gate import paths
 
     named = environ.get(DIRECTORY_VARIABLE)
-    return Path(named).expanduser().absolute() if named else default_environments_directory()
+    return Path(named).expanduser().absolute() if named else paths.environments_directory()
 
 
 def _resolve_paths(config: "ProvisionConfig", file: Path | None) -> "ProvisionConfig":

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
+
+from regress_gate.paths import models_directory
 
 TINY_MODEL = "tiny"
 """The model name of a suite that means the one made here."""
@@ -41,10 +42,6 @@ class TinyModel:
     """Of the weights file."""
 
 
-def default_model_directory() -> Path:
-    return platformdirs.user_cache_path("regress-gate", appauthor=False) / "models"
-
-
 def model_path(name: str) -> str:
     """What is served for a suite's model name: the directory of ours for `tiny`, else the name itself."""
     return str(make_tiny_model().path) if name == TINY_MODEL else name
@@ -52,7 +49,7 @@ def model_path(name: str) -> str:
 
 def make_tiny_model(seed: int = 0, directory: Path | None = None) -> TinyModel:
     """Make the model of a seed, or find it made. Two processes may ask at once. Raises OSError for a full disk."""
-    base = directory or default_model_directory()
+    base = directory or models_directory()
     base.mkdir(parents=True, exist_ok=True)
     path = base / f"tiny-llama-{_FORMAT}-{seed}"
     with (base / f".{path.name}.lock").open("w") as lock:

@@ -14,6 +14,7 @@ from regress_gate.cli.options import (
     store_options,
 )
 from regress_gate.errors import ExitCode
+from regress_gate.paths import release_cache_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,14 +128,12 @@ def _recommended(
     offline: bool,
 ) -> "tuple[Version, str, str | None]":
     """The best release, or else the newest one that is known; the advice; what is not known about releases."""
-    import platformdirs
-
     from regress_gate.gate.check import recommend_release, recommendation_text
     from regress_gate.known.records.release_index import find_releases
     from regress_gate.model.version import Version
 
     rules = settings.config.check
-    cache = platformdirs.user_cache_path("regress-gate", appauthor=False) / "releases.json"
+    cache = release_cache_file()
     releases = find_releases(rules.release_index, cache, now=now, offline=offline)
     age = rules.min_release_age_days if min_age_days is None else min_age_days
     found = recommend_release(releases.days, checked, baseline=baseline, today=now.date(), min_age_days=age)

@@ -9,6 +9,7 @@ import click
 
 from regress_gate.cli.options import CONTEXT, deployment_fact_options, deployment_options, settings_from, store_options
 from regress_gate.errors import InputError
+from regress_gate.paths import tracker_cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,13 +137,11 @@ def verify(
 
 def open_api(environment: "Mapping[str, str]", *, offline: bool) -> "GitHub":
     """A session with the interface that the environment names. Raises InputError for an unusable address or token."""
-    import platformdirs
-
     from regress_gate.github import GitHub
     from regress_gate.known.tracker.snapshot import api_base, api_directory
 
     base = api_base(environment)
-    cache = api_directory(platformdirs.user_cache_path("regress-gate", appauthor=False), base)
+    cache = api_directory(tracker_cache_directory(), base)
     return GitHub(base, cache, token=environment.get("GITHUB_TOKEN", "").strip() or None, offline=offline)
 
 

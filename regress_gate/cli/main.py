@@ -15,6 +15,7 @@ import click
 from regress_gate import __version__
 from regress_gate.cli.output import silence_stdout
 from regress_gate.errors import ExitCode, RegressGateError
+from regress_gate.text import sanitise
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
@@ -141,7 +142,7 @@ def _complain(message: str, arguments: list[str]) -> None:
     """One line, whatever the message holds; the traceback only for who asks with -vv."""
     if sys.stderr is None:
         return
-    line = "".join(sign if sign.isprintable() else " " for sign in message)
+    line = sanitise(message)
     encoding = sys.stderr.encoding or "utf-8"
     shown = f"regress-gate: error: {line}".encode(encoding, "replace").decode(encoding)
     if "-vv" in arguments:

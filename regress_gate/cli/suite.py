@@ -10,6 +10,7 @@ import click
 from regress_gate.cli.options import CONTEXT
 from regress_gate.cli.suite_import import import_
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import ServerConfig, Suite, Workload
@@ -86,7 +87,7 @@ def lint(files: tuple[Path, ...]) -> None:
     for complaint in complaints:
         click.echo(plain(complaint))
     errors = sum(complaint.severity == "error" for complaint in complaints)
-    click.echo(f"{_counted(len(files), 'suite')}, {errors} errors, {len(complaints) - errors} warnings", err=True)
+    click.echo(f"{plural(len(files), 'suite')}, {errors} errors, {len(complaints) - errors} warnings", err=True)
     if errors:
         raise click.exceptions.Exit(ExitCode.USAGE)
 
@@ -209,7 +210,3 @@ def _wrapped(text: str, first: str = "", width: int = WIDTH) -> list[str]:
 
     indent = " " * min(len(first), 13)
     return textwrap.wrap(plain(text), width, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

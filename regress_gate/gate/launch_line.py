@@ -6,11 +6,10 @@ Not for values that a build refuses later, when it knows the model and the machi
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from regress_gate.text import did_you_mean
+from regress_gate.text import did_you_mean, nearest
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 
 _ENV_CHECK = "fail_on_environ_validation"
@@ -94,8 +93,8 @@ def group_keys(value: Any) -> list[str]:
 
 
 def _unknown(config: BuildConfig, index: ArgumentIndex, key: str) -> LaunchProblem:
-    near = get_close_matches(key, [known for known in index.keys if ("." in known) == ("." in key)], n=1, cutoff=0.8)
-    hint = f" (did you mean {flag_text(near[0])}?)" if near else ""
+    near = nearest(key, [known for known in index.keys if ("." in known) == ("." in key)], cutoff=0.8)
+    hint = "" if near is None else f" (did you mean {flag_text(near)}?)"
     return LaunchProblem(RefusalKind.FLAG, key, f"{config.version} has no {flag_text(key)}", hint)
 
 

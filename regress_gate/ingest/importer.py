@@ -22,10 +22,10 @@ from regress_gate.ingest.interface import Certainty, Context, Reader, Reading, U
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.ingest.recognition import Recogniser
 from regress_gate.ingest.registry import READERS
-from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, natural_key, select_files
+from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, select_files
 from regress_gate.ingest.unpacking import GZIP_MAGIC, is_archive, unpacked
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.text import MAX_PATH, excerpt
+from regress_gate.text import MAX_PATH, excerpt, natural_key
 
 MAX_RESULTS = 20_000
 """Results of one file."""

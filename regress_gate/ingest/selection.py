@@ -17,6 +17,7 @@ from regress_gate.errors import InputError
 from regress_gate.files import open_regular
 from regress_gate.ingest.sidecar import SIDECAR_NAME
 from regress_gate.ingest.unpacking import Archive, is_archive, read_small, unpacked
+from regress_gate.text import natural_key
 
 
 class OpenArchives:
@@ -241,13 +242,6 @@ def select_files(paths: Iterable[str | os.PathLike[str]], shelf: OpenArchives) -
         order,
         {text: [shown[real] for real in inside] for text, inside in below.items()},
     )
-
-
-def natural_key(text: str) -> tuple[list[Any], str]:
-    """Sorts run=10.json after run=9.json."""
-    parts: list[Any] = _DIGITS.split(text)
-    parts[1::2] = map(int, parts[1::2])  # texts and numbers take turns, so that only like is compared with like
-    return parts, text
 
 
 def _entries_of_argument(text: str, places: _SharedAccess) -> Iterator[Entry]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-import platformdirs
-
 from regress_gate.errors import InputError
+from regress_gate.paths import store_file
 
 _SQLITE = re.compile(r"sqlite(\+pysqlite)?:///(?P<path>[^?]*)(\?.*)?", re.DOTALL)
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9_+]*://.+", re.DOTALL)
@@ -64,8 +63,7 @@ class StoreLocation:
 
 def default_store_url() -> str:
     """The SQLite file in the user's data directory."""
-    path = platformdirs.user_data_path("regress-gate", appauthor=False) / "store.db"
-    return "sqlite:///" + quote(str(path), safe="/:\\ ")
+    return "sqlite:///" + quote(str(store_file()), safe="/:\\ ")
 
 
 def _without_password(url: str) -> str:

@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from regress_gate.errors import InputError, StoreError
+from regress_gate.files import draft_of
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -252,13 +253,8 @@ class Repository:
             raise InputError("this file is already there", where=path, todo="name a new file")
         if not path.absolute().parent.is_dir():
             raise InputError("the directory does not exist", where=path, todo="create it")
-        unfinished = path.with_name(path.name + ".part")
-        try:
-            self._database.copy_to(unfinished)
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        with draft_of(path) as draft:
+            self._database.copy_to(draft)
 
     def info(self) -> StoreInfo:
         tables = (

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from regress_gate.bench.provision.containers import (
     INNER_HF_HOME,
     SHM_SIZE,
@@ -43,16 +41,12 @@ from regress_gate.bench.provision.interface import (
 from regress_gate.bench.provision.verify import identify_build, result_moving_libraries
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.version import Version
+from regress_gate.paths import images_directory
 
 GRACE = 10.0
 """Seconds between asking a container that outlived its command to end and killing it."""
 _PASSED_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """Of the caller's variables: how models are got. No VLLM_* one, which would change what is measured."""
-
-
-def default_images_directory() -> Path:
-    """Where it is kept what images hold; the images themselves are in the engine's hands."""
-    return platformdirs.user_cache_path("regress-gate", appauthor=False) / "images"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +133,7 @@ class DockerProvisioner(Provisioner):
         self._shm_size = shm_size
         self._mounts = tuple(path.absolute() for path in mounts)
         self._program = program
-        self._directory = directory or default_images_directory()
+        self._directory = directory or images_directory()
 
     def provision(self, version: Version, *, progress: Progress | None = None) -> DockerEnvironment:
         variant = version.variant or self._variant

@@ -18,9 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from regress_gate.bench.provision.interface import Progress, ProvisionError
+from regress_gate.files import replace_file
 
 _MARKER = "complete.json"
 _FILES = "files.txt"
@@ -68,10 +67,6 @@ class CacheEntry:
     def id(self) -> str:
         """Short enough to be typed."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:8]
-
-
-def default_environments_directory() -> Path:
-    return platformdirs.user_cache_path("regress-gate", appauthor=False) / "environments"
 
 
 class EntryLock:
@@ -155,9 +150,7 @@ class EnvironmentCache:
         files = [(name, size) for name, size in _walk(path / "venv", path) if not name.endswith(".pyc")]
         marker = Marker(created=time.time(), size_bytes=sum(size for _, size in files), **fields)
         (path / _FILES).write_text("".join(f"{size}\t{name}\n" for name, size in files), encoding="utf-8")
-        draft = path / f"{_MARKER}.new"
-        draft.write_text(json.dumps(asdict(marker), indent=1), encoding="utf-8")
-        draft.replace(path / _MARKER)
+        replace_file(path / _MARKER, json.dumps(asdict(marker), indent=1))
         return marker
 
     def state(self, entry: CacheEntry) -> EntryState:

@@ -7,7 +7,6 @@ nightly ones).
 import json
 import platform
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from regress_gate.bench.provision.engine import Engine
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.verify import IMPORT_TIMEOUT, PROBE, normalised, parse_probe_answer
 from regress_gate.errors import InputError
+from regress_gate.files import replace_file
 from regress_gate.model.version import Version
 from regress_gate.text import did_you_mean
 
@@ -169,8 +169,6 @@ def _read_facts(path: Path) -> ImageFacts | None:
 def _write_facts(path: Path, facts: ImageFacts) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False, encoding="utf-8") as draft:
-            json.dump({"said": facts.said, "packages": facts.packages}, draft, indent=1)
-        Path(draft.name).replace(path)
+        replace_file(path, json.dumps({"said": facts.said, "packages": facts.packages}, indent=1))
     except OSError as error:
         raise ProvisionError(f"{path} cannot be written ({error.strerror})") from None

@@ -27,6 +27,7 @@ from regress_gate.bench.provision.recipe import Recipe, cpu_requirements, make_r
 from regress_gate.bench.provision.verify import Installed, result_moving_libraries, verify_build
 from regress_gate.bench.provision.wheel_index import WHEEL_INDEX
 from regress_gate.model.version import Version
+from regress_gate.paths import environments_directory
 
 LOCK_TIMEOUT = 3600.0
 """Seconds to wait for another process that makes the same environment."""
@@ -80,7 +81,7 @@ class VenvProvisioner(Provisioner):
         use_uv: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.cache = caching.EnvironmentCache(directory or caching.default_environments_directory())
+        self.cache = caching.EnvironmentCache(directory or environments_directory())
         self._variant = variant
         self._python = python or running_python()
         self._wheel_index = wheel_index

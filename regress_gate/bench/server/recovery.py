@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import psutil
 
 from regress_gate.bench.provision.containers import Container
@@ -27,6 +26,8 @@ from regress_gate.bench.server.processes import (
     session_of,
     token_of,
 )
+from regress_gate.files import replace_file
+from regress_gate.paths import servers_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,9 @@ class ServerState:
     """Where it runs, if in one: what ending its processes does not reach."""
 
 
-def default_state_directory() -> Path:
-    return platformdirs.user_state_path("regress-gate", appauthor=False) / "servers"
-
-
 def write_state(directory: Path, state: ServerState) -> None:
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = directory / f".{state.token}.new"
-    draft.write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
-    draft.chmod(0o600)
-    draft.replace(directory / f"{state.token}.json")
+    replace_file(directory / f"{state.token}.json", json.dumps(asdict(state), indent=1), mode=0o600)
 
 
 def delete_state(directory: Path, token: str) -> None:
@@ -124,7 +118,7 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
 
     While a server's container is there, what merely carries its token is taken for what runs in it, and not told.
     """
-    directory = directory or default_state_directory()
+    directory = directory or servers_directory()
     found = []
     for state in read_states(directory):
         if is_alive(state.tool):
@@ -154,7 +148,7 @@ def end_orphan(orphan: Orphan, directory: Path | None = None, *, grace: float = 
         text = f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
         report = replace(report, trouble=text)
     if not report.left and not orphan.doubtful and report.trouble is None:
-        delete_state(directory or default_state_directory(), orphan.state.token)
+        delete_state(directory or servers_directory(), orphan.state.token)
     return report
 
 

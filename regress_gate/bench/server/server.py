@@ -35,7 +35,7 @@ from regress_gate.bench.server.processes import (
     identify_process,
     listens_on,
 )
-from regress_gate.bench.server.recovery import ServerState, default_state_directory, delete_state, write_state
+from regress_gate.bench.server.recovery import ServerState, delete_state, write_state
 from regress_gate.bench.server.server_facts import ServerFacts, is_healthy, read_facts
 from regress_gate.bench.server.server_failures import (
     ServerError,
@@ -44,6 +44,7 @@ from regress_gate.bench.server.server_failures import (
     describe_death,
     environment_cause,
 )
+from regress_gate.paths import servers_directory
 from regress_gate.vllm.log_lines import decisive_lines, engine_died, read_log_end
 from regress_gate.vllm.secrets import secret_values
 
@@ -267,7 +268,7 @@ def start_server(
     port that is taken between being found free and being used is no failure of the server: another one is tried.
     `on_spawn` is told of every server before it is waited for.
     """
-    states = state_directory or default_state_directory()
+    states = state_directory or servers_directory()
     what = f"{request.served_model_name} on {environment.version or 'the given command'}"
     for attempt in range(1, PORT_ATTEMPTS + 1):
         port = (pick_port or free_port)()

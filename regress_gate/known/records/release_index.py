@@ -6,8 +6,6 @@ to do, and what it cannot know is said.
 """
 
 import json
-import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -19,6 +17,7 @@ from typing import Any
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
+from regress_gate.files import replace_file
 from regress_gate.known.records.releases import parse_releases, shipped_releases, table_date
 
 FRESH = timedelta(days=1)
@@ -93,9 +92,6 @@ def _read_cache(cache: Path, url: str) -> tuple[datetime, dict[Pep440, date]] | 
 def _write_cache(cache: Path, document: dict[str, Any]) -> None:
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=cache.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file)
-        Path(temporary).replace(cache)
+        replace_file(cache, json.dumps(document))
     except OSError:
         pass  # the next call asks again

@@ -1,8 +1,6 @@
 """Whom to ask, and where what it said is kept. Cheap to import, for who only wants to know if anything is there."""
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from regress_gate.files import read_bounded, replace_file
 from regress_gate.known.threads import ThreadRef, reference
 from regress_gate.model.issue import KnownIssue, Tracker
 
@@ -102,7 +101,7 @@ class Snapshot(BaseModel):
 
 def read_snapshot(directory: Path) -> Snapshot:
     """The last one; an empty one where there is none that can be used."""
-    text = _read_bounded(directory / SNAPSHOT_NAME)
+    text = _read_snapshot_file(directory / SNAPSHOT_NAME)
     if text is None:
         return Snapshot()
     try:
@@ -112,7 +111,7 @@ def read_snapshot(directory: Path) -> Snapshot:
 
 
 def write_snapshot(directory: Path, snapshot: Snapshot) -> bool:
-    return _replace_file(directory / SNAPSHOT_NAME, snapshot.model_dump_json(exclude_defaults=True))
+    return _write_snapshot(directory / SNAPSHOT_NAME, snapshot.model_dump_json(exclude_defaults=True))
 
 
 def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIssue:
@@ -135,31 +134,22 @@ def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIss
     return issue.model_copy(update={"tracker": tracker})
 
 
-def _read_bounded(file: Path) -> bytes | None:
+def _read_snapshot_file(file: Path) -> bytes | None:
     """A file's content; None if it cannot be read or is larger than any snapshot."""
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+        return read_bounded(file, MAX_BYTES)
     except OSError:
         return None
-    return content if len(content) <= MAX_BYTES else None
 
 
-def _replace_file(file: Path, text: str) -> bool:
+def _write_snapshot(file: Path, text: str) -> bool:
     """Replace a file as a whole or not at all; whether that was possible."""
     content = text.encode("utf-8", "replace")
     if len(content) > MAX_BYTES:
         return False
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            Path(temporary).replace(file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        replace_file(file, content, mode=0o600)
     except OSError:
         return False
     return True

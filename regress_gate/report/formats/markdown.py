@@ -19,7 +19,7 @@ from regress_gate.report.render.render_options import RenderOptions
 from regress_gate.report.views import issues_view, regression_causes, result_view, wording
 from regress_gate.report.views.issues_view import IssueGroup, IssueLine, IssueView
 from regress_gate.report.views.result_view import SeriesFilter
-from regress_gate.text import clip
+from regress_gate.text import clip, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,7 @@ def _document(result: Result, detail: _Detail, *, verbose: bool) -> str:
             "known issue that cannot be told",
             "known issues that cannot be told",
         ),
-        *(
-            [wording.count(len(_all_of(folded)), "carried or resolved issue")]
-            if folded and not detail.quiet_issues
-            else []
-        ),
+        *([plural(len(_all_of(folded)), "carried or resolved issue")] if folded and not detail.quiet_issues else []),
         *_more(facts, detail.lines, "fact about the runs", "facts about the runs"),
         *_more(explained, detail.lines, "explanation of regressions", "explanations of regressions"),
         *_more(waivers, detail.lines, "waiver"),
@@ -141,9 +137,9 @@ def _all_of(groups: list[IssueGroup]) -> list[IssueView | IssueLine]:
     return entries
 
 
-def _more(entries: list[Any], limit: int, singular: str, plural: str | None = None) -> list[str]:
+def _more(entries: list[Any], limit: int, noun: str, nouns: str | None = None) -> list[str]:
     left = len(entries) - limit
-    return [wording.count(left, singular, plural)] if left > 0 else []
+    return [plural(left, noun, nouns)] if left > 0 else []
 
 
 @lru_cache(maxsize=len(_LADDER))

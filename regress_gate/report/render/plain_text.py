@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from regress_gate.text import sanitise
+
 
 def plain(value: object) -> str:
     """A value as one printable line."""
@@ -11,7 +13,7 @@ def plain(value: object) -> str:
         return ", ".join(plain(item) for item in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"{plain(key)}={plain(item)}" for key, item in value.items()) or "none"
-    return "".join(sign if sign.isprintable() else "�" for sign in str(value))
+    return sanitise(str(value))
 
 
 def json_text(value: object) -> str:

@@ -11,7 +11,8 @@ from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, Conf
 from regress_gate.report.render.markdown_escape import escape
 from regress_gate.report.render.render_options import RenderOptions
 from regress_gate.report.render.terminal_canvas import Canvas
-from regress_gate.report.views.wording import count, setting
+from regress_gate.report.views.wording import setting
+from regress_gate.text import plural
 
 _LONGEST_VALUE = 60
 _LONGEST_REASON = 110
@@ -138,7 +139,7 @@ def _section(
 
 
 def _hidden(section: Section) -> str:
-    what = count(section.hidden, "other" if section.rows else "change", "others" if section.rows else "changes")
+    what = plural(section.hidden, "other" if section.rows else "change", "others" if section.rows else "changes")
     return f"{'and ' if section.rows else ''}{what}; --all lists {'it' if section.hidden == 1 else 'them'}"
 
 

@@ -20,9 +20,8 @@ from regress_gate.report.views.history_view import (
     hidden_improvements_text,
     probability_text,
 )
-from regress_gate.report.views.wording import count
 from regress_gate.stats.changepoints import ChangePoint
-from regress_gate.text import clip
+from regress_gate.text import clip, plural
 
 MAX_CHARTS = 6
 """Series with changes for which a chart is drawn; of more, each gets a line."""
@@ -86,7 +85,7 @@ def detection_table(found: DetectionReport, options: RenderOptions) -> str:
     for one in changed:
         canvas.gap()
         if found.layout.groups:
-            canvas.line(f"{_group(found, one)}: {count(len(one.series.values), 'point')}", "bold")
+            canvas.line(f"{_group(found, one)}: {plural(len(one.series.values), 'point')}", "bold")
         if len(changed) <= MAX_CHARTS:
             _paint_chart(canvas, one, options)
         else:
@@ -163,7 +162,7 @@ def _head(found: DetectionReport) -> str:
     by = f" by {found.layout.time}" if found.layout.time else ""
     of = f" in {len(found.series)} series" if found.layout.groups else ""
     better = f"; {DIRECTION_TEXT[found.asked.direction]}" if found.asked.direction else ""
-    return f"{found.source}: {count(points, 'point')} of {clip(found.layout.value, _LONGEST)}{by}{of}{better}"
+    return f"{found.source}: {plural(points, 'point')} of {clip(found.layout.value, _LONGEST)}{by}{of}{better}"
 
 
 def _tail(found: DetectionReport) -> list[str]:
@@ -172,7 +171,7 @@ def _tail(found: DetectionReport) -> list[str]:
     changed = sum(bool(one.changes) for one in found.series)
     asked = found.asked
     for_worse = " for the worse" if asked.direction is not None and not asked.improvements else ""
-    lines = [count(changes, "change point") if changes else f"no change points{for_worse}"]
+    lines = [plural(changes, "change point") if changes else f"no change points{for_worse}"]
     if found.layout.groups and changes:
         lines[0] += f" in {changed} of {len(found.series)} series"
     lines[0] += "; [95% intervals]" if changes else ""
@@ -184,5 +183,5 @@ def _tail(found: DetectionReport) -> list[str]:
     if replicates := max((one.series.replicates for one in found.series), default=1) - 1:
         lines.append(f"up to {replicates + 1} rows of one time were taken together as replicates")
     if missing := sum(int(np.isnan(one.series.values).sum()) for one in found.series):
-        lines.append(count(missing, "missing value") + " passed over")
+        lines.append(plural(missing, "missing value") + " passed over")
     return lines

@@ -15,7 +15,7 @@ from regress_gate.report.render.render_options import RenderOptions
 from regress_gate.report.render.terminal_canvas import GAP, Canvas
 from regress_gate.report.render.text_chart import bar, chart, sparkline
 from regress_gate.report.views import units
-from regress_gate.report.views.wording import count
+from regress_gate.text import plural
 
 DIRECTION_TEXT = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
 
@@ -31,8 +31,8 @@ def probability_text(share: float) -> str:
 
 
 def hidden_improvements_text(count: int) -> str:
-    told = "change for the better is" if count == 1 else "changes for the better are"
-    return f"{count} {told} not told; --improvements tells"
+    hidden = plural(count, "change for the better is", "changes for the better are")
+    return f"{hidden} not told; --improvements tells"
 
 
 # MERGED regress_gate.report.history_view: What every format of a history is given: its lines, and the changes that
@@ -283,20 +283,20 @@ def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
 def _line_title(line: HistoryLine) -> str:
     of = f" of variant {line.variant}" if line.variant else ""
     if line.order is HistoryOrder.VERSION:
-        return count(len(line.sides), "version") + of
-    return count(len(line.sides), "build") + f"{of} by the day of the first run"
+        return plural(len(line.sides), "version") + of
+    return plural(len(line.sides), "build") + f"{of} by the day of the first run"
 
 
 def _version_facts(line: HistoryLine) -> list[tuple[str, str]]:
     sides = line.sides
     if len(sides) > MAX_VERSION_ROWS:
         first, last = (str(sides[place].version) for place in (0, -1))
-        return [(f"{first} to {last}", count(sum(len(side.counted) for side in sides), "run"))]
+        return [(f"{first} to {last}", plural(sum(len(side.counted) for side in sides), "run"))]
     return [(str(side.version), _run_counts(side)) for side in sides]
 
 
 def _run_counts(side: ComparisonSide) -> str:
-    text = count(len(side.counted), "run")
+    text = plural(len(side.counted), "run")
     text += "" if (time := first_run_time(side)) is None else f" from {time.date().isoformat()}"
     others = [f"{len(group)} {word}" for group, word in ((side.void, "void"), (side.failed, "failed")) if group]
     return text + (f"; not counted: {', '.join(others)}" if others else "")
@@ -313,7 +313,7 @@ def _search_summary(view: LineView) -> list[str]:
     elif not changes.steps:
         text = "nothing to look at: changes need two versions with runs that can be compared"
     else:
-        steps = count(changes.steps, "step")
+        steps = plural(changes.steps, "step")
         text = (
             f"looked at {changes.series} series on {steps} between neighbouring versions, with one false-alarm budget"
         )

@@ -13,6 +13,7 @@ from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.issue import IssueKind
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Result
 from regress_gate.report.views import regression_causes, wording
+from regress_gate.text import plural
 
 MAX_UNDECIDED = {"check": 10, "compare": 5}
 """Lines of issues that cannot be told; in a comparison the measurements come first."""
@@ -134,7 +135,7 @@ def issue_tally(result: Result) -> str:
         Applies.MITIGATED: ("is mitigated", "are mitigated"),
         Applies.NO: ("does not apply", "do not apply"),
     }
-    return ", ".join(wording.count(counts[key], *words[key]) for key in words if counts[key])
+    return ", ".join(plural(counts[key], *words[key]) for key in words if counts[key])
 
 
 def _matches(one: KnownIssueOut) -> bool:

@@ -10,6 +10,7 @@ from enum import Enum
 
 from regress_gate.model.result import Result, SeriesResult, Verdict, WaiverOut
 from regress_gate.report.views import units, wording
+from regress_gate.text import plural
 
 MAX_GATED_ROWS = 40
 """Gated series above which those that are no worse are only counted: the ones that matter must not drown."""
@@ -128,7 +129,7 @@ def _build(variant: str | None, commit: str | None, origin: str | None) -> str:
 def _runs(result: Result) -> str:
     baseline, candidate = (result.baseline.runs if result.baseline else 0), result.candidate.runs
     if baseline == candidate:
-        text = wording.count(baseline, "run") + " a side"
+        text = plural(baseline, "run") + " a side"
     else:
         text = f"{baseline} baseline, {candidate} candidate"
     return text + (f"; {len(result.void_runs)} void, not counted" if result.void_runs else "")
@@ -201,10 +202,10 @@ def tally(series: list[SeriesResult]) -> str:
     """`3 gated series: 1 regression, 2 equivalent`."""
     gated = Counter(one.verdict for one in series if one.gated)
     counts = [
-        wording.count(gated[Verdict.REGRESSION], "regression"),
+        plural(gated[Verdict.REGRESSION], "regression"),
         f"{gated[Verdict.INCONCLUSIVE]} undecided",
         f"{gated[Verdict.EQUIVALENT]} equivalent",
-        wording.count(gated[Verdict.IMPROVEMENT], "improvement"),
+        plural(gated[Verdict.IMPROVEMENT], "improvement"),
     ]
     told = ", ".join(count for count in counts if not count.startswith("0 "))
     return f"{gated.total()} gated series" + (f": {told}" if told else "")

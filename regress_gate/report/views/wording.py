@@ -7,6 +7,7 @@ from typing import Any
 from regress_gate.errors import ExitCode
 from regress_gate.model.finding import Applies, Effect, Status
 from regress_gate.model.result import Decision, PlanOut, Reason, ReasonCode, Result, TestbedOut
+from regress_gate.text import plural
 
 _COMPARE = {
     Decision.PASS: "PASS: you may move",
@@ -72,8 +73,8 @@ def evidence(plan: PlanOut) -> str:
         made, most = plan.looks.blocks, plan.looks.most_blocks
         parts.append(f"looked at after each block, {made} of at most {most}")
     if plan.earlier_runs:
-        runs = count(plan.earlier_runs, "earlier pair" if plan.paired else "earlier run")
-        parts.append(f"usual spread also from {runs} of {count(plan.earlier_sessions, 'session')}")
+        runs = plural(plan.earlier_runs, "earlier pair" if plan.paired else "earlier run")
+        parts.append(f"usual spread also from {runs} of {plural(plan.earlier_sessions, 'session')}")
     else:
         parts.append("usual spread from these runs alone")
     return "; ".join(parts)
@@ -132,11 +133,6 @@ def _flag(name: str, value: object) -> str:
     if value is False:
         return f"--no-{dashed}"
     return f"--{dashed} {shlex.quote(value if isinstance(value, str) else json.dumps(value))}"
-
-
-def count(number: int, singular: str, plural: str | None = None) -> str:
-    """`1 run`, `5 runs`."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def setting(value: Any) -> str:

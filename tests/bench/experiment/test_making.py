@@ -20,12 +20,12 @@ from regress_gate.bench.load.suite_workloads import load_workloads
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
 from regress_gate.bench.server import server as server_module
-from regress_gate.bench.server.recovery import default_state_directory
 from regress_gate.bench.server.server_failures import ServerError, ServerFailureKind
 from regress_gate.model.run import Conditions, Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.paths import servers_directory
 from tests.bench.server.conftest import carriers
 from tests.cli.measuring.unguarded import LIMITS
 from tests.fake_vllm.environment import FakeEnvironment, write_behaviour
@@ -70,7 +70,7 @@ class Bay:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._states = default_state_directory()
+        self._states = servers_directory()
         self.bench = ExperimentSetup(
             suite=SuiteRef("small", "1"),
             testbed=Testbed("lab"),

@@ -1,0 +1,74 @@
+"""What only the base layer does: user directories, replacing files, control characters, plurals of one noun.
+
+The layers themselves are contracts of import-linter in pyproject.toml.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import regress_gate
+
+PACKAGE = Path(regress_gate.__file__).parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "migrations" not in path.parts)
+
+
+def outside(*base: str) -> Iterator[tuple[Path, ast.Module]]:
+    for path in MODULES:
+        if str(path.relative_to(PACKAGE)) not in base:
+            yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Names of imported modules, and of what is imported from them, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("platformdirs", "paths.py"),
+        ("unicodedata", "text.py"),
+        ("difflib.get_close_matches", "text.py"),
+        ("os.replace", "files.py"),
+        ("os.rename", "files.py"),
+        ("shutil.move", "files.py"),
+        ("tempfile.mkstemp", "files.py"),
+        ("tempfile.NamedTemporaryFile", "files.py"),
+    ],
+)
+def test_only_the_base_layer_uses(name: str, base: str) -> None:
+    module, _, function = name.rpartition(".")
+    found = []
+    for path, tree in outside(base):
+        found += [f"{path}:{line}" for used, line in imported(tree) if used == name]
+        found += [
+            f"{path}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and (node.value.id, node.attr) == (module, function)
+        ]
+    assert found == []
+
+
+def test_only_the_base_layer_replaces_files() -> None:
+    """`Path.replace` is the only `replace` with exactly one argument."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in outside("files.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "replace"
+        and len(node.args) == 1
+        and not node.keywords
+    ]
+    assert found == []
