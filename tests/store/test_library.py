@@ -144,8 +144,8 @@ def test_without_a_store_there_are_the_shipped_baselines(shipped: ShippedBaselin
 
 def test_shipped_baselines_need_no_database_code(tmp_path: Path) -> None:
     code = (
-        "import sys; from regress_gate.store.library import open_library; "
-        f"open_library('sqlite:///{tmp_path}/none.db').runs(); "
+        "import sys; from regress_gate.store.combined import open_combined_store; "
+        f"open_combined_store('sqlite:///{tmp_path}/none.db').runs(); "
         "print([name for name in ('sqlalchemy', 'alembic', 'numpy') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
