@@ -21,7 +21,8 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_file_is_written(tmp_path: Path, umask_022: None) -> None:
+@pytest.mark.usefixtures("umask_022")
+def test_a_new_file_is_written(tmp_path: Path) -> None:
     replace_file(tmp_path / "new.json", "é\r\n")
     assert (tmp_path / "new.json").read_bytes() == "é\r\n".encode()
     assert mode_of(tmp_path / "new.json") == 0o644
@@ -37,8 +38,9 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert mode_of(path) == 0o640
 
 
+@pytest.mark.usefixtures("umask_022")
 @pytest.mark.parametrize("mode", [0o600, 0o666])
-def test_permissions_are_as_asked(tmp_path: Path, umask_022: None, mode: int) -> None:
+def test_permissions_are_as_asked(tmp_path: Path, mode: int) -> None:
     replace_file(tmp_path / "file", "x", mode=mode)
     assert mode_of(tmp_path / "file") == mode
 
@@ -70,7 +72,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "file"
     path.write_text("old")
 
-    def fail(draft: Path, target: Path) -> Path:
+    def fail(_draft: Path, _target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
@@ -86,10 +88,15 @@ def test_text_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_draft_is_removed_when_its_writer_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), draft_of(tmp_path / "file") as draft:
+def write_half(path: Path) -> None:
+    with draft_of(path) as draft:
         draft.write_text("half")
         raise ZeroDivisionError
+
+
+def test_a_draft_is_removed_when_its_writer_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        write_half(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
