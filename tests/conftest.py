@@ -1,12 +1,26 @@
-"""What holds for all tests: hypothesis has no deadline, for a busy machine is no bug.
+"""What holds for all tests: hypothesis has no deadline, because a busy machine is not a fault.
 
-By hand it seeks new examples each time. In CI it tries the same ones, so that a red run is the doing of the change.
+Three profiles of hypothesis, chosen by REGRESS_GATE_EXAMPLES:
+
+- `quick`, the default: 40 examples a property, new ones each time;
+- `same`, the default where CI is set: the same 40 examples each time, so that a red run is caused by the change;
+- `fresh`: 200 new examples, for the stage of .ci/run that looks for what the others never try.
 """
 
 import os
 
+import pytest
 from hypothesis import settings
 
-settings.register_profile("regress-gate", deadline=None)
-settings.register_profile("regress-gate-ci", deadline=None, derandomize=True)
-settings.load_profile("regress-gate-ci" if os.environ.get("CI") else "regress-gate")
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("same", deadline=None, max_examples=40, derandomize=True)
+settings.register_profile("fresh", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("REGRESS_GATE_EXAMPLES") or ("same" if os.environ.get("CI") else "quick"))
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two workers a core for the whole suite, since many tests wait for a server or a process; none for named tests."""
+    if config.known_args_namespace.file_or_dir:
+        config.option.dist = "no"
+        return 0
+    return 2 * (os.cpu_count() or 2)

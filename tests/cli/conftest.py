@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from regress_gate.cli.main import run
-from tests.cli.results import write_starts
+from tests.factories.server_starts import write_starts
 
 ROOT = Path(__file__).parents[2]
 

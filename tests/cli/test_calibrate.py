@@ -6,7 +6,7 @@ import pytest
 from regress_gate.cli.calibrate import RUNS_SHOWN, _effects, _print
 from regress_gate.model.run import BlockPosition
 from tests.cli.measuring.lab import Lab
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.cli.conftest import ROOT
-from tests.cli.results import result, write_demo_runs
-from tests.ingest.serve_results import write
+from tests.factories.serve_results import write
+from tests.factories.server_starts import result, write_demo_runs
 
 SCHEMA = Draft202012Validator(json.loads((ROOT / "regress_gate" / "report" / "result.schema.json").read_text()))
 CODES = {"pass": 0, "fail": 1, "inconclusive": 3}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.results import write_starts
+from tests.factories.server_starts import write_starts
 
 
 def shown(gate, *arguments):

@@ -23,7 +23,7 @@ from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.suites import load_suite
 from tests.cli.conftest import Gate
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 NEW = MeasurementAmount(None, None, None, False, None, 60.0, None, None)
 RESUME = replace(NEW, resume=True)

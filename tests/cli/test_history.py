@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.results import write_demo_runs
+from tests.factories.server_starts import write_demo_runs
 
 SLOWER = 1.34
 

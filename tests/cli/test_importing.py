@@ -9,8 +9,8 @@ import pytest
 from regress_gate.ingest.interface import Certainty
 from regress_gate.ingest.registry import READERS
 from regress_gate.store.repository import open_store
-from tests.cli.results import result, write_starts
-from tests.ingest.serve_results import console, made_up, plain, write
+from tests.factories.serve_results import console, made_up, plain, write
+from tests.factories.server_starts import result, write_starts
 
 FLAGS = ("--version", "v0.20.0", "--testbed", "lab", "--scenario", "chat")
 

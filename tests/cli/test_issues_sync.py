@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.known.builders import REPO as REPO_URL
-from tests.known.builders import affected, record_data, write
+from tests.factories.records import REPO as REPO_URL
+from tests.factories.records import affected, record_data, write
 from tests.known.github_server import REPO, GitHub, Scripted, closed, named_by, serving
 
 TOKEN = "ghp_secret0123456789"

@@ -18,9 +18,9 @@ from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.suites import load_suite
 from tests.cli.conftest import Gate
-from tests.factories import make_run
-from tests.report.builders import a_result, a_series
-from tests.store.making import make_trial
+from tests.factories.results import a_result, a_series
+from tests.factories.runs import make_run
+from tests.factories.stored_runs import make_trial
 
 VERSIONS = {BASELINE: "0.19.0", CANDIDATE: "0.19.1"}
 PASSED = a_result(series=[a_series("c1"), a_series("c2")])

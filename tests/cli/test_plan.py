@@ -12,7 +12,7 @@ from regress_gate.model.run import BlockPosition, RunFailure, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.store.repository import open_store
 from regress_gate.text import duration_text
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 SUITE = """\
 name: small

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import ROOT
-from tests.cli.results import write_starts
+from tests.factories.server_starts import write_starts
 
 STATISTICS = {"numpy", "scipy", "pandas"}
 DATABASE = {"sqlalchemy", "alembic"}

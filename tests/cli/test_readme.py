@@ -10,8 +10,8 @@ import shlex
 import pytest
 
 from tests.cli.conftest import ROOT
-from tests.cli.results import write_starts
-from tests.cli.tables import write_nightly
+from tests.factories.server_starts import write_starts
+from tests.factories.tables import write_nightly
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

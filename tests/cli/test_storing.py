@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 
 from regress_gate.store.schema import REVISION_TABLE
-from tests.cli.results import result, write_starts
-from tests.ingest.serve_results import detailed as detailed_result
-from tests.ingest.serve_results import made_up, write
+from tests.factories.serve_results import detailed as detailed_result
+from tests.factories.serve_results import made_up, write
+from tests.factories.server_starts import result, write_starts
 
 
 def held(gate, *options):

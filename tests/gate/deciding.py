@@ -1,7 +1,7 @@
 """The decision on two sides under rules that a test names one by one."""
 
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
-from tests.factories import NOW, SUITE
+from tests.factories.runs import NOW, SUITE
 
 RULES = {"waivers", "allow_incomparable", "report_only"}
 

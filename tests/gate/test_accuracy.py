@@ -21,7 +21,7 @@ from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
 from regress_gate.model.run import BlockPosition
-from tests.factories import make_run, make_side_of
+from tests.factories.runs import make_run, make_side_of
 from tests.gate.deciding import decide_sides
 
 TOKENS = ("a", "b", "c", "d")

@@ -16,7 +16,7 @@ from regress_gate.model.run import BlockPosition, Conditions, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from tests.factories import (
+from tests.factories.runs import (
     NOW,
     SUITE,
     TESTBED,

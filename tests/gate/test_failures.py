@@ -9,9 +9,9 @@ from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.run import BlockPosition, RunFailure
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
-from tests.factories import make_run, make_side_of, make_trial
+from tests.factories.results import HOSTILE
+from tests.factories.runs import make_run, make_side_of, make_trial
 from tests.gate.deciding import decide_sides
-from tests.report.builders import HOSTILE
 
 POLICY = Policy(metrics=("ttft_median", "output_throughput"))
 OLD, NEW = "0.19.0", "0.19.1"

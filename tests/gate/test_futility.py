@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from regress_gate.gate.early_stopping import why_futile
 from regress_gate.model.metric import Direction, metric
 from regress_gate.model.result import SeriesResult, Verdict
-from tests.report.builders import a_series
+from tests.factories.results import a_series
 
 LOWER, HIGHER = "tpot_median", "output_throughput"
 

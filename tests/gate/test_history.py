@@ -10,7 +10,7 @@ from regress_gate.errors import InputError
 from regress_gate.gate.history import HistoryFilter, HistoryOrder, history_lines, sides_by_version
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 
 def lines(*runs, metrics=(), scenarios=(), limits=None):

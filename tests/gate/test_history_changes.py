@@ -8,7 +8,7 @@ from regress_gate.gate.history_changes import ChangeMethod, find_line_changes, w
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import ConditionLimits
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002)
 

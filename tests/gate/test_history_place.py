@@ -8,7 +8,7 @@ from regress_gate.gate.regression_origin import add_regression_origins, find_reg
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from tests.factories import make_run, make_side_of, make_trial
+from tests.factories.runs import make_run, make_side_of, make_trial
 from tests.gate.deciding import decide_sides
 
 RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002)

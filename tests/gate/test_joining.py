@@ -9,7 +9,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Result, Verdict
 from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.model.suite import RecordedPrompts, Scenario, ServerConfig, Suite, Workload
-from tests.factories import SUITE, make_finding, make_run, make_side_of, make_trial
+from tests.factories.runs import SUITE, make_finding, make_run, make_side_of, make_trial
 from tests.gate.deciding import decide_sides
 
 RIPPLE = [1.0, 1.01, 0.99, 1.0, 1.005, 0.995]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regress_gate.gate.replicates import pair_runs
 from regress_gate.model.run import BlockPosition, Run
-from tests.factories import make_run, make_side_of
+from tests.factories.runs import make_run, make_side_of
 
 
 def placed(version: str, experiment: str, *blocks: int, side: str = "baseline", group: str = "server") -> list[Run]:

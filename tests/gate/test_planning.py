@@ -12,7 +12,7 @@ from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import Suite
-from tests.factories import make_run, make_side_of, make_trial
+from tests.factories.runs import make_run, make_side_of, make_trial
 
 POLICY = Policy(metrics=("ttft_median", "ttft_p99", "output_throughput", "failed_requests", "startup_time"))
 

@@ -11,7 +11,7 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Result
 from regress_gate.model.version import Version
-from tests.known.builders import IN_SCOPE, record
+from tests.factories.records import IN_SCOPE, record
 
 NOW = datetime(2026, 6, 30, tzinfo=UTC)
 DAYS = {Pep440(f"0.{minor}.0"): date(2026, 6, 2 * (minor - 15)) for minor in range(19, 28)}

@@ -8,7 +8,7 @@ import pytest
 from regress_gate.gate.replicates import make_replicates, measurement_design, session_of, tabulate
 from regress_gate.model.run import BlockPosition
 from regress_gate.stats.sequential import InterimStage
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 TTFT, STARTUP = ("c8", "ttft_median"), ("server", "startup_time")
 

@@ -13,7 +13,7 @@ from regress_gate.model.run import Conditions, Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 SMALL = Testbed("small", accelerator="cpu", cpu="x86-64", cpu_count=2, memory_bytes=2**34)
 

@@ -9,7 +9,7 @@ from regress_gate.gate.replicates import make_replicates
 from regress_gate.gate.variance_reduction import REQUEST_LATENCIES, needs_samples, variance_reduced_percentile
 from regress_gate.model.samples import Samples
 from regress_gate.stats.percentiles import variance_reduced_percentiles
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 KEY, ORDINALS = ("c8", "ttft_p99"), {"c8": {1}}
 

@@ -6,7 +6,7 @@ import pytest
 
 from regress_gate.gate.early_stopping import StopDecision, decide_stop
 from regress_gate.model.result import Reason, ReasonCode, Result, SeriesResult, Verdict
-from tests.report.builders import a_result, a_series
+from tests.factories.results import a_result, a_series
 
 OPEN = Reason(code=ReasonCode.UNDECIDED, text="some are undecided")
 

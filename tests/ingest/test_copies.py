@@ -6,7 +6,7 @@ import pytest
 
 from regress_gate.ingest.identity import IdentityFlags
 from regress_gate.ingest.import_result import FileOutcome, FileReport
-from tests.ingest.serve_results import import_all, made_up, plain, write
+from tests.factories.serve_results import import_all, made_up, plain, write
 
 BOX = IdentityFlags.parse(testbed="box")
 PLACES = ("0.19.1,a,r1", "0.19.1,a,r2", "0.19.1,b,r1", "0.20.0,a,r1")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regress_gate.ingest.import_result import FileOutcome
-from tests.ingest.serve_results import import_all, write
+from tests.factories.serve_results import import_all, write
 
 KNOWN = {
     "a test suite definition of vLLM's CI": [

@@ -11,10 +11,10 @@ from regress_gate.ingest.identity import IdentityFlags, PathPattern, merge_versi
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.version import Version
+from tests.factories.serve_results import console, detailed, import_all, made_up, plain, write
 from tests.ingest.formats.guidellm_results import as_json
 from tests.ingest.formats.samples import SAMPLES
 from tests.ingest.formats.test_guidellm import unclear
-from tests.ingest.serve_results import console, detailed, import_all, made_up, plain, write
 
 NO_FLAGS = IdentityFlags.parse()
 

@@ -26,10 +26,10 @@ from regress_gate.ingest.importer import read_paths
 from regress_gate.ingest.registry import READERS
 from regress_gate.store.repository import open_store
 from regress_gate.text import excerpt
+from tests.factories.serve_results import detailed, made_up, plain, write
+from tests.factories.stored_runs import plain_samples
 from tests.ingest.formats.samples import SAMPLES
-from tests.ingest.serve_results import detailed, made_up, plain, write
 from tests.ingest.test_archives import tarred_and_packed, zipped
-from tests.store.making import plain_samples
 
 Files = dict[str, bytes]
 BANNER = "============ Serving Benchmark Result ============"

@@ -18,7 +18,7 @@ from regress_gate.ingest import content, importer, selection, unpacking
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.text import natural_key
-from tests.ingest.serve_results import console, import_all, made_up, plain, write
+from tests.factories.serve_results import console, import_all, made_up, plain, write
 
 
 def verdicts(tmp_path, *paths):

@@ -10,8 +10,8 @@ import pytest
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Trial
-from tests.ingest import serve_results as made_by
-from tests.ingest.serve_results import Pass, Request, expected_metrics, import_all, made_up, report_on, write
+from tests.factories import serve_results as made_by
+from tests.factories.serve_results import Pass, Request, expected_metrics, import_all, made_up, report_on, write
 
 
 def only_trial(path: Path, **more: object) -> Trial:

@@ -6,8 +6,8 @@ import pytest
 
 from regress_gate.ingest import content
 from regress_gate.ingest.import_result import FileOutcome
-from tests.ingest import serve_results as made_by
-from tests.ingest.serve_results import import_all, made_up, report_on, write
+from tests.factories import serve_results as made_by
+from tests.factories.serve_results import import_all, made_up, report_on, write
 
 
 def refusal(path) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from regress_gate.ingest.import_result import FileOutcome
-from tests.ingest.serve_results import Result, import_all, made_up, plain, write
+from tests.factories.serve_results import Result, import_all, made_up, plain, write
 
 
 def cell(seed: int, number: int, **swept: object) -> Result:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.ingest.import_result import FileOutcome
-from tests.ingest.serve_results import import_all, made_up, plain, write
+from tests.factories.serve_results import import_all, made_up, plain, write
 
 NO_RESULTS = "a folder without benchmark results"
 

@@ -21,8 +21,8 @@ from regress_gate.model.finding import IssueFinding
 from regress_gate.model.metric import METRICS
 from regress_gate.model.result import IssueObservation
 from regress_gate.model.suite import Workload
-from tests.factories import make_finding
-from tests.known.joining_world import World, scores, tally
+from tests.factories.joining_world import World, scores, tally
+from tests.factories.runs import make_finding
 
 LOSSES = {"c1": 1, "c8": 8, "c64": 64}
 

@@ -9,7 +9,7 @@ import pytest
 from regress_gate.errors import InputError
 from regress_gate.known.records.lint import lint_records
 from regress_gate.model.documents import LintMessage
-from tests.known.builders import REPO, affected, record_data, write
+from tests.factories.records import REPO, affected, record_data, write
 
 TODAY = date(2026, 11, 21)
 

@@ -9,7 +9,7 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
-from tests.known.builders import IN_SCOPE, affected, record
+from tests.factories.records import IN_SCOPE, affected, record
 
 FULL = {
     "accelerator": ["H200", "B200"],

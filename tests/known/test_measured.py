@@ -11,7 +11,7 @@ from regress_gate.known.tracker.verification import measured_fixed, read_result
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.result import IssueObservation, TestbedOut, VersionSide
 from regress_gate.model.version import Version
-from tests.report.builders import CREATED, a_result, an_issue
+from tests.factories.results import CREATED, a_result, an_issue
 
 CANDIDATE = Version.parse("0.20.1")
 GONE = {

@@ -3,7 +3,7 @@
 from regress_gate.known.matching.findings import match_issues, missing_facts_text
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
-from tests.known.builders import IN_SCOPE, affected, record
+from tests.factories.records import IN_SCOPE, affected, record
 
 MODEL = {"model": ["org/Model*"]}
 RECORDS = [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from regress_gate.known.matching.versions import affects, range_text
 from regress_gate.model.version import Version
-from tests.known.builders import affected, record
+from tests.factories.records import affected, record
 
 V = Version.parse
 GOOD, BAD = "a" * 40, "b" * 40

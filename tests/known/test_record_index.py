@@ -8,7 +8,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.known.records.loading import INDEX_NAME, index_of, load_records
-from tests.known.builders import record_data, write
+from tests.factories.records import record_data, write
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from regress_gate import paths
 from regress_gate.errors import InputError, RegressGateError
 from regress_gate.known.records.loading import MAX_BYTES, load_record, load_records
-from tests.known.builders import record_data, write
+from tests.factories.records import record_data, write
 
 
 def test_records_are_loaded_in_the_order_of_their_names(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from regress_gate.known.matching.findings import match_scope
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies
-from tests.known.builders import record
+from tests.factories.records import record
 
 YES, NO, UNKNOWN = Applies.YES, Applies.NO, Applies.UNKNOWN
 DENSE = {"model": "meta-llama/Llama-3.1-8B"}

@@ -14,7 +14,7 @@ from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
 from regress_gate.model.issue import IssueKind
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
-from tests.known.builders import ROOT
+from tests.factories.records import ROOT
 
 DOCUMENTATION = (ROOT / "docs" / "known-issues.md").read_text(encoding="utf-8")
 RECORDS = load_records(ROOT / "known_issues")

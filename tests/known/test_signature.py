@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regress_gate.known.matching.signature import Claim, ObservedLoss, claim_on, family_of, is_measurable_in, log_loss
 from regress_gate.model.metric import METRICS
 from regress_gate.model.suite import Workload
-from tests.known.builders import record
+from tests.factories.records import record
 
 
 def unit(metric: str, **workload: Any) -> ObservedLoss:

@@ -5,7 +5,7 @@ import pytest
 from regress_gate.known.matching.versions import affects, fix_status
 from regress_gate.model.finding import Status
 from regress_gate.model.version import Version
-from tests.known.builders import REPO, affected, record
+from tests.factories.records import REPO, affected, record
 
 UNFIXED = affected({"introduced": "0.20.0"})
 FIXED = affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})

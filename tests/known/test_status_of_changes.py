@@ -7,7 +7,7 @@ import pytest
 from regress_gate.known.matching.versions import fix_status
 from regress_gate.model.finding import Status
 from regress_gate.model.version import Version
-from tests.known.builders import REPO, affected, record
+from tests.factories.records import REPO, affected, record
 
 PULL = f"{REPO}/pull/7"
 

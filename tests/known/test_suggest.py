@@ -17,7 +17,7 @@ from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.version import Version
 from regress_gate.suites import load_suite
 from regress_gate.suites.lint import lint_suite
-from tests.factories import make_finding
+from tests.factories.runs import make_finding
 
 RECORDS = load_records()
 OURS = Deployment(accelerator="H200", model="org/Model-8B", engine_args={"max_model_len": 8192}, env={"A": "1"})

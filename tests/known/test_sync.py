@@ -9,9 +9,9 @@ import pytest
 from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, Snapshot, as_last_seen, read_snapshot, write_snapshot
 from regress_gate.known.tracker.sync import SyncResult, sync
 from regress_gate.model.issue import KnownIssue
+from tests.factories.records import REPO as REPO_URL
+from tests.factories.records import affected, record
 from tests.known.asking import NOW, session
-from tests.known.builders import REPO as REPO_URL
-from tests.known.builders import affected, record
 from tests.known.github_server import BOT, REPO, GitHub, Scripted, closed, named_by
 
 TODAY = NOW.date()

@@ -10,9 +10,9 @@ from regress_gate.known.tracker.verification import collect_evidence, is_relevan
 from regress_gate.model.finding import Status
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.version import Version
+from tests.factories.records import REPO as REPO_URL
+from tests.factories.records import affected, record
 from tests.known.asking import session
-from tests.known.builders import REPO as REPO_URL
-from tests.known.builders import affected, record
 from tests.known.github_server import BOT, GitHub, closed, comment, named_by, sha
 
 IN, OUT = Status.FIX_IN_CANDIDATE, Status.FIX_NOT_IN_CANDIDATE

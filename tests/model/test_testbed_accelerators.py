@@ -6,7 +6,7 @@ import pytest
 
 from regress_gate.model.testbed import Testbed, compare_testbeds
 from regress_gate.store.baseline_model import TestbedPart
-from tests.factories import TESTBED
+from tests.factories.runs import TESTBED
 
 FINER = {
     "accelerator_sm": ("9.0", "8.9"),

@@ -19,7 +19,7 @@ from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed, compare_testbeds
 from regress_gate.suites import find_shipped_suite, shipped_suites
 from regress_gate.text import did_you_mean
-from tests.factories import TESTBED, TODAY, make_issue
+from tests.factories.runs import TESTBED, TODAY, make_issue
 
 KNOWN_ISSUE = """\
 id: VLLM-1

@@ -5,8 +5,7 @@ import pytest
 from regress_gate.model.finding import Applies
 from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation
 from regress_gate.report.views import regression_causes
-
-from .builders import a_result, an_issue
+from tests.factories.results import a_result, an_issue
 
 
 def explanation(*series: str, issue: str | None = None, **shares: float) -> ExplanationOut:

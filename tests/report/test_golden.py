@@ -8,8 +8,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from regress_gate.model.result import Result
 from regress_gate.report import RenderOptions, render
-
-from .builders import EVERY_KIND
+from tests.factories.results import EVERY_KIND
 
 
 def _as_file(snapshot: SnapshotAssertion, extension: str) -> SnapshotAssertion:

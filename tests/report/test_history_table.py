@@ -26,7 +26,7 @@ from regress_gate.report.views.history_view import (
     history_table,
     line_change_text,
 )
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 from .strategies import hostile_text
 

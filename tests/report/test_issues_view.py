@@ -10,8 +10,7 @@ from regress_gate.model.issue import IssueKind, Severity
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
 from regress_gate.report import RenderOptions, render
 from regress_gate.report.views import issues_view
-
-from .builders import a_result, an_issue, unsettled
+from tests.factories.results import a_result, an_issue, unsettled
 
 both = pytest.mark.parametrize("format_", ["table", "markdown"])
 

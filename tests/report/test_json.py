@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 from regress_gate.model.result import Result, WorkaroundOut
 from regress_gate.report import render
 from regress_gate.report.schema import SCHEMA_PATH, schema_text
+from tests.factories.results import EVERY_KIND, a_result, an_issue, failing, filled_with
 
-from .builders import EVERY_KIND, a_result, an_issue, failing, filled_with
 from .strategies import hostile_text
 
 SCHEMA = json.loads(SCHEMA_PATH.read_text(encoding="utf-8"))

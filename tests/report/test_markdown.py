@@ -12,8 +12,8 @@ from regress_gate.model.result import Reason, ReasonCode, Result
 from regress_gate.report import COMMENT_LIMIT, RenderOptions, render
 from regress_gate.report.render.markdown_escape import escape
 from regress_gate.text import one_line
+from tests.factories.results import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with
 
-from .builders import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with
 from .strategies import hostile_text
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

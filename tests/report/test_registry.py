@@ -7,8 +7,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.report import FORMATS, render
-
-from .builders import passing
+from tests.factories.results import passing
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from regress_gate.model.finding import Applies, Status
 from regress_gate.model.result import Decision, Result, Verdict
 from regress_gate.report import RenderOptions, render
+from tests.factories.results import EVERY_KIND, a_result, a_series, an_issue, crowded, failing, filled_with, passing
 
-from .builders import EVERY_KIND, a_result, a_series, an_issue, crowded, failing, filled_with, passing
 from .strategies import hostile_text
 
 kinds = pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)

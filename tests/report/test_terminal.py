@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from regress_gate.report import options_for, print_result
-
-from .builders import EVERY_KIND, failing
+from tests.factories.results import EVERY_KIND, failing
 
 
 class Terminal(io.StringIO):

@@ -11,7 +11,7 @@ from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.membership import MeasurementDesign
 from regress_gate.stats.sequential import InterimStage
-from tests.stats.making import BUDGET, as_series, as_sessions, draw_runs, judge
+from tests.factories.series import BUDGET, as_series, as_sessions, draw_runs, judge
 
 SCENARIOS, METRICS = 3, 2
 few = settings(max_examples=25)

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from regress_gate.model.result import Verdict
 from regress_gate.stats.percentiles import variance_reduced_percentiles
 from regress_gate.stats.sequential import InterimStage
-from tests.stats.making import BUDGET, as_series, draw_runs, judge, judge_runs
+from tests.factories.series import BUDGET, as_series, draw_runs, judge, judge_runs
 
 SMALL = {"scenarios": 4, "metrics": 3}
 """A gate of twelve series, where it need not be large."""

@@ -5,7 +5,7 @@ import pytest
 
 from regress_gate.stats.contrasts import Measurements
 from regress_gate.stats.multiplicity import Family, adjusted_p_values, holm, own_evidence, spread_over
-from tests.stats.making import draw_runs
+from tests.factories.series import draw_runs
 
 SCENARIOS, METRICS = 5, 3
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regress_gate.model.result import Verdict
-from tests.stats.making import as_series, judge
+from tests.factories.series import as_series, judge
 
 MARGIN = 0.1
 UNSURE, SURE, SURER = 0.06, 0.03, 0.01

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from regress_gate.errors import InputError
 from regress_gate.model.samples import Samples
 from regress_gate.store import sample_codec
-from tests.store.making import make_samples, plain_samples, request_samples
+from tests.factories.stored_runs import make_samples, plain_samples, request_samples
 
 
 @given(request_samples())

@@ -17,7 +17,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import baseline_file
 from regress_gate.store.repository import open_store
-from tests.store.making import (
+from tests.factories.stored_runs import (
     LAB,
     NAMES,
     SUITE,

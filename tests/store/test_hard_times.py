@@ -17,13 +17,13 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.store.database import Database
 from regress_gate.store.location import StoreLocation
 from regress_gate.store.repository import Repository, open_store
-from tests.store.making import make_run, make_samples, make_source, make_trial
+from tests.factories.stored_runs import make_run, make_samples, make_source, make_trial
 
 IMPORTER = textwrap.dedent(
     """
     import sys
     from regress_gate.store.repository import open_store
-    from tests.store.making import make_run, make_samples, make_trial
+    from tests.factories.stored_runs import make_run, make_samples, make_trial
     url, name = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
@@ -39,7 +39,7 @@ KILLED = textwrap.dedent(
     """
     import sys, time
     from regress_gate.store.repository import open_store
-    from tests.store.making import make_run, make_samples, make_trial
+    from tests.factories.stored_runs import make_run, make_samples, make_trial
     def runs():
         for number in range(1000):
             if number == 900:
@@ -56,7 +56,7 @@ FULL = textwrap.dedent(
     import resource, signal, sys
     from regress_gate.errors import StoreError
     from regress_gate.store.repository import open_store
-    from tests.store.making import make_run, make_samples, make_trial
+    from tests.factories.stored_runs import make_run, make_samples, make_trial
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
     gaps = [[(n * m % 997) / 1e4 for n in range(1000)] for m in range(20)]

@@ -19,7 +19,7 @@ from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, RunKey, T
 from regress_gate.model.testbed import Testbed
 from regress_gate.store import writer
 from regress_gate.store.repository import Repository, open_store
-from tests.store.making import make_run, make_trial
+from tests.factories.stored_runs import make_run, make_trial
 
 NOON = datetime(2026, 7, 24, 12, 0, tzinfo=UTC)
 RESULTS = 8

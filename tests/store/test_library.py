@@ -16,7 +16,7 @@ from regress_gate.store import baseline_file
 from regress_gate.store.combined import CombinedStore, ShippedBaselines, open_combined_store
 from regress_gate.store.holdings import HoldingOrigin
 from regress_gate.store.repository import open_store
-from tests.store.making import SUITE, make_run, make_samples, make_trial
+from tests.factories.stored_runs import SUITE, make_run, make_samples, make_trial
 
 
 def export(directory: Path, *runs: Run) -> Path:

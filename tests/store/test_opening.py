@@ -17,7 +17,7 @@ from regress_gate.store.database import Database, migrate_store, upgrade_schema
 from regress_gate.store.location import StoreLocation, default_store_url
 from regress_gate.store.repository import find_store, open_store
 from regress_gate.store.schema import REVISION_TABLE, REVISIONS, metadata
-from tests.store.making import make_run, make_samples, make_trial
+from tests.factories.stored_runs import make_run, make_samples, make_trial
 
 
 def filled_store(url: str) -> Path:
@@ -270,7 +270,7 @@ AS_NOBODY = textwrap.dedent(
     import os, sys
     from regress_gate.errors import StoreError
     from regress_gate.store.repository import open_store
-    from tests.store.making import make_run
+    from tests.factories.stored_runs import make_run
     if os.geteuid() == 0:
         os.setgid(65534)
         os.setuid(65534)  # permissions do not bind root

@@ -17,7 +17,16 @@ from regress_gate.model.version import Version
 from regress_gate.store import writer
 from regress_gate.store.holdings import DuplicateResult, HoldingOrigin, RunMismatch, StoredExperiment
 from regress_gate.store.repository import Repository, open_store
-from tests.store.making import LAB, SUITE, baselines, make_run, make_samples, make_source, make_trial, plain_samples
+from tests.factories.stored_runs import (
+    LAB,
+    SUITE,
+    baselines,
+    make_run,
+    make_samples,
+    make_source,
+    make_trial,
+    plain_samples,
+)
 
 
 def test_a_stored_run_comes_back_as_it_was(store: Repository) -> None:

@@ -13,8 +13,8 @@ from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi
 from regress_gate.errors import ExitCode, InputError
+from tests.factories.serve_results import detailed, made_up
 
-from ...ingest.serve_results import detailed, made_up
 from .conftest import recorded
 
 VLLM = {"result.json": json.dumps(detailed(made_up(requests=4, tokens=32)))}

@@ -6,8 +6,7 @@ import pytest
 
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.load_workload import Arrival, RequestSlo
-
-from ...ingest.serve_results import detailed, expected_metrics, made_up
+from tests.factories.serve_results import detailed, expected_metrics, made_up
 
 
 def options(made) -> dict[str, str]:

@@ -25,7 +25,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
-from tests.store.making import make_trial
+from tests.factories.stored_runs import make_trial
 
 VERSIONS = {BASELINE: "0.19.0", CANDIDATE: "0.19.1", SINGLE: "0.19.1"}
 WORKLOAD = {"input_len": 8, "output_len": 8, "num_requests": 4, "concurrency": 1}

@@ -6,7 +6,7 @@ The server counts 5 tokens an answer, the tools 9 when they encode it again.
 import json
 from typing import Any
 
-from tests.ingest.serve_results import percentile
+from tests.factories.serve_results import percentile
 
 Result = dict[str, Any]
 

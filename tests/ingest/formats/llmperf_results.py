@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.ingest.serve_results import percentile
+from tests.factories.serve_results import percentile
 
 Result = dict[str, Any]
 

@@ -6,6 +6,7 @@ Key: `format/generation`. Value: the file's name, what makes its bytes, and the 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tests.factories.serve_results import console, detailed, made_up, plain, pooling, script_0_6_2, script_0_6_4
 from tests.ingest.formats import aiperf_results as aiperf
 from tests.ingest.formats import evalscope_results as evalscope
 from tests.ingest.formats import gha_results as gha
@@ -17,7 +18,6 @@ from tests.ingest.formats import llmperf_results as llmperf
 from tests.ingest.formats import long_tables, mlperf_results
 from tests.ingest.formats import sglang_results as sglang
 from tests.ingest.formats import vllm_family as vllm
-from tests.ingest.serve_results import console, detailed, made_up, plain, pooling, script_0_6_2, script_0_6_4
 
 
 @dataclass(frozen=True, slots=True)

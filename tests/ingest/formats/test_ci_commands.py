@@ -8,9 +8,9 @@ from regress_gate.ingest.formats.vllm_client import parse_command, uniform_accel
 from regress_gate.ingest.formats.vllm_offline import VllmLatency
 from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.identification import derive_scenario_name
+from tests.factories.serve_results import import_all, made_up, plain, write
 from tests.ingest.formats.reading import reading
 from tests.ingest.formats.vllm_family import MODEL, TEST, commands, latency
-from tests.ingest.serve_results import import_all, made_up, plain, write
 
 
 def served(**more):

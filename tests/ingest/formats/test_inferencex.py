@@ -9,9 +9,9 @@ from regress_gate.ingest.formats.inferencex import InferenceX
 from regress_gate.ingest.formats.inferencex_decode import InferenceXDecode
 from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.formats.vllm_serve import VllmServe
+from tests.factories.serve_results import made_up, script_0_6_4
 from tests.ingest.formats.inferencex_results import aggregate, decode, several_nodes
 from tests.ingest.formats.reading import read, reading, refusal
-from tests.ingest.serve_results import made_up, script_0_6_4
 
 
 def test_one_node_is_read_in_seconds_and_for_all_gpus():

@@ -6,9 +6,9 @@ import pytest
 
 from regress_gate.ingest.formats.perf_eval import PerfEval
 from regress_gate.ingest.formats.vllm_serve import VllmServe
+from tests.factories.serve_results import made_up, plain
 from tests.ingest.formats.reading import read, reading, refusal
 from tests.ingest.formats.vllm_family import MODEL, dashboard, perf_row
-from tests.ingest.serve_results import made_up, plain
 
 EVAL = PerfEval()
 

@@ -5,6 +5,7 @@ import pytest
 from regress_gate.ingest.formats.pytorch_hud import PytorchHud
 from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.interface import Reading
+from tests.factories.serve_results import made_up, plain
 from tests.ingest.formats.reading import read, reading, refusal
 from tests.ingest.formats.vllm_family import (
     MODEL,
@@ -15,7 +16,6 @@ from tests.ingest.formats.vllm_family import (
     record,
     startup,
 )
-from tests.ingest.serve_results import made_up, plain
 
 HUD = PytorchHud()
 

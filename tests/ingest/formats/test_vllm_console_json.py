@@ -6,9 +6,9 @@ from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.vllm_console_json import VllmConsoleJson
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
 from regress_gate.ingest.interface import Context
+from tests.factories.serve_results import console, made_up
 from tests.ingest.formats.reading import read, reading, refusal
 from tests.ingest.formats.vllm_family import MODEL, harness_row, quoting
-from tests.ingest.serve_results import console, made_up
 
 ROWS = VllmConsoleJson()
 

@@ -6,8 +6,8 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_serve import VllmServe
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
 from regress_gate.ingest.interface import Context, Reading
+from tests.factories.serve_results import console, made_up, plain
 from tests.ingest.formats.reading import reading, refusal
-from tests.ingest.serve_results import console, made_up, plain
 
 
 def test_swept_texts_are_cleaned():

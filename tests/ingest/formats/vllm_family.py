@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.ingest.serve_results import console, made_up, plain
+from tests.factories.serve_results import console, made_up, plain
 
 TIMES = [0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5]
 """Mean 0.9, median 1.0, p90 1.5 s."""

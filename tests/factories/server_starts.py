@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from tests.ingest.serve_results import Pass, Request, plain, write
+from tests.factories.serve_results import Pass, Request, plain, write
 
 RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002, 0.003)
 

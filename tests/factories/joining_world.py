@@ -1,6 +1,6 @@
 """A made-up world in which losses have known causes, to hold the joining's probabilities against.
 
-    python -m tests.known.joining_world 4000
+    python -m tests.factories.joining_world 4000
 
 prints the tables of docs/joining.md.
 """
@@ -16,7 +16,7 @@ from regress_gate.known.joining.attribution import attribute_losses, issue_cause
 from regress_gate.known.matching.signature import ObservedLoss, claim_on, family_of
 from regress_gate.model.finding import IssueFinding
 from regress_gate.model.suite import Workload
-from tests.factories import make_finding
+from tests.factories.runs import make_finding
 
 EDGES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
 METRICS = ("ttft_median", "tpot_median", "output_throughput")
