@@ -7,7 +7,7 @@ from regress_gate.bench.load.load_errors import RequestFailureKind
 from regress_gate.bench.load.load_workload import RequestSlo, ServingApi
 from regress_gate.bench.load.responses import MAX_RESPONSE_BYTES, WholeResponse
 
-PATIENCE = LoadLimits(request=5.0)
+SHORT_LIMIT = LoadLimits(request=5.0)
 EMBEDDINGS = {"api": ServingApi.EMBEDDINGS, "output_len": 0}
 RERANK = {"api": ServingApi.RERANK, "output_len": 0, "documents": 5}
 
@@ -61,7 +61,7 @@ def test_an_open_loop_of_embeddings_keeps_its_schedule(simulate):
     ],
 )
 def test_a_faulty_answer_fails_its_request_and_no_other(simulate, flags, what, kind, failed, says):
-    result = simulate(*flags).measure(**what, concurrency=2, limits=PATIENCE)
+    result = simulate(*flags).measure(**what, concurrency=2, limits=SHORT_LIMIT)
     assert [(found.kind, found.count) for found in result.failures] == [(kind, failed)]
     assert says in result.failures[0].text
     assert result.trial.completed == 12 - failed

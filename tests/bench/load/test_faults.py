@@ -9,7 +9,7 @@ from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
 from regress_gate.bench.load.responses import StreamedResponse
 from regress_gate.errors import ExitCode
 
-PATIENCE = LoadLimits(request=5.0)
+SHORT_LIMIT = LoadLimits(request=5.0)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ PATIENCE = LoadLimits(request=5.0)
     ],
 )
 def test_a_faulty_answer_fails_its_request_and_no_other(simulate, flags, kind, failed, says):
-    result = simulate(*flags).measure(concurrency=2, limits=PATIENCE)
+    result = simulate(*flags).measure(concurrency=2, limits=SHORT_LIMIT)
     assert [(found.kind, found.count) for found in result.failures] == [(kind, failed)]
     assert says in result.failures[0].text
     assert (result.trial.completed, result.trial.failed) == (12 - failed, failed)

@@ -3,6 +3,7 @@
 import json
 import threading
 
+import httpx
 import pytest
 
 from regress_gate.bench.outputs.output_collection import MAX_ANSWER_BYTES, collect_outputs
@@ -147,22 +148,40 @@ def test_after_a_broken_connection_the_rest_is_not_asked(scripted):
     assert len(server.asked) == at + 1
 
 
-def test_after_an_answer_that_stays_away_the_rest_is_not_asked(scripted):
+def test_an_answer_that_does_not_come_is_given_up(scripted):
     released = threading.Event()
 
     def script(body):
-        if is_prompt(body, "python"):
-            released.wait()
+        released.wait()
         return answering(body)
 
     server = scripted(script)
     try:
-        got = collect_outputs(server.url, "tiny", timeout=5)
+        got = collect_outputs(server.url, "tiny", timeout=0.2)
     finally:
         released.set()
+    assert got.outputs is None
+    assert got.notes == ("the answers to sanity@1 were not collected: no answer within 0.2 s",)
+    assert len(server.asked) == 1
+
+
+def test_after_an_answer_that_does_not_come_the_rest_is_not_asked(scripted, monkeypatch):
+    stream = httpx.Client.stream
+
+    def timing_out(client, method, url, *, json):
+        if is_prompt(json, "python"):
+            raise httpx.ReadTimeout("timed out")
+        return stream(client, method, url, json=json)
+
+    monkeypatch.setattr(httpx.Client, "stream", timing_out)
+    server = scripted(answering)
+    got = collect_outputs(server.url, "tiny", timeout=60)
     assert got.outputs is not None
-    assert got.outputs.answers[NAMES.index("python")].error == "no answer within 5 s"
-    assert len(server.asked) == NAMES.index("python") + 1
+    at = NAMES.index("python")
+    assert [answer.error for answer in got.outputs.answers[:at]] == [None] * at
+    assert got.outputs.answers[at].error == "no answer within 60 s"
+    assert all((answer.error or "").startswith("not asked") for answer in got.outputs.answers[at + 1 :])
+    assert len(server.asked) == at
 
 
 class TestAgainstTheFakeServer:

@@ -87,7 +87,7 @@ def main() -> None:
     server = HTTPServer(("127.0.0.1", port), Handler)
     if "deaf" not in manners:
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-    server.serve_forever()
+    server.serve_forever(poll_interval=0.02)
 
 
 if __name__ == "__main__":
