@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regress_gate.text import duration_text
+from regress_gate.text import duration_text, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,11 @@ class InterimAnalysis:
         counted = counted_runs(self.settings, self.what)
         made = whole_blocks(counted, self.what)
         found = self._look({}, made, most) if have_interim_analyses(counted, self.what) else None
-        return f"{made} blocks are stored: {found.text}" if found is not None and found.stops else None
+        return (
+            f"{plural(made, 'block is', 'blocks are')} stored: {found.text}"
+            if found is not None and found.stops
+            else None
+        )
 
     def after_block(
         self, store: "Repository", plan: "ExperimentPlan", live: "ProgressReporter"

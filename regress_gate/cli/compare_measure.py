@@ -11,6 +11,7 @@ from regress_gate.app.interim_analysis import built_version, counted_runs, whole
 from regress_gate.app.measurement_task import DEFAULT_BLOCKS, MeasurementAmount, make_task
 from regress_gate.app.provisioning import make_provisioner
 from regress_gate.errors import ExitCode, InputError, RegressGateError
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.app.interim_analysis import DecideComparison, InterimAnalysis
@@ -86,7 +87,7 @@ def measure_comparison(
         for version in built.values():
             _check_measured(settings, what, version)
     elif not quiet:
-        known = standing or f"both sides have {plan.runs_a_side} runs that count"
+        known = standing or f"both sides have {plural(plan.runs_a_side, 'run that counts', 'runs that count')}"
         hint = "" if standing is None else " (--all-blocks measures all the same)"
         click.echo(f"{plain(known)}; nothing was measured{hint}", err=True)
     refs = Ref.parse(str(built[BASELINE])), Ref.parse(str(built[CANDIDATE]))
@@ -139,7 +140,7 @@ def measure_running_comparison(
     from regress_gate.model.version import Ref, Version
 
     if len(urls) != 2:
-        raise InputError(f"--url was given {len(urls)} times", todo="give BASE's server, then CAND's")
+        raise InputError(f"--url was given {plural(len(urls), 'time')}", todo="give BASE's server, then CAND's")
     versions = (baseline, candidate)
     wanted = [ServerTarget(Version.parse(text), url) for text, url in zip(versions, urls, strict=True)]
     done = measure_servers(settings, wanted, amount, quiet=quiet)

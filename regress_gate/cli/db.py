@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.text import plural
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate db backup store-2026-11-21.db")
@@ -32,8 +33,9 @@ def info(**options: Any) -> None:
     size = "on a server" if found.size is None else f"{found.size / 2**20:.1f} MiB"
     click.echo(f"{found.location} ({url.source}), schema {found.revision}, {size}")
     click.echo(
-        f"{found.builds} builds, {found.testbeds} testbeds, {found.suites} suites, {found.runs} runs, "
-        f"{found.trials} trials ({found.samples} with per-request samples), {found.pins} pins"
+        f"{plural(found.builds, 'build')}, {plural(found.testbeds, 'testbed')}, {plural(found.suites, 'suite')}, "
+        f"{plural(found.runs, 'run')}, "
+        f"{plural(found.trials, 'trial')} ({found.samples} with per-request samples), {plural(found.pins, 'pin')}"
     )
 
 

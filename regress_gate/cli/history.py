@@ -7,6 +7,7 @@ import click
 
 from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.run import SuiteRef
@@ -90,7 +91,7 @@ def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tu
     for holding in own or kept:
         places.setdefault((holding.suite, holding.testbed), set()).add(str(holding.version))
     if len(places) > 1:
-        listed = sorted(f"--suite {s} --testbed {t} ({len(v)} versions)" for (s, t), v in places.items())
+        listed = sorted(f"--suite {s} --testbed {t} ({plural(len(v), 'version')})" for (s, t), v in places.items())
         raise InputError("runs of more than one suite or testbed are stored", todo=f"choose: {' | '.join(listed[:8])}")
     return next(iter(places))
 

@@ -150,7 +150,8 @@ def import_(
     refused = sum(report.outcome == "refused" for report in intake.files)
     if refused:
         results = sum(report.outcome != "skipped" for report in intake.files)
-        click.echo(f"{refused} of {plural(results, 'result')} {'was' if refused == 1 else 'were'} refused", err=True)
+        of = f"of {plural(results, 'result')}"
+        click.echo(plural(refused, f"{of} was refused", f"{of} were refused"), err=True)
     elif not intake.runs:
         raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files that hold results")
     return ExitCode.USAGE if refused else ExitCode.PASS

@@ -8,6 +8,7 @@ import click
 from regress_gate.cli.issues_tracking import sync, verify
 from regress_gate.cli.options import CONTEXT
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.issue import Change, KnownIssue
@@ -94,7 +95,8 @@ def lint(directory: Path | None) -> None:
         line = "" if complaint.line is None else f":{complaint.line}"
         click.echo(plain(f"{complaint.file}{line}: {complaint.severity}: {complaint.what}"))
     errors = sum(complaint.severity == "error" for complaint in complaints)
-    click.echo(f"{len(record_files(where))} records, {errors} errors, {len(complaints) - errors} warnings", err=True)
+    records, warnings = len(record_files(where)), len(complaints) - errors
+    click.echo(f"{plural(records, 'record')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}", err=True)
     if errors:
         raise click.exceptions.Exit(ExitCode.USAGE)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.text import duration_text
+from regress_gate.text import duration_text, plural
 
 if TYPE_CHECKING:
     from regress_gate.app.measurement_task import MeasurementAmount, MeasurementTask
@@ -32,7 +32,7 @@ def print_plan(what: "MeasurementTask", plan: "RunPlan", amount: "MeasurementAmo
         click.echo(json_text({"plan": plan.as_document()}))
         return
     versions = " and ".join(plain(version) for version in what.versions.values())
-    blocks = "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks"
+    blocks = plural(plan.blocks, "block")
     most = "at most " if plan.stops_early and plan.blocks > 1 else ""
     suite = f"{plain(what.suite.name)}@{plain(what.suite.version)}"
     click.echo(f"{most}{blocks} of {versions} with {suite} on {plain(what.testbed.name)}")

@@ -87,7 +87,8 @@ def lint(files: tuple[Path, ...]) -> None:
     for complaint in complaints:
         click.echo(plain(complaint))
     errors = sum(complaint.severity == "error" for complaint in complaints)
-    click.echo(f"{plural(len(files), 'suite')}, {errors} errors, {len(complaints) - errors} warnings", err=True)
+    warnings = len(complaints) - errors
+    click.echo(f"{plural(len(files), 'suite')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}", err=True)
     if errors:
         raise click.exceptions.Exit(ExitCode.USAGE)
 
@@ -187,7 +188,7 @@ def _details(workload: "Workload") -> Iterator[str]:
     if workload.api != "completions":
         yield f"api {workload.api}"
     if workload.prefix_len:
-        yield f"shared prefix {workload.prefix_len} tokens"
+        yield f"shared prefix {plural(workload.prefix_len, 'token')}"
     if workload.lora_adapters:
         yield f"LoRA adapters {plain(workload.lora_adapters)}"
     if workload.slo is not None:

@@ -10,6 +10,7 @@ import click
 
 from regress_gate.cli.options import CONTEXT
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.text import plural
 
 MAX_BYTES = 16 * 1024 * 1024
 
@@ -42,7 +43,7 @@ def import_(files: tuple[Path, ...], directory: Path | None) -> None:
         comments = ["The temperature is 0 where vLLM's CI leaves it to the client's or the server's default."]
         comments += [f"Left out: {plain(reason)}" for reason in imported.left_out]
         texts[name] = suite_text(imported.suite, comments)
-        click.echo(f"{plain(file)}: {len(imported.suite['scenarios'])} scenarios", err=True)
+        click.echo(f"{plain(file)}: {plural(len(imported.suite['scenarios']), 'scenario')}", err=True)
     if directory is not None:
         for name, text in texts.items():
             click.echo(f"wrote {plain(_written(directory / f'{name}.yaml', text))}")

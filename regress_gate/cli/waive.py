@@ -8,6 +8,7 @@ import click
 
 from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, read_config
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.text import plural
 
 
 @click.group(
@@ -114,7 +115,7 @@ def check(within: int, **options: Any) -> None:
         click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {_left(waiver.until)}")
     if ending:
         raise click.exceptions.Exit(ExitCode.FAIL)
-    click.echo(f"{len(settings.waivers)} waivers, none has expired")
+    click.echo(f"{plural(len(settings.waivers), 'waiver')}, none has expired")
 
 
 def _today() -> date:
@@ -123,7 +124,7 @@ def _today() -> date:
 
 def _left(until: date) -> str:
     days = (until - _today()).days
-    return f"expired {-days} days ago" if days < 0 else f"{days} days left"
+    return f"expired {plural(-days, 'day')} ago" if days < 0 else f"{plural(days, 'day')} left"
 
 
 def _toml(text: str) -> str:

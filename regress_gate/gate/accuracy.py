@@ -14,6 +14,7 @@ from statistics import fmean as mean
 
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.run import Run
+from regress_gate.text import plural
 
 # MERGED regress_gate.gate.accuracy_notes: Where two sides answer differently, in words: which prompts, from which
 # token on. Not for measuring by how much.
@@ -165,7 +166,14 @@ def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> Outpu
     if not any(answer.tokens for run in left for answer in run.values()):
         return OutputComparison(incomparable="no prompt was answered on the baseline")
     dropped = len(ours) + len(theirs) - len(left) - len(right)
-    remarks = [f"{dropped} runs with another prompt set than {prompt_set} are left out"] if dropped else []
+    remarks = (
+        [
+            plural(dropped, "run")
+            + f" with another prompt set than {prompt_set} {'is' if dropped == 1 else 'are'} left out"
+        ]
+        if dropped
+        else []
+    )
     if all(_lacks_logprobs(run) for run in left):
         remarks.append("the baseline has no log-probabilities: drift and breakage cannot be told apart, so none gates")
     found = OutputComparison({}, {}, {})

@@ -15,6 +15,7 @@ from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import ReasonCode, Result, SeriesResult, Verdict
 from regress_gate.stats.power import ExpectedSeries, detectable_change, shown_within
 from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
+from regress_gate.text import plural
 
 # MERGED regress_gate.gate.futility: Whether going on measuring could still decide: a prediction, from what the
 # blocks so far show.  Model: between now and the end of the plan an interval's half-width falls with the square
@@ -55,7 +56,7 @@ def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> st
     _, worst = max(lacking, key=lambda pair: pair[0])
     others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     their = "their margins" if others else "its margin"
-    return f"{worst.name}{others} cannot be shown within {their} with {most} blocks{_spread_text(worst)}"
+    return f"{worst.name}{others} cannot be shown within {their} with {plural(most, 'block')}{_spread_text(worst)}"
 
 
 def _smallest_half_width(series: SeriesResult, more: int) -> float | None:

@@ -29,6 +29,7 @@ from regress_gate.model.result import SeriesResult, Verdict
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.stats.changepoints import ChangePoint, detect
+from regress_gate.text import plural
 
 _CONFIDENCE = 0.95
 
@@ -111,8 +112,16 @@ def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
         least = policy.margin(series.metric.name) / 2
         points = detect(values, variances=series.variances, min_change=least)
         found += [_from_point(series, point) for point in points]
-    notes = [f"{short} series have fewer than {MIN_POINTS} versions: not asked for change points"] if short else []
-    notes += [f"{unfit} series have a value that is zero or negative: no ratio can be formed"] if unfit else []
+    notes = (
+        [f"{plural(short, 'series has', 'series have')} fewer than {MIN_POINTS} versions: not asked for change points"]
+        if short
+        else []
+    )
+    notes += (
+        [f"{plural(unfit, 'series has', 'series have')} a value that is zero or negative: no ratio can be formed"]
+        if unfit
+        else []
+    )
     return HistoryChanges(
         ChangeMethod.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sort_changes(found), tuple(notes)
     )

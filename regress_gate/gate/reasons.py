@@ -25,6 +25,7 @@ from regress_gate.model.result import (
     WorkaroundOut,
 )
 from regress_gate.model.version import Version
+from regress_gate.text import plural
 
 # MERGED regress_gate.gate.issues: Which known issues block the move, and how findings enter the result.
 
@@ -215,8 +216,13 @@ def advise_compare(
         return f"Do not move to {candidate} on this evidence: measure on a quieter machine, or with wider margins."
     more = max(needed) - min(min(s.baseline.runs, s.candidate.runs) for s in undecided)
     rest = len(undecided) - len(needed)
-    beyond = f"; {rest} series need a quieter machine or wider margins all the same" if rest else ""
-    return f"Do not move to {candidate} on this evidence: add about {more} runs a side, then compare again{beyond}."
+    beyond = (
+        f"; {plural(rest, 'series needs', 'series need')} a quieter machine or wider margins all the same"
+        if rest
+        else ""
+    )
+    runs = plural(more, "run")
+    return f"Do not move to {candidate} on this evidence: add about {runs} a side, then compare again{beyond}."
 
 
 _INCOMPARABLE_CAVEAT = ", if you believe a comparison of two sides that are not comparable"
@@ -228,11 +234,11 @@ def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOu
     carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
     unsettled = sum(issue.applies is Applies.UNKNOWN and issue.effect is not Effect.RESOLVED for issue in issues)
     parts = [
-        f"{count} {what}"
-        for count, what in (
-            (waived, "waived finding" + "s" * (waived != 1)),
-            (carried, "known issue" + ("s that apply" if carried != 1 else " that applies")),
-            (unsettled, "known issue" + "s" * (unsettled != 1) + " that may apply"),
+        plural(count, *nouns)
+        for count, nouns in (
+            (waived, ("waived finding",)),
+            (carried, ("known issue that applies", "known issues that apply")),
+            (unsettled, ("known issue that may apply", "known issues that may apply")),
         )
         if count
     ]

@@ -9,6 +9,7 @@ from regress_gate.model.run import BlockPosition, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
 from regress_gate.model.version import Version
+from regress_gate.text import plural
 
 TOKEN_TOLERANCE = 0.05
 """Relative difference of mean prompt or output length beyond which two workloads are not the same one."""
@@ -89,7 +90,7 @@ def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list
         reasons.append(f"a GPU was throttled in {throttled:.1%} of the samples (limit {limit:.1%})")
     others, limit = _worst_condition(run, "gpu_other_processes"), limits.max_gpu_other_processes
     if others is not None and limit is not None and others > limit:
-        reasons.append(f"{others:.0f} other {'process' if others == 1 else 'processes'} on the GPUs (limit {limit:g})")
+        reasons.append(f"{plural(round(others), 'other process', 'other processes')} on the GPUs (limit {limit:g})")
     return reasons
 
 

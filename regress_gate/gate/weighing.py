@@ -15,6 +15,7 @@ from regress_gate.model.finding import Applies
 from regress_gate.model.result import KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.suite import Suite
+from regress_gate.text import plural
 
 MOST_WARNINGS = 3
 """Issues that may apply are named one by one up to this number, each with what is missing; beyond it, together."""
@@ -44,8 +45,8 @@ def suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
 
 def pairing_warnings(pairing: Pairing) -> list[str]:
     if pairing.left_out:
-        runs = "run that was" if pairing.left_out == 1 else "runs that were"
-        return [f"{pairing.left_out} {runs} not made beside the other version left out: days differ too"]
+        runs = plural(pairing.left_out, "run that was", "runs that were")
+        return [f"{runs} not made beside the other version left out: days differ too"]
     if pairing.is_side_by_side or not (pairing.baseline and pairing.candidate):
         return []
     if all(run.place is not None for run in (*pairing.baseline, *pairing.candidate)):
@@ -125,7 +126,7 @@ def _loss_text(series: SeriesResult) -> str:
 
 
 def _undecided_text(undecided: Sequence[SeriesResult], tested: int) -> str:
-    text = f"{len(undecided)} of {tested} gated series {'is' if len(undecided) == 1 else 'are'} undecided"
+    text = f"{plural(len(undecided), f'of {tested} gated series is', f'of {tested} gated series are')} undecided"
     needed = [series.runs_needed for series in undecided if series.runs_needed is not None]
     if needed:
         have = min(min(series.baseline.runs, series.candidate.runs) for series in undecided)

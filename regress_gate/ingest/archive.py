@@ -24,6 +24,7 @@ from regress_gate.ingest.unpacking import (
     is_archive,
     unpacked,
 )
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -187,7 +188,7 @@ class _Tar:
                 if not info.isdir():
                     sort_member(info.name, info, self._why_no_member(info), self.members, self.not_read)
         except DAMAGE_ERRORS as error:
-            self._note(f"damaged: {len(self.members)} files of it were found ({error})")
+            self._note(f"damaged: {plural(len(self.members), 'file of it was', 'files of it were')} found ({error})")
         self._stream.reads_left = None
 
     def _held(self, unpacking: IO[bytes]) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from regress_gate.errors import InputError
-from regress_gate.text import excerpt
+from regress_gate.text import excerpt, plural
 
 MAX_BYTES = 512 * 1024 * 1024
 """Largest table that is read, unpacked. A million rows of four columns have 50 MiB."""
@@ -116,7 +116,7 @@ def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
     width = len(rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
-            what = f"has {len(row)} cell{'' if len(row) == 1 else 's'} where the first row has {width}"
+            what = f"has {plural(len(row), 'cell')} where the first row has {width}"
             raise InputError(what, where=name, line=line, todo="quote cells that hold the delimiter")
     # A first row that holds a number is no header: what is piped in often has none.
     headed = not any(_is_number(cell) for cell in rows[0])

@@ -18,7 +18,7 @@ from packaging.version import Version as Pep440
 from regress_gate.errors import InputError
 from regress_gate.ingest.table import Table, as_number
 from regress_gate.stats.points import pool_points
-from regress_gate.text import did_you_mean, excerpt
+from regress_gate.text import did_you_mean, excerpt, plural
 
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key")
@@ -75,7 +75,11 @@ def choose_columns(
         numeric = numeric or [column for column in others if _holds_numbers(table.columns[column])]
         if len(numeric) != 1:
             found = _listed(numeric or others) or "none is left"
-            what = f"{len(numeric)} columns hold numbers" if numeric else "no column holds numbers"
+            what = (
+                f"{plural(len(numeric), 'column holds', 'columns hold')} numbers"
+                if numeric
+                else "no column holds numbers"
+            )
             raise InputError(f"{what} ({found})", where=table.name, todo="name the values' column with --value")
         value = numeric[0]
     return Layout(value, time, tuple(groups))

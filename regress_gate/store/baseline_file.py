@@ -24,7 +24,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import stored_values
 from regress_gate.store.baseline_model import BaselineFile, RunPart, SamplesPart, TrialPart
-from regress_gate.text import natural_key
+from regress_gate.text import natural_key, plural
 
 if TYPE_CHECKING:
     from regress_gate.model.samples import Samples
@@ -300,7 +300,9 @@ def _read_samples(trial: TrialPart, part: SamplesPart, where: str | Path) -> "Sa
             and isinstance(row[-1], list)
             and all(type(item) is int or item is None for item in (*row[:-1], *row[-1]))
         ):
-            raise wrong(f"request {number} is not a list of {len(part.columns)} values, whole numbers and one list")
+            raise wrong(
+                f"request {number} is not a list of {plural(len(part.columns), 'value')}, whole numbers and one list"
+            )
     try:
         ok, *rest = zip(*part.requests, strict=True) if part.requests else ((),) * len(part.columns)
         start = times(rest.pop(0)) if with_start else None

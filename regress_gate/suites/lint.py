@@ -17,7 +17,7 @@ from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy, PolicyOverrides
 from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite, Workload
 from regress_gate.suites import read_document
-from regress_gate.text import did_you_mean
+from regress_gate.text import did_you_mean, plural
 
 
 def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
@@ -73,7 +73,7 @@ def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
         yield ("workload", "dataset"), what, "warning"
     concurrency, requests = workload.concurrency, workload.num_requests
     if concurrency is not None and requests is not None and requests < concurrency:
-        what = f"{requests} requests never reach a concurrency of {concurrency}"
+        what = f"{plural(requests, 'request never reaches', 'requests never reach')} a concurrency of {concurrency}"
         yield ("workload", "num_requests"), what, "warning"
 
 
@@ -125,7 +125,7 @@ def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[LocatedMessage]
     ]
     if short:
         names, needed = ", ".join(metric.name for metric in short), max(metric.min_requests for metric in short)
-        what = f"{names} cannot gate with {workload.num_requests} requests; send {needed}, or gate on medians"
+        what = f"{names} cannot gate with {plural(workload.num_requests, 'request')}; send {needed}, or gate on medians"
         yield ("workload", "num_requests"), what, "warning"
 
 

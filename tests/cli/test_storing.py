@@ -258,8 +258,8 @@ class TestDatabase:
     def test_info_says_where_the_store_is_and_what_it_holds(self, stored):
         shown = stored("db", "info").out
         assert shown.startswith(f"{stored.store} (REGRESS_GATE_STORE), schema ")
-        assert "3 builds, 1 testbeds, 1 suites, 6 runs, 6 trials" in shown
-        assert "1 pins" in shown
+        assert "3 builds, 1 testbed, 1 suite, 6 runs, 6 trials" in shown
+        assert "1 pin" in shown
 
     def test_info_before_there_is_a_store(self, gate):
         assert "there is no store yet" in gate("db", "info").out

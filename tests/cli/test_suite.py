@@ -103,7 +103,7 @@ class TestLint:
         first, second = done.out.splitlines()
         assert first.startswith("mine.yaml:27: warning: scenario c1: ttft_p99, tpot_p99, itl_p99 cannot gate with 9")
         assert "error: unknown key 'concurency' in scenarios.1.workload" in second
-        assert (done.code, done.err) == (2, "1 suite, 1 errors, 1 warnings\n")
+        assert (done.code, done.err) == (2, "1 suite, 1 error, 1 warning\n")
 
     def test_warnings_alone_do_not_fail(self, gate):
         gate("suite", "new", "chat.yaml")

@@ -93,7 +93,7 @@ def test_a_fraction_changes_by_a_difference_and_not_by_a_ratio():
 def test_a_zero_where_a_ratio_is_formed_is_said():
     found = changes(history([0.1] * 10 + [0.0] * 10))
     assert (found.series, found.found) == (0, ())
-    assert found.notes[:1] == ("1 series have a value that is zero or negative: no ratio can be formed",)
+    assert found.notes[:1] == ("1 series has a value that is zero or negative: no ratio can be formed",)
 
 
 def test_one_run_a_version_shows_nothing_and_is_said():

@@ -11,6 +11,7 @@ from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
 from regress_gate.model.run import Conditions, Trial
 from regress_gate.model.suite import Scenario
+from regress_gate.text import plural
 
 TRIAL_ATTEMPTS = 3
 """Times that a trial is tried in which the client was the bottleneck."""
@@ -128,7 +129,9 @@ def _measure_trial(
         if result.why_void is None or result.too_long:  # which it would be again
             break
     subject.notes += [f"{name}: {note}" for note in result.notes]
-    subject.notes += [f"{name}: {failure.count} requests failed: {failure.text}" for failure in result.failures]
+    subject.notes += [
+        f"{name}: {plural(failure.count, 'request')} failed: {failure.text}" for failure in result.failures
+    ]
     if result.why_void is not None:
         subject.void.append(f"{name}: {result.why_void}")
         return

@@ -90,7 +90,8 @@ class StreamedResponse:
             return RequestFailure(RequestFailureKind.WRONG_LENGTH, "the answer has no token")
         if self.output_tokens is not None and not self._fits(self.output_tokens):
             return RequestFailure(
-                RequestFailureKind.WRONG_LENGTH, f"{self.output_tokens} tokens where {self._asked} were asked for"
+                RequestFailureKind.WRONG_LENGTH,
+                f"{plural(self.output_tokens, 'token')} where {self._asked} were asked for",
             )
         return None
 

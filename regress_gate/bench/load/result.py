@@ -213,7 +213,7 @@ def _notes(measured: WorkloadPass, good: Sequence[RequestRecord], counted: bool)
     asked = measured.workload.input_len
     other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
     if other and asked and measured.workload.api is not ServingApi.RERANK:  # texts only the server can count
-        notes.append(f"the server counts {other[0]} input tokens where {asked} were sent")
+        notes.append(f"the server counts {plural(other[0], 'input token')} where {asked} were sent")
     dataset = measured.workload.dataset
     texts = None if dataset is None else read_texts(dataset)
     if (

@@ -89,7 +89,7 @@ def rows_of(text: str) -> Sequence[Row]:
 
 def _row(era: Era, headings: list[Heading], line: list[str]) -> Row:
     if len(line) != len(headings):
-        told = f"{plural(len(line), 'column')} under {len(headings)} headings"
+        told = f"{plural(len(line), 'column')} under {plural(len(headings), 'heading')}"
         return Row(era, {}, f"{told}: GuideLLM writes those of the first benchmark alone; import the JSON report")
     values: dict[Heading, str] = {}
     for heading, value in zip(headings, line, strict=True):

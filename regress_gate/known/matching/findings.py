@@ -17,6 +17,7 @@ from regress_gate.model.finding import Applies, Effect, IssueFinding
 from regress_gate.model.issue import IssueKind, KnownIssue, Workaround
 from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Workload
@@ -187,8 +188,7 @@ def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[st
     first = Counter(flag for finding in waiting if finding.issue.id in deciding for flag in set(finding.missing))
     ranked = sorted(counts.items(), key=lambda item: (-first[item[0]], -item[1], item[0]))[:_MAX_FLAGS]
     listed = ", ".join(f"{flag} ({count})" for flag, count in ranked)
-    many = len(waiting) != 1
-    return f"{len(waiting)} known issue{'s' * many} cannot be told without more facts; most wanted: {listed}."
+    return f"{plural(len(waiting), 'known issue')} cannot be told without more facts; most wanted: {listed}."
 
 
 # MERGED regress_gate.known.joining_servers: Which scenarios cannot show an issue, because their own server is not

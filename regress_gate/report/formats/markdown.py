@@ -66,7 +66,11 @@ def _document(result: Result, detail: _Detail, *, verbose: bool) -> str:
     reasons = wording.reasons(result, verbose=verbose)
     left_out = [
         *_more(worrying, detail.rows, "worse or undecided series", "worse or undecided series"),
-        *([f"{len(quiet)} series that are no worse or do not gate"] if quiet and not detail.quiet_series else []),
+        *(
+            [plural(len(quiet), "series that is no worse or does not gate", "series that are no worse or do not gate")]
+            if quiet and not detail.quiet_series
+            else []
+        ),
         *_more(_all_of(loud), detail.issues, "known issue"),
         *_more(
             _all_of(issues.undecided),

@@ -308,7 +308,7 @@ def _search_summary(view: LineView) -> list[str]:
     if changes is None:
         return []
     if changes.way is ChangeMethod.CHANGE_POINTS:
-        text = f"looked for change points in {changes.series} series over {len(view.line.sides)} versions"
+        text = f"looked for change points in {changes.series} series over {plural(len(view.line.sides), 'version')}"
         text += "; the newest was also compared with the one before it" if changes.steps else ""
     elif not changes.steps:
         text = "nothing to look at: changes need two versions with runs that can be compared"

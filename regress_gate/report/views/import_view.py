@@ -49,7 +49,8 @@ def report_line(report: "FileReport") -> str:
     """What became of one result."""
     if report.outcome != "stored":
         return f"{report.outcome:<8} {plain(report.where)}: {plain(report.reason)}"
-    what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {len(report.metrics)} metrics"
+    metrics = plural(len(report.metrics), "metric")
+    what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {metrics}"
     notes = f" ({'; '.join(report.notes)})" if report.notes else ""
     return f"read     {plain(report.where)}: {plain(report.format)}, {plain(what)}{plain(notes)}"
 
