@@ -125,7 +125,7 @@ def verify(
             measured=measured,
             everything=everything,
             today=datetime.now(UTC).date(),
-            tell=tell,
+            report_progress=tell,
         )
     if format_ == "json":
         click.echo(json_text(verify_json(found, candidate, api)))

@@ -40,7 +40,7 @@ def test_a_thread_that_was_opened_again_is_open(gate, github):
     assert status(gate)[0] == "closed_unfixed"
     sync(gate, github, state_reason="reopened")
     today = datetime.now(UTC).date()
-    assert status(gate) == ("open", f"opened again, no fix known (tracker seen {today})")
+    assert status(gate) == ("open", f"reopened, no fix known (tracker seen {today})")
 
 
 def test_a_thread_that_the_inactivity_bot_closed_is_not_fixed(gate, github):

@@ -183,4 +183,4 @@ class TestVerify:
     def test_a_file_that_is_no_result(self, gate, mine):
         (gate.directory / "other.json").write_text('{"a": 1}')
         done = gate("issues", "verify", "v0.23.0", *mine, "--result", "other.json")
-        assert (done.code, done.error.partition(";")[0]) == (2, "other.json: is no result")
+        assert (done.code, done.error.partition(";")[0]) == (2, "other.json: is not a result")

@@ -118,15 +118,19 @@ def test_a_models_name_is_no_fact_about_its_quantization() -> None:
 @pytest.mark.parametrize(
     ("workloads", "applies", "why"),
     [
-        ([], Applies.YES, "bites at concurrency <=8, input_len >1024; no workload given, so it may"),
-        ([Workload(concurrency=64, input_len=2048)], Applies.NO, "bites at concurrency <=8, input_len >1024, where no"),
-        ([Workload(concurrency=8, input_len=1024)], Applies.NO, "where no workload is"),
-        ([Workload(concurrency=64), Workload(concurrency=8, input_len=1025)], Applies.YES, "where a workload is"),
-        ([Workload(concurrency=4)], Applies.YES, "where a workload is"),
-        ([Workload()], Applies.YES, "where a workload is"),
+        ([], Applies.YES, "affects workloads with concurrency <=8, input_len >1024; no workload is given"),
+        (
+            [Workload(concurrency=64, input_len=2048)],
+            Applies.NO,
+            "affects workloads with concurrency <=8, input_len >1024, as none of the given ones",
+        ),
+        ([Workload(concurrency=8, input_len=1024)], Applies.NO, "as none of the given ones"),
+        ([Workload(concurrency=64), Workload(concurrency=8, input_len=1025)], Applies.YES, "as one of the given ones"),
+        ([Workload(concurrency=4)], Applies.YES, "as one of the given ones"),
+        ([Workload()], Applies.YES, "as one of the given ones"),
     ],
 )
-def test_a_workload_region_says_where_it_bites(workloads: list[Workload], applies: Applies, why: str) -> None:
+def test_a_workload_region_limits_the_workloads(workloads: list[Workload], applies: Applies, why: str) -> None:
     issue = record(scope={"workload": {"concurrency": "<=8", "input_len": ">1024"}})
     found, found_why = match_scope(issue, Deployment(), workloads)
     assert found is applies
@@ -176,7 +180,7 @@ def test_with_a_fact_missing_an_active_workaround_is_mentioned() -> None:
     running = Deployment(accelerator="H200", engine_args={"moe_backend": "triton"})
     applies, why = match_scope(record(), running)
     assert applies is Applies.UNKNOWN
-    assert why.endswith("should it apply, a workaround is active: moe_backend=triton")
+    assert why.endswith("if it applies, a workaround is active: moe_backend=triton")
 
 
 def one_finding(base: str | None, candidate: str, **changes: Any) -> tuple[Applies, Effect, str] | None:

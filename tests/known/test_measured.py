@@ -75,5 +75,5 @@ def test_a_result_is_read_from_its_json(tmp_path: Path) -> None:
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "result.json"
     path.write_text(text)
-    with pytest.raises(InputError, match="is no result"):
+    with pytest.raises(InputError, match="is not a result"):
         read_result(path)

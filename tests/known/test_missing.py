@@ -17,8 +17,7 @@ RECORDS = [
 def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
     found = match_issues(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
     assert missing_facts_text(found) == (
-        "3 known issues cannot be told without more facts; most wanted: "
-        "--model (2), --accelerator (1), --engine-arg block_size (1)."
+        "3 known issues need more facts; most wanted: --model (2), --accelerator (1), --engine-arg block_size (1)."
     )
 
 

@@ -96,7 +96,7 @@ DENSE = {"model": "meta-llama/Llama-3.1-8B"}
             {"dependencies": {"triton": "<3.5"}},
             {"dependencies": {"triton": "own"}},
             UNKNOWN,
-            "triton own is no version",
+            "triton own is not a version",
         ),
         ({"dependencies": {"torch": "<2.9"}}, {"dependencies": {"torch": "2.9.0a0+git1"}}, NO, "is not <2.9"),
         (

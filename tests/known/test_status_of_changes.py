@@ -40,7 +40,7 @@ def status(version: str = "0.24.0", **changes: Any) -> tuple[Status, str]:
 def test_the_merge_of_the_change_reads_as_no_fix(changes: dict[str, Any]) -> None:
     found, why = status(**changes)
     assert found is Status.CLOSED_UNFIXED
-    assert why == "the thread is the change itself; nothing is known to take it back (tracker seen 2026-11-01)"
+    assert why == "the thread is the change itself; no revert is known (tracker seen 2026-11-01)"
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_the_merge_of_anything_else_may_be_a_fix_of_which_no_release_is_known(ch
 
 def test_a_default_that_went_back_is_taken_back_and_not_fixed() -> None:
     back = [affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})]
-    assert status(affected=back)[1].startswith("0.24.0 has the recorded change back")
-    assert "does not have the recorded change back" in status("0.22.0", affected=back)[1]
+    assert status(affected=back)[1].startswith("0.24.0 has the recorded revert")
+    assert "does not have the recorded revert" in status("0.22.0", affected=back)[1]

@@ -1,7 +1,7 @@
-"""What follows from what a deployment says: platform and level from the accelerator, sizes from engine arguments.
+"""Derives facts from a deployment: platform and level from the accelerator, sizes from the engine arguments.
 
-Everything here is derived once per deployment, so that a thousand records can be held against it. What neither is
-given nor follows stays unknown; a default is a fact only where the launch line is complete.
+They are derived once per deployment and compared with a thousand records. A fact that is neither given nor derivable
+stays unknown. A default counts as a fact only if the launch line is complete.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ _TRANSFER_CONNECTORS = ("nixl", "p2pnccl", "mooncake", "moriio")
 
 @dataclass(frozen=True, slots=True)
 class ScopeFacts:
-    """Of one deployment. None, and what a mapping lacks, is unknown."""
+    """Facts of one deployment. None, or a key that a mapping lacks, means unknown."""
 
     platform: str | None
     accelerator: str | None
@@ -69,7 +69,7 @@ class ScopeFacts:
     architecture: str | None
     features: Mapping[str, bool]
     quantizations: tuple[str, ...]
-    """The deployment's own word, then vLLM's argument."""
+    """The deployment's own quantization, then vLLM's argument."""
     kv_cache_dtype: str | None
     moe_quantization: str | None
     sizes: Mapping[str, ArgValue]
@@ -86,7 +86,7 @@ class ScopeFacts:
 
 
 def derive_facts(deployment: Deployment) -> ScopeFacts:
-    """The facts that the deployment gives, directly or by what follows from them."""
+    """The facts that the deployment gives or that follow from it."""
     args = names.canonical_args(deployment.engine_args)
     unused: frozenset[str] = frozenset()
     if deployment.complete:
@@ -126,7 +126,7 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
 
 
 def _features(args: Mapping[str, ArgValue], unused: frozenset[str]) -> dict[Feature, bool]:
-    """What the launch line says is in use or not."""
+    """Features that the launch line switches on or off."""
     found: dict[Feature, bool] = {}
     if isinstance(lora := args.get("enable_lora"), bool):
         found["lora"] = lora
@@ -154,7 +154,7 @@ def _is_set(key: str, args: Mapping[str, ArgValue]) -> bool:
 
 
 def _is_disaggregated(args: Mapping[str, ArgValue]) -> bool:
-    """Whether the KV cache goes to or comes from another server, and not only to memory or disk."""
+    """Whether the KV cache is exchanged with another server, not only with memory or disk."""
     connector = str(args.get("kv_transfer_config.kv_connector", "")).casefold()
     role = args.get("kv_transfer_config.kv_role")
     return role in _TRANSFER_ROLES or connector.startswith(_TRANSFER_CONNECTORS)

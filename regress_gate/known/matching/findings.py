@@ -1,7 +1,7 @@
-"""Hold records against a deployment and a move from one version to another: pure functions, no files, no network.
+"""Matches records with a deployment and with a move from one version to another. Pure functions.
 
-Whether a record applies is decided by the deployment alone; whether the move brings it, by the versions alone.
-What a finding means for the decision (does it block?) is the gate's matter.
+The deployment alone decides whether a record applies, and the versions alone decide whether the move brings it. Not
+for: what a finding means for the decision (the gate decides whether it blocks).
 """
 
 from collections import Counter
@@ -15,37 +15,34 @@ from regress_gate.known.matching.versions import affects, fix_status, introduced
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding
 from regress_gate.model.issue import IssueKind, KnownIssue, Workaround
-from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
-from regress_gate.text import plural
 
 if TYPE_CHECKING:
-    from regress_gate.model.suite import Workload
-
+    from regress_gate.model.suite import Suite, Workload
 
 _CHANGE_KINDS = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG)
-"""Kinds that matter to who crosses the turn: what was so before the move and stays so is no news to anybody."""
+"""Kinds that matter only to a move across the change: what was so before and stays so is no news."""
 
 
 def match_scope(issue: KnownIssue, deployment: Deployment, workloads: "Sequence[Workload]" = ()) -> tuple[Applies, str]:
-    """Whether the issue bites this deployment, and the one fact on which that rests.
+    """Whether the issue applies to this deployment, and why.
 
-    NO as soon as one scope key is known not to hold; else UNKNOWN while a fact is missing, naming every missing fact
-    and the flag that gives it; else MITIGATED when a workaround is fully active; else YES. A workload region says
-    where an issue bites, not whom: without workloads it may bite, which `why` says and which is no missing fact.
+    NO if one scope key does not hold; else UNKNOWN if a fact is missing (the reason names every missing fact with the
+    flag that gives it); else MITIGATED if a workaround is fully active; else YES. Without workloads, a workload region
+    in the scope is not a missing fact: the reason names the region.
     """
     return match_facts(issue, derive_facts(deployment), workloads)
 
 
 def match_facts(issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workload]" = ()) -> tuple[Applies, str]:
-    """The same for who holds many records against one deployment."""
+    """The same for facts that are derived once and matched with many records."""
     return _match_with_flags(issue, facts, workloads)[:2]
 
 
 def _match_with_flags(
     issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workload]"
 ) -> tuple[Applies, str, tuple[str, ...]]:
-    """The answer, the fact on which it rests, and the flags that would give what is missing."""
+    """The answer, its reason, and the flags that would give the missing facts."""
     missing: list[KeyMatch] = []
     held: list[str] = []
     for key in match_keys(issue.scope, facts, workloads):
@@ -57,7 +54,7 @@ def _match_with_flags(
             held.append(key.why)
     active = next((work for work in issue.workarounds if _is_active(work, facts)), None)
     if missing:
-        also = f"; should it apply, a workaround is active: {_settings_text(active)}" if active else ""
+        also = f"; if it applies, a workaround is active: {_settings_text(active)}" if active else ""
         flags = tuple(key.flag for key in missing if key.flag)
         return Applies.UNKNOWN, "; ".join(key.why for key in missing) + also, flags
     if active:
@@ -65,12 +62,8 @@ def _match_with_flags(
     return Applies.YES, "; ".join(held) or "the record applies to every deployment", ()
 
 
-def is_active(workaround: Workaround, deployment: Deployment) -> bool:
-    """Whether the deployment's own flags and variables show every setting of the workaround."""
-    return _is_active(workaround, derive_facts(deployment))
-
-
 def _is_active(workaround: Workaround, facts: ScopeFacts) -> bool:
+    """Whether the deployment's flags and variables contain every setting of the workaround."""
     if not workaround.is_checkable:
         return False
     wanted = names.canonical_args(workaround.engine_args or {})
@@ -87,12 +80,12 @@ def match_issues(
     candidate: Version,
     workloads: "Sequence[Workload]" = (),
 ) -> list[IssueFinding]:
-    """Every issue that touches the move, first what matters most; those that do not apply are kept, at the end.
+    """Every issue that concerns the move, the most important first, those that do not apply last.
 
-    Without a base an issue of the candidate is `carried`: nothing shows that the move would bring it. Of the defaults
-    and flags only those are then told that changed with the candidate's own series of releases, and removed flags that
-    the deployment sets. Where it is not known whether a build is affected, the finding stays with the worst effect
-    possible and applies at most `unknown`.
+    Without a base an issue of the candidate is `carried`: nothing shows that the move would bring it. Changed defaults
+    and removed flags are then listed only if they changed with the candidate's own release series, or if the deployment
+    sets the removed flag. If it is not known whether a build is affected, the finding has the worst possible effect and
+    applies at most `unknown`.
     """
     facts = derive_facts(deployment)
     found = []
@@ -122,7 +115,7 @@ def match_issues(
 
 
 def _is_old_change(issue: KnownIssue, candidate: Version) -> bool:
-    """Whether the record is about a default or flag that changed in an older series than the candidate's (0.24.x)."""
+    """Whether a default or flag changed in an older release series than the candidate's (0.24.x)."""
     return (
         issue.kind in _CHANGE_KINDS and bool(affects(issue, candidate)) and not introduced_in_series(issue, candidate)
     )
@@ -133,7 +126,7 @@ def _sets_removed_flag(issue: KnownIssue, applies: Applies) -> bool:
 
 
 def _effect(issue: KnownIssue, base: Version | None, candidate: Version) -> tuple[Effect, str, bool] | None:
-    """The effect, why, and whether both memberships are known; None when the move has nothing to do with the issue."""
+    """The effect, why, and whether it is known for both versions; None if neither version is affected."""
     after = affects(issue, candidate)
     if base is None:
         if after is False:
@@ -166,16 +159,14 @@ def _settings_text(workaround: Workaround) -> str:
     return ", ".join([*args, *(f"{key}={value}" for key, value in (workaround.env or {}).items())])
 
 
-# MERGED regress_gate.known.missing: Which facts about a deployment would settle most of what cannot be told.
-
-
 _MAX_FLAGS = 3
+"""Named in the sentence about missing facts."""
 
 
 def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[str] = ()) -> str:
-    """One sentence with the flags that the most undecided issues wait for; empty where there are none.
+    """One sentence with the flags that would decide the most issues; empty if no issue needs more facts.
 
-    `deciding` are the ids of issues on which the decision waits: what they ask for is named first.
+    `deciding`: ids of issues on which the decision depends; the flags that they need come first.
     """
     waiting = [
         finding
@@ -188,22 +179,21 @@ def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[st
     first = Counter(flag for finding in waiting if finding.issue.id in deciding for flag in set(finding.missing))
     ranked = sorted(counts.items(), key=lambda item: (-first[item[0]], -item[1], item[0]))[:_MAX_FLAGS]
     listed = ", ".join(f"{flag} ({count})" for flag, count in ranked)
-    return f"{plural(len(waiting), 'known issue')} cannot be told without more facts; most wanted: {listed}."
-
-
-# MERGED regress_gate.known.joining_servers: Which scenarios cannot show an issue, because their own server is not
-# in its scope.  An issue is matched against the deployment as a whole; a suite may have scenarios with other
-# arguments, and the machine of the measurement may be another than that of the deployment.
+    issues = "1 known issue needs" if len(waiting) == 1 else f"{len(waiting)} known issues need"
+    return f"{issues} more facts; most wanted: {listed}."
 
 
 ExclusionReason = Callable[[KnownIssue, str], str | None]
-"""Why the server of a scenario, by its name, cannot show an issue; None where it may."""
+"""Why a scenario, given by its name, cannot show an issue; None if it can."""
 
 
-def exclusion_reasons(suite: Suite | None, accelerator: str | None) -> ExclusionReason:
-    """By what the suite says of its servers, on that accelerator. Facts that neither tells exclude nothing."""
+def exclusion_reasons(suite: "Suite | None", accelerator: str | None) -> ExclusionReason:
+    """Which scenarios cannot show an issue, because their server on that accelerator is outside of its scope.
+
+    A scenario may have other arguments than the deployment, and run on another machine. Unknown facts exclude nothing.
+    """
     servers = {scenario.name: scenario.server for scenario in suite.scenarios} if suite else {}
-    # Scenarios mostly share a server, and a record is held against each of these once.
+    # Most scenarios share a server: each server is matched once.
     keys = {name: server.model_dump_json() for name, server in servers.items()}
     facts = {
         keys[name]: derive_facts(

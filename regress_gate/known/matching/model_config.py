@@ -18,7 +18,7 @@ _LINEAR_LAYERS = ("linear_attention", "mamba", "mamba2", "recurrent", "kda")
 
 
 def read_model_directory(model: str) -> Deployment | None:
-    """What the model's own directory tells; None where `model` is no directory with a `config.json`.
+    """The facts in a model's directory; None if `model` is not a directory with a `config.json`.
 
     Raises InputError for a configuration that cannot be read.
     """
@@ -29,10 +29,10 @@ def read_model_directory(model: str) -> Deployment | None:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"larger than {MAX_BYTES >> 20} MiB: not a model's configuration", where=path)
         document = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(document, ensure_ascii=False).encode()  # half a character, which JSON can name, is no text
+        json.dumps(document, ensure_ascii=False).encode()  # raises for a lone surrogate, which JSON allows
     except (ValueError, RecursionError):
         raise InputError("is not JSON", where=Path(model) / "config.json") from None
-    except (OSError, RuntimeError):  # a name that is too long, nobody's home directory, a file without permission
+    except (OSError, RuntimeError):  # a name that is too long, an unknown home directory, a file without permission
         return None
     if not isinstance(document, dict):
         raise InputError("is not a model's configuration", where=path)

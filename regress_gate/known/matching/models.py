@@ -1,8 +1,8 @@
-"""What a model's name or architecture says about it. Not for its quantization, which no name tells.
+"""Derives an architecture and features from a model's name. Not for: quantization, which no name gives reliably.
 
 Architectures of families are those of the `config.json` in the publishers' own repositories on huggingface.co; traits
-of architectures follow vLLM's table of supported models (docs.vllm.ai/en/latest/models/supported_models). A model or an
-architecture that is not listed says nothing.
+of architectures follow vLLM's table of supported models (docs.vllm.ai/en/latest/models/supported_models). Models and
+architectures that are not listed give nothing.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""When two names mean the same thing: accelerators, models, quantizations, argument values, variables.
+"""Compares names that may be spelled differently: models, quantizations, argument values, variables, backends.
 
-People write `NVIDIA H200 141GB` where a record says `H200`. Nothing is inferred here beyond spelling: a model's name
-says nothing about its quantization, and a name that could mean either answers None.
+Only spelling is compared: a model's name says nothing about its quantization. An ambiguous name gives None. Accelerator
+names are in `accelerators`.
 """
 
 import json
@@ -13,7 +13,7 @@ from regress_gate.model.deployment import ArgValue, engine_arg_key
 
 _UNQUANTIZED = {"none", "no", "unquantized", "bf16", "bfloat16", "fp16", "float16", "half", "fp32", "float32"}
 _CONTAINERS = {"compressed-tensors", "modelopt", "quark", "auto", "w8a8"}
-"""Formats that hold FP8, INT4, FP4… weights alike: their name does not say which."""
+"""Formats that can contain FP8, INT4, FP4… weights: the name does not say which."""
 
 _SHORT_ARGS = {
     "tp": "tensor_parallel_size",
@@ -38,7 +38,7 @@ def _publisher_and_name(model: str) -> tuple[str | None, str]:
 
 
 def model_matches(pattern: str, model: str) -> bool | None:
-    """Whether the model is one of those the pattern means; a local path or bare name answers by its last part.
+    """Whether the pattern matches the model; of a local path or bare name the last part is compared.
 
     None when another publisher's model has the right name: a copy of the same weights, or something made from them.
     """

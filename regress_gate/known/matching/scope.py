@@ -1,4 +1,7 @@
-"""What is said of one scope key: its verdict and its reason, in the same words for all keys."""
+"""Compares each key of a record's scope with the facts of a deployment: holds, does not hold, or a fact is missing.
+
+Every result has its reason, in the same words for all keys. Not for: what the results mean together (`findings`).
+"""
 
 import operator
 import re
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeyMatch:
-    """One scope key held against the deployment. `holds` is None for a fact that is missing."""
+    """One scope key compared with the deployment. `holds` is None if a fact is missing."""
 
     holds: bool | None
     why: str
@@ -32,7 +35,8 @@ class KeyMatch:
 
 
 def missing_fact(what: str, flags: str) -> KeyMatch:
-    """A fact that is not given. `flags` names ways to give it, the plainest first: `--gpu-arch or --accelerator`."""
+    """The result for a fact that is not given. `flags`: how to give it, the simplest first: `--gpu-arch or
+    --accelerator`."""
     return KeyMatch(None, f"{what} ({flags})", re.split(r" or |=", flags)[0])
 
 
@@ -44,7 +48,7 @@ def match_name(
     matches: Callable[[str, str], bool | None],
     noun: str | None = None,
 ) -> KeyMatch:
-    """A name held against patterns. `flag` gives the name where it is missing, `noun` is what it is then called."""
+    """A name compared with patterns. If it is missing, `flag` says how to give it and `noun` what to call it."""
     if given is None:
         return missing_fact(f"the {noun or what} is not known", flag)
     holds = any_match(matches(pattern, given) for pattern in patterns)
@@ -73,8 +77,8 @@ def any_match(verdicts: Iterable[bool | None]) -> bool | None:
     return True if True in seen else None if None in seen else False
 
 
-# MERGED regress_gate.known.scope_hardware: The keys of a scope that speak of hardware: platform, accelerator, level
-# of instructions.  A part fits a level, a level leaves the part open, and a platform rules the parts of others out.
+# Hardware keys: an accelerator has one GPU level, a level leaves the accelerator open, and a platform excludes the
+# accelerators of all others.
 
 
 def _platform(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -97,10 +101,9 @@ def _accelerator(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 
 
 def _part_matches(pattern: str, given: str, facts: ScopeFacts) -> bool | None:
-    """A level (`SM120`) means every part of it; a part is unknown where the deployment gives only its level.
+    """A level (`SM120`) means every accelerator of that level; None if the deployment gives only its level.
 
-    A name of which nothing is known may be a slip of the keyboard: it rules no part out that its platform and level do
-    not rule out.
+    An unknown name may be a typing error: it excludes only what its platform and level exclude.
     """
     if accelerator_matches(pattern, given):
         return True
@@ -112,7 +115,7 @@ def _part_matches(pattern: str, given: str, facts: ScopeFacts) -> bool | None:
 
 
 def _may_be_part(pattern: str, facts: ScopeFacts) -> bool:
-    """Whether what is known of platform and level leaves it open that the part is the one meant."""
+    """Whether the known platform and level allow the accelerator that the pattern means."""
     meant = identify(pattern)
     if meant.platform is not None and facts.platform is not None and meant.platform != facts.platform:
         return False
@@ -128,22 +131,18 @@ def _gpu_arch(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
     yield match_name("GPU level", facts.gpu_arch, patterns, "--accelerator or --gpu-arch", names.text_matches)
 
 
-# MERGED regress_gate.known.scope: Each key of a record's scope held against the facts of a deployment: holds, does
-# not hold, or a fact is missing.
-
-
 _OPERATORS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "==": operator.eq}
 
 
 def match_keys(scope: Scope, facts: ScopeFacts, workloads: "Sequence[Workload]" = ()) -> Iterator[KeyMatch]:
-    """All keys of the scope, one after the other."""
+    """One result for each key of the scope."""
     for name, wanted in scope:
         if wanted:
             yield from _KEY_MATCHERS[name](wanted, facts) if name != "workload" else [_workload(wanted, workloads)]
 
 
 def in_region(region: WorkloadRegion, workload: "Workload") -> bool:
-    """Whether the workload lies in the region; a number that the workload does not give may be any."""
+    """Whether the workload lies in the region. A number that the workload does not give may have any value."""
     for field, condition in region:
         given = getattr(workload, field)
         if condition is not None and given is not None and not _meets_condition(condition, given):
@@ -180,7 +179,7 @@ def _features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 
 
 def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
-    """Both the deployment's own word and vLLM's argument are facts; one that fits is enough."""
+    """The deployment's own quantization and vLLM's argument are both facts; one match is enough."""
     if not facts.quantizations:
         yield missing_fact("the quantization is not known", "--quantization")
         return
@@ -188,7 +187,7 @@ def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
     holds = any_match(names.quantization_matches(p, fact) for fact in facts.quantizations for p in patterns)
     stated = facts.quantizations[0]
     if holds is None and len(facts.quantizations) > 1 and names.quantization_is_clear(stated):
-        holds = False  # the argument names a container, the deployment says what is in it
+        holds = False  # the argument names a container format, the deployment says what it contains
     if holds is None:
         yield missing_fact(f"quantization {shown} does not say whether it is {join_or(patterns)}", "--quantization")
     else:
@@ -197,7 +196,7 @@ def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
 
 def _kv_cache_dtype(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
     given = facts.kv_cache_dtype
-    # The checkpoint decides then, and only one in a container format can ask for another type than the model's.
+    # `auto`: the checkpoint decides, and only a checkpoint in a container format can ask for another type.
     open_ = not facts.quantizations or not all(names.quantization_is_clear(name) for name in facts.quantizations)
     if given == "auto" and open_ and not any(names.text_matches(pattern, given) for pattern in patterns):
         yield missing_fact("the checkpoint decides the type of the KV cache", "--engine-arg kv_cache_dtype=…")
@@ -248,7 +247,7 @@ def _dependencies(wanted: Mapping[str, str], facts: ScopeFacts) -> Iterator[KeyM
         try:
             holds = SpecifierSet(specifiers).contains(Version(given), prereleases=True)
         except InvalidVersion:
-            yield missing_fact(f"{name} {given} is no version that can be compared", f"--dependency {name}=…")
+            yield missing_fact(f"{name} {given} is not a version that can be compared", f"--dependency {name}=…")
             continue
         yield KeyMatch(holds, f"{name} {given} is {'' if holds else 'not '}{specifiers}")
 
@@ -286,11 +285,11 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
 
 
 def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> KeyMatch:
-    bites = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
+    limits = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
     if not workloads:
-        return KeyMatch(True, f"bites at {bites}; no workload given, so it may")
+        return KeyMatch(True, f"affects workloads with {limits}; no workload is given")
     holds = any(in_region(region, workload) for workload in workloads)
-    return KeyMatch(holds, f"bites at {bites}, {'where a workload is' if holds else 'where no workload is'}")
+    return KeyMatch(holds, f"affects workloads with {limits}, as {'one' if holds else 'none'} of the given ones")
 
 
 _KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
@@ -315,5 +314,5 @@ _KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
 def _meets_condition(condition: str, given: float) -> bool:
     found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
     if found is None:
-        raise ValueError(f"{condition!r} is no condition on a number")
+        raise ValueError(f"{condition!r} is not a condition on a number")
     return bool(_OPERATORS[found[1] or "=="](given, float(found[2])))

@@ -1,8 +1,8 @@
-"""What a record's signature claims of one measured loss: that it is there, how large it is, and how literally.
+"""What a record's signature claims about one measured loss: its direction, its size, and how directly.
 
-All losses are on one scale, the logarithm of how many times less good the candidate is: of a latency's ratio, or of
-the inverse ratio of what should be high (a throughput, a cache, a share of right answers). So 50 % more latency is 0.41
-and half the throughput 0.69. Not for deciding whether a claim came true: that is `joining`.
+All losses are on one scale, the logarithm of the ratio by which the candidate is worse: the ratio of latencies, or the
+inverse ratio of a quantity that should be high (a throughput, a cache size, a share of right answers). So 50 % more
+latency is 0.41 and half the throughput 0.69. Not for: deciding whether a claim came true (`joining`).
 """
 
 import math
@@ -15,46 +15,46 @@ from regress_gate.model.metric import METRICS, Direction, Scale, metric
 from regress_gate.model.suite import Workload
 
 PACE = ("ttft", "decode", "requests")
-"""Families of which a loss in one is often one in another: a request's time is that of its first token and of the
-others, so that `requests` is one step from either, and these are two from each other."""
+"""Families whose losses go together: a request's time is the time of its first token plus that of the others, so
+`requests` is one step from either, and these two are two steps from each other."""
 _THROUGHPUTS = ("request_throughput", "output_throughput", "total_throughput")
 _LARGEST_SHARE = 0.99
-"""The largest share that can be lost: nothing left has no logarithm."""
+"""The largest share that can be lost: zero has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedLoss:
-    """One piece of evidence: what one scenario shows of one family of metrics.
+    """One piece of evidence: the loss of one family of metrics in one scenario.
 
     Statistics of one family in one scenario come from the same requests and are no independent evidence, so one series
-    stands for all.
+    represents them.
     """
 
     scenario: str
     family: str
     metric: str
-    """Of the series that stands for the family."""
+    """The metric of the series that represents the family."""
     workload: Workload
-    """What is known of it; empty for what a server does once."""
+    """Its known properties; empty for what a server does once, such as starting."""
     loss: float
     standard_error: float
     bounds: tuple[float, float]
-    """Of the loss, by the comparison's own interval."""
+    """Ends of the comparison's interval for the loss."""
     margin: float
     text: str
-    """The series with its change, for people."""
+    """The series with its change, for display."""
     regressions: tuple[str, ...] = ()
-    """Names of the series of this family that are found to be worse; empty where none is."""
+    """Names of the series of this family with the verdict `regression`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     steps: int
-    """From what the record names to this unit: 0 for what it names, then one or two for another family (`PACE`), one
-    for another statistic or score, and one for a workload outside of where the size was seen."""
+    """Steps from what the record names to this loss: 0 for a direct claim; one or two for another family (`PACE`), one
+    for another statistic or score, and one for a workload outside of the region with the claimed size."""
     direction: Literal["worse", "better", "unchanged"]
     size: tuple[float, float] | None
-    """Smallest and largest size, positive; None where the record gives none."""
+    """Smallest and largest size, positive; None if the record gives no size."""
 
     @property
     def is_direct(self) -> bool:
@@ -88,7 +88,7 @@ def log_loss(name: str, change: float) -> float:
 
 
 def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
-    """What the record says of this unit; None for nothing. What is not named directly can only be worse."""
+    """The record's claim about this loss; None if it makes none. An indirect claim can only be "worse"."""
     found: dict[int, list[SignaturePart]] = {}
     for part in issue.signature:
         inside = _match_region(part, issue.scope.workload, unit.workload)
@@ -108,7 +108,7 @@ def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
 
 
 def is_measurable_in(issue: KnownIssue, workload: Workload) -> bool:
-    """Whether a loss that the record claims would be measured directly with such a workload."""
+    """Whether such a workload measures a loss directly that the record claims."""
     at_rate = workload.request_rate is not None
     return any(
         part.direction == "worse"
@@ -132,7 +132,7 @@ def _names_rate(part: SignaturePart) -> bool:
 
 
 def _count_steps(part: SignaturePart, unit: ObservedLoss) -> int | None:
-    """Steps from what the part names to the unit; None where one says nothing of the other."""
+    """Steps from what the part names to the loss; None if they are unrelated."""
     if _names_statistic(part, unit):
         return 0
     family = family_of(part.metric, at_rate=False)
@@ -147,7 +147,7 @@ def _size_range(parts: list[SignaturePart]) -> tuple[float, float] | None:
 
 
 def _match_region(part: SignaturePart, bites: WorkloadRegion | None, workload: Workload) -> bool | None:
-    """True inside of where the part was seen; False where the issue may bite too; None where it does not."""
+    """True inside the region of the claim; False where the issue may apply too; None outside of its scope."""
     if part.workload is not None and _lies_in_region(part.workload, workload):
         return True
     bitten = _lies_in_region(bites, workload)
@@ -157,7 +157,7 @@ def _match_region(part: SignaturePart, bites: WorkloadRegion | None, workload: W
 
 
 def _lies_in_region(region: WorkloadRegion | None, workload: Workload) -> bool | None:
-    """None where it depends on a number that is not known."""
+    """None if it depends on an unknown number."""
     if region is None:
         return True
     if not in_region(region, workload):

@@ -1,7 +1,8 @@
-"""Which builds a record's version ranges cover, and how to say so.
+"""What a record alone says of a version: whether it is affected, and whether a fix is known.
 
-Releases and candidates are evaluated as OSV evaluates them, in PEP 440 order. Nightlies and commits have no order
-that can be read from their names, so they are only known where a record names exactly that commit.
+Releases and release candidates are evaluated as OSV evaluates them, in PEP 440 order. The names of nightlies and
+commits have no order, so they are known only if a record names exactly that commit. A closed thread alone is never a
+fix. Not for: whether a build really contains a fix (`known.tracker.verification`).
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ _FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` 
 
 
 def affects(issue: KnownIssue, version: Version) -> bool | None:
-    """Whether the issue is in that build; None where the record and the build's name cannot tell.
+    """Whether the issue is in that build; None if the record and the build's name do not decide it.
 
     A release candidate (0.20.0rc1) answers None while it and its release fall on different sides of an event: the
     change may have come before or after it was cut. Records that name a candidate decide for that release's others.
@@ -42,7 +43,7 @@ def affects(issue: KnownIssue, version: Version) -> bool | None:
 
 
 def has_fix_before(issue: KnownIssue, version: Version) -> bool:
-    """Whether a fix is recorded at or before that release (a later return of the issue set aside)."""
+    """Whether a fix is recorded at or before that release, even if the issue came back later."""
     key = version.order_key
     if key is None:
         return _affects_commit(_vllm_ranges(issue), version.commit) is False
@@ -51,7 +52,7 @@ def has_fix_before(issue: KnownIssue, version: Version) -> bool:
 
 
 def introduced_in_series(issue: KnownIssue, version: Version) -> bool:
-    """Whether a release of the version's own series brought the issue: 0.24.0 or 0.24.1 for 0.24.1."""
+    """Whether the issue came with a release of the version's own series: 0.24.0 or 0.24.1 for 0.24.1."""
     key = version.order_key
     releases = [part for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM"]
     brought = [event_key(event) for part in releases for event in part.events if event.introduced]
@@ -115,11 +116,6 @@ def _affects_commit(ranges: list[Range], commit: str | None) -> bool | None:
     return None
 
 
-# MERGED regress_gate.known.status: What is known about a fix, from the record alone: its ranges, and the tracker's
-# state when it was last seen.  `closed` by itself never means fixed. Whether a fix is really in a build is looked
-# up by `verify`.
-
-
 _CLOSINGS = {
     "stale": "closed by the inactivity bot",
     "not_planned": "closed as not planned",
@@ -129,28 +125,28 @@ _CLOSINGS = {
 
 
 def fix_status(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
-    """The status for that candidate, and what it rests on, with the date on which that was seen."""
+    """The status for that candidate, and its reason, with the date of the review or of the last look at the thread."""
     if has_recorded_fix(issue):
         return _status_by_ranges(issue, candidate)
     seen = f"(tracker seen {issue.tracker.checked.isoformat()})"
     match issue.tracker.state:
         case "open" if issue.tracker.state_reason == "reopened":
-            return Status.OPEN, f"opened again, no fix known {seen}"
+            return Status.OPEN, f"reopened, no fix known {seen}"
         case "open":
             return Status.OPEN, f"open, no fix known {seen}"
         case "closed":
-            how = _CLOSINGS.get(issue.tracker.state_reason or "", "closed, reason not known")
+            how = _CLOSINGS.get(issue.tracker.state_reason or "", "closed for an unknown reason")
             return Status.CLOSED_UNFIXED, f"{how}, no fix known {seen}"
         case "merged" if tracks_the_cause(issue):
-            return Status.CLOSED_UNFIXED, f"the thread is the change itself; nothing is known to take it back {seen}"
+            return Status.CLOSED_UNFIXED, f"the thread is the change itself; no revert is known {seen}"
         case "merged":
             return Status.UNKNOWN, f"merged, but no fixed release is recorded {seen}"
         case _:
-            return Status.UNKNOWN, f"state of the tracker not known {seen}"
+            return Status.UNKNOWN, f"the state of the thread is not known {seen}"
 
 
 def tracks_the_cause(issue: KnownIssue) -> bool:
-    """Whether the thread is the pull request that brought what the record is about: its merge is no fix."""
+    """Whether the thread is the pull request that caused the issue: its merge is not a fix."""
     thread = ThreadRef.parse(issue.tracker.url)
     if thread is None or thread.kind != "pull":
         return False
@@ -170,7 +166,7 @@ def _names_thread(change: Change, thread: ThreadRef) -> bool:
 
 def _status_by_ranges(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
     record = f"(affected: {range_text(issue)}; record reviewed {issue.reviewed.isoformat()})"
-    fixed, fix = ("taken back", "change back") if issue.kind is IssueKind.DEFAULT_CHANGE else ("fixed", "fix")
+    fixed, fix = ("reverted", "revert") if issue.kind is IssueKind.DEFAULT_CHANGE else ("fixed", "fix")
     match affects(issue, candidate):
         case None:
             return Status.UNKNOWN, f"whether {candidate} has the {fix} is not known {record}"

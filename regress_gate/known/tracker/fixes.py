@@ -1,4 +1,12 @@
-"""Which changes are said to fix an issue, the better source first: the record, its references, the thread."""
+"""Finds the changes that fix an issue, and whether a build contains them.
+
+Sources of fixes, the better one first: the record, its references, the thread. The chain of a fix is the fix, its
+reverts, their reverts…, in the order of their merges. A build is a tag or commit. It contains a change if the merge is
+an ancestor, or if its release branch has a cherry-pick: a commit whose subject has the same `(#number)`. The last
+change of the chain in the build decides; cherry-picks come after everything that the branch was cut from. Examples:
+vllm#42379, reverted by #46070; #26866, reverted by #28289 and reapplied by #28319. Not for: what that means for the
+issue (`verification`).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,10 +29,10 @@ MAX_COMMITS = 3000
 
 
 def list_fixes(issue: KnownIssue, thread: Thread | None, duplicate: Thread | None = None) -> list[list[Fix]]:
-    """Groups of fixes, of which the first that decides is believed; all members of a group belong together.
+    """Groups of fixes that belong together, the most reliable group first; the first group that decides counts.
 
-    What the curator names goes before what the thread's timeline shows, and that before what fixed the thread of which
-    it is a duplicate. Changes known by their day alone lead to no commit and are left out.
+    The curator's fixes come before those in the thread's timeline, and those before the fixes of the original thread of
+    a duplicate. Changes of which only the day is known are left out: they lead to no commit.
     """
     named = [fix for fix in issue.changes.fixed_by if fix.pull is not None or fix.commit is not None]
     groups = [named, _fixes_in_references(issue), _fixes_in_thread(thread), _fixes_in_thread(duplicate)]
@@ -48,7 +56,7 @@ def _fixes_in_references(issue: KnownIssue) -> list[Fix]:
 
 
 def _fixes_in_thread(thread: Thread | None) -> list[Fix]:
-    """What closed an issue. A pull request's own merge closes nothing but itself."""
+    """What closed an issue. The merge of a pull request is not a fix of the pull request's own thread."""
     if thread is None or thread.state == "merged":
         return []
     if thread.fixes:
@@ -63,15 +71,9 @@ def _pull_fix(repo: str, number: int) -> Fix:
     return Fix(repo=f"https://github.com/{repo}", pull=number)
 
 
-# MERGED regress_gate.known.build_history: What a build's git history holds: whether a change is in it, and what was
-# picked onto its release branch.  A build is a tag or commit. A change is in it when its merge is an ancestor, or
-# when the release branch has a pick of it: a commit whose subject carries the same `(#number)`. What is between a
-# tag and a commit never changes, so it is asked for only once.
-
-
 @dataclass(frozen=True)
 class BuildHistory:
-    """The history of one build, asked for as it is needed."""
+    """The git history of one build, read from GitHub on demand."""
 
     client: GitHub
     repo: str
@@ -83,7 +85,7 @@ class BuildHistory:
         with self.client.reading():
             repo = self.client.api.get_repo(self.repo)
             url = f"{repo.url}/compare/{commit}...{quote(self.ref, safe='')}"
-            # `Repository.compare` asks for the first page, the one with the changed files: most of the answer.
+            # Not `Repository.compare`: it asks for the first page, whose list of changed files is most of the answer.
             headers, data = repo.requester.requestJsonAndCheck("GET", url, parameters={"per_page": 1, "page": 2})
             comparison = Comparison(repo.requester, headers, data, completed=True)
             if comparison.status not in ("ahead", "behind", "identical", "diverged"):
@@ -109,19 +111,12 @@ class BuildHistory:
 
 
 def build_history(client: GitHub, repo: str, version: Version) -> BuildHistory | None:
-    """The history of a build; None for one whose name leads to no tag and no commit."""
+    """The history of a build; None if its name gives neither a tag nor a commit."""
     if version.commit is not None:
         return BuildHistory(client, repo, version.commit)
     if version.number is None or version.channel is Channel.NIGHTLY:
         return None
     return BuildHistory(client, repo, f"v{version.number}")
-
-
-# MERGED regress_gate.known.fix_chain: Is a fix in a build? Its merge, what took it back, what put it in again, and
-# the picks of the release branch.  The chain of a fix is the fix, its reverts, their reverts…, in the order of
-# their merges; what happened last among those that the build has is what counts. Picks come after everything that
-# the branch was cut from. Models: vllm#42379, which #46070 took out again; #26866, reverted by #28289 and re-
-# applied by #28319.
 
 
 VLLM_REPO_NAME = VLLM_REPO.removeprefix("https://github.com/")
@@ -134,10 +129,10 @@ class ChainLink:
     repo: str
     number: int | None
     commit: str | None
-    """What the merge made, where known."""
+    """The merge commit, if known."""
     merged: datetime | None
     applies: bool
-    """Whether it puts the fix in; else it takes it out."""
+    """True for the fix and what reapplies it, False for a revert."""
 
     @property
     def key(self) -> str:
@@ -147,7 +142,7 @@ class ChainLink:
     @property
     def name(self) -> str:
         if self.number is None:
-            return "a change without a name" if self.commit is None else f"commit {self.commit[:10]}"
+            return "an unnamed change" if self.commit is None else f"commit {self.commit[:10]}"
         return f"#{self.number}" if self.repo.lower() == VLLM_REPO_NAME else f"{self.repo}#{self.number}"
 
 
@@ -156,7 +151,7 @@ class FixChain:
     links: tuple[ChainLink, ...]
     """The fix first, then by the time of merging."""
     complete: bool = True
-    """False where not every revert may be known."""
+    """False if reverts may be missing."""
 
     @property
     def fix(self) -> ChainLink:
@@ -169,15 +164,15 @@ class FixChain:
 
 @dataclass(frozen=True, slots=True)
 class FixMembership:
-    """What a build has of a fix."""
+    """Whether a build contains a fix."""
 
     present: bool | None
-    """None where it cannot be decided."""
+    """None if undecided."""
     why: str
     seen: datetime | None = None
-    """The oldest of the looks on which it rests."""
-    taken_out: bool = False
-    """Whether the build had it and a later change took it out."""
+    """When GitHub confirmed it: the oldest of the answers used."""
+    reverted: bool = False
+    """Whether the build contained it until a later change reverted it."""
 
 
 def read_chain(client: GitHub, fix: Fix) -> FixChain:
@@ -198,7 +193,7 @@ def read_chain(client: GitHub, fix: Fix) -> FixChain:
 def _read_links(
     client: GitHub, repo: str, number: int, commit: str | None = None, *, applies: bool = True
 ) -> tuple[list[ChainLink], bool]:
-    """The pull request and everything that undoes it, directly or not."""
+    """The pull request and everything that reverts it, directly or indirectly."""
     links: list[ChainLink] = []
     complete = True
     seen: set[str] = set()
@@ -231,45 +226,47 @@ def find_membership(history: BuildHistory, chain: FixChain) -> FixMembership:
     """Whether the build has the fix. Raises UnavailableError, and GoneError where the repository has no such build."""
     if chain.fix.repo.lower() != history.repo.lower():
         return FixMembership(
-            None, f"{chain.fix.name} is no part of {history.repo}: whether your build carries it is open"
+            None, f"{chain.fix.name} is not part of {history.repo}: unknown whether your build contains it"
         )
-    looks: list[datetime] = []
+    seen_times: list[datetime] = []
     subjects, complete = history.picked
     present, had, why = False, False, f"{history.name} does not have {chain.fix.name}"
     for link in chain.links:
         if link.merged is None and link.commit is None:
-            continue  # never merged, so in no build
+            continue  # never merged: in no build
         if link.commit is None:
-            return FixMembership(None, f"what the merge of {link.name} made is not known")
+            return FixMembership(None, f"the merge commit of {link.name} is not known")
         try:
             inside, seen = history.has_commit(link.commit)
         except GoneError:
             return FixMembership(None, f"{history.repo} has no commit {link.commit[:10]} ({link.name})")
-        looks.append(seen)
+        seen_times.append(seen)
         if inside:
             had, present = had or link.applies, link.applies
             why = _ancestor_text(history, chain, link)
     for subject, effect, by in _find_picks(subjects, chain):
         had, present = had or effect, effect
-        verb = "has a pick of it on its release branch" if effect else "took it out on its release branch"
+        verb = "has a cherry-pick of it on its release branch" if effect else "reverted it on its release branch"
         why = f"{by}: {history.name} {verb} ({subject[:80]!r})"
     if not complete:
-        return FixMembership(None, f"the release branch of {history.name} has more commits than could be read")
+        return FixMembership(None, f"the release branch of {history.name} has too many commits to read")
     if present and not chain.complete:
-        return FixMembership(None, f"{why}, but not every later change could be looked up", min(looks, default=None))
-    return FixMembership(present, why, min(looks, default=None), taken_out=had and not present)
+        return FixMembership(
+            None, f"{why}, but not every later change could be looked up", min(seen_times, default=None)
+        )
+    return FixMembership(present, why, min(seen_times, default=None), reverted=had and not present)
 
 
 def _ancestor_text(history: BuildHistory, chain: FixChain, link: ChainLink) -> str:
     if link is chain.fix:
         return f"{history.name} has {link.name}{_merged_text(link.merged)}"
-    verb = "puts it in again" if link.applies else "takes it out again"
+    verb = "reapplies it" if link.applies else "reverts it"
     fix = f"{chain.fix.name}{_merged_text(chain.fix.merged)}"
     return f"{history.name} has {fix}, and {link.name}{_merged_text(link.merged)} {verb}"
 
 
 def _find_picks(subjects: Sequence[str], chain: FixChain) -> Iterator[tuple[str, bool, str]]:
-    """Subject, effect and cause for each commit of the branch that does something to the fix."""
+    """Subject, effect and cause of each commit of the branch that applies or reverts the fix."""
     for subject in subjects:
         if chain.fix.number is not None and (effect := subject_effect(subject, chain.fix.number)) is not None:
             yield subject, effect, chain.fix.name

@@ -1,4 +1,7 @@
-"""Whom to ask, and where what it said is kept. Cheap to import, for who only wants to know if anything is there."""
+"""The threads as the last sync saw them: one small file, which `check` reads quickly and without GitHub.
+
+Not for: GitHub's answers (`regress_gate.github` caches them).
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,21 +18,17 @@ from regress_gate.model.issue import KnownIssue, Tracker
 DEFAULT_API = "https://api.github.com"
 MAX_BYTES = 4 * 1024 * 1024
 SNAPSHOT_NAME = "threads.snapshot"
-"""The file beside the entries in which the last sync keeps what it saw."""
+"""The file of the last sync, beside the cached answers."""
 
 
 def api_base(environment: Mapping[str, str]) -> str:
-    """The address of the interface: GitHub's own, or the one that REGRESS_GATE_GITHUB_API names."""
+    """The address of the API: GitHub's, or REGRESS_GATE_GITHUB_API."""
     return environment.get("REGRESS_GATE_GITHUB_API") or DEFAULT_API
 
 
 def api_directory(root: Path, base: str) -> Path:
-    """Where what the API at `base` said is kept: servers are never mixed."""
+    """The directory for one API: servers are never mixed."""
     return root / "tracker" / hashlib.sha256(base.rstrip("/").encode()).hexdigest()[:16]
-
-
-# MERGED regress_gate.known.tracker_facts: What was seen of a thread or pull request: facts as small values, which
-# are kept from one sync to the next.
 
 
 ThreadStatus = Literal["open", "closed", "merged", "gone"]
@@ -41,7 +40,7 @@ class _StoredFact(BaseModel):
 
 
 class MergedPull(_StoredFact):
-    """A merged pull request, as another thread's timeline shows it."""
+    """A merged pull request in another thread's timeline."""
 
     repo: str
     number: int
@@ -53,10 +52,10 @@ class MergedPull(_StoredFact):
 
 
 class Thread(_StoredFact):
-    """An issue or pull request as last seen."""
+    """An issue or pull request, as GitHub showed it last."""
 
     url: str
-    """As it is now: it may have moved."""
+    """The present address: the thread may have moved."""
     state: ThreadStatus
     reason: ClosingReason | None = None
     labels: list[str] = Field(default_factory=list)
@@ -65,28 +64,24 @@ class Thread(_StoredFact):
     fixes: list[MergedPull] = Field(default_factory=list)
     """Merged pull requests that closed it, oldest first."""
     closing_commit: str | None = None
-    """The commit that closed it, where it was one."""
+    """The commit that closed it, if a commit did."""
     complete: bool = True
-    """False where the timeline was too long to be read, or could not be had."""
+    """False if the timeline was too long or not available."""
     seen: AwareDatetime
 
 
 class Pull(_StoredFact):
-    """A pull request that changes what a build holds."""
+    """A pull request that fixes an issue or reverts a fix."""
 
     repo: str
     number: int
     merged: AwareDatetime | None = None
     commit: str | None = None
-    """What the merge made."""
+    """The merge commit."""
     undone_by: list[MergedPull] = Field(default_factory=list)
-    """Merged pull requests that take it back, oldest first."""
+    """Merged pull requests that revert it, oldest first."""
     complete: bool = True
     seen: AwareDatetime
-
-
-# MERGED regress_gate.known.tracker_snapshot: The state of every thread as the last sync saw it: one file, which
-# `check` can read quickly.
 
 
 class Snapshot(BaseModel):
@@ -94,13 +89,13 @@ class Snapshot(BaseModel):
 
     form: Literal[1] = 1
     threads: dict[str, Thread] = Field(default_factory=dict)
-    """By `owner/name#12`, as the record names it."""
+    """Key: `owner/name#12`, as the record names the thread."""
     reverts: dict[str, list[str]] = Field(default_factory=dict)
-    """By the same: what takes back a fix of it."""
+    """Same key: pull requests that revert a fix of it."""
 
 
 def read_snapshot(directory: Path) -> Snapshot:
-    """The last one; an empty one where there is none that can be used."""
+    """The last snapshot; an empty one if there is none or it is damaged."""
     text = _read_snapshot_file(directory / SNAPSHOT_NAME)
     if text is None:
         return Snapshot()
@@ -115,10 +110,10 @@ def write_snapshot(directory: Path, snapshot: Snapshot) -> bool:
 
 
 def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIssue:
-    """The record with its tracker as it was seen last: by the curator or by a sync, whichever is later.
+    """The record with the newer state of its thread: the curator's or that of the last sync.
 
-    A thread that is gone says nothing, so the record's own word stands. A sync on a later day than today was made with
-    a wrong clock and does not count.
+    If the thread is gone, the record's own state stays. A sync on a later day than today was made with a wrong clock
+    and is ignored.
     """
     ref = ThreadRef.parse(issue.tracker.url)
     thread = snapshot.threads.get(ref.key) if ref is not None else None
@@ -129,7 +124,7 @@ def as_last_seen(issue: KnownIssue, snapshot: Snapshot, today: date) -> KnownIss
         return issue
     reason = thread.reason
     if reason == "unknown" and issue.tracker.state == thread.state:
-        reason = issue.tracker.state_reason  # a curator may know more than the interface tells
+        reason = issue.tracker.state_reason  # a curator may know more than the API
     tracker = Tracker(url=issue.tracker.url, state=thread.state, state_reason=reason, checked=seen)
     return issue.model_copy(update={"tracker": tracker})
 

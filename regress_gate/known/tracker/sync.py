@@ -1,7 +1,7 @@
-"""Look at the threads of all records and say what has changed since the last look.
+"""Reads the threads of all records from GitHub and finds what has changed since the last sync.
 
-What was seen longest ago goes first, so that a quota that is too small for all gets through them in several syncs.
-With a thread, the pull requests that matter to it are looked up too, so that `issues verify` finds them in the cache.
+Threads that were seen longest ago come first, so that a small quota reaches all of them in several syncs. The pull
+requests that matter to a thread are read too, so that `issues verify` finds them in the cache.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,35 +28,35 @@ class ChangeKind(StrEnum):
     MERGED = "merged"
     """The thread is a pull request."""
     FIXED = "fixed"
-    """A merged pull request is now known that closes it."""
+    """A merged pull request that closes it is newly known."""
     REVERTED = "reverted"
-    """A merged pull request is now known that takes a fix back."""
+    """A merged pull request that reverts a fix is newly known."""
     MOVED = "moved"
     GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadChange:
-    """A change of one thread since it was last looked at."""
+    """A change of one thread since the last sync."""
 
     issue: KnownIssue
     kind: ChangeKind
     thread: Thread
     reverts: tuple[str, ...] = ()
-    """What takes a fix back, as `owner/name#12`, where that is the change."""
+    """For REVERTED: the reverting pull requests, as `owner/name#12`."""
 
 
 @dataclass
 class SyncResult:
     snapshot: Snapshot
     looked: int = 0
-    """Threads that were seen now."""
+    """Threads that were read in this sync."""
     wanted: int = 0
     changes: list[ThreadChange] = field(default_factory=list)
     problems: list[tuple[KnownIssue, str]] = field(default_factory=list)
     """What could not be looked up, thread by thread."""
     stopped: str | None = None
-    """Why not all threads were asked for."""
+    """Why not all threads were read."""
 
     @property
     def complete(self) -> bool:
@@ -64,9 +64,12 @@ class SyncResult:
 
 
 def sync(
-    client: GitHub, issues: Sequence[KnownIssue], before: Snapshot, tell: Callable[[int, int], None] | None = None
+    client: GitHub,
+    issues: Sequence[KnownIssue],
+    before: Snapshot,
+    report_progress: Callable[[int, int], None] | None = None,
 ) -> SyncResult:
-    """Look at every thread. What could not be seen keeps its former state; `tell` is told how far it has come."""
+    """Reads every thread. One that cannot be read keeps its former state. `report_progress` gets (done, total)."""
     threads, reverts = dict(before.threads), dict(before.reverts)
     found = SyncResult(before)
     todo = sorted(_tracked_threads(issues, client), key=lambda pair: _last_seen(threads, pair[1]))
@@ -74,8 +77,8 @@ def sync(
     for done, (issue, ref) in enumerate(todo):
         if client.stopped is not None:
             break
-        if tell is not None:
-            tell(done, len(todo))
+        if report_progress is not None:
+            report_progress(done, len(todo))
         former = threads.get(ref.key)
         try:
             thread = read_thread(client, ref)
@@ -100,7 +103,7 @@ def sync(
 
 
 def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator[ChangeKind]:
-    """What has happened to a thread between two looks."""
+    """The changes of a thread between two syncs."""
     if before is None:
         yield ChangeKind.NEW
     else:
@@ -120,7 +123,7 @@ def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator
 
 
 def _tracked_threads(issues: Iterable[KnownIssue], client: GitHub) -> list[tuple[KnownIssue, ThreadRef]]:
-    """The records whose thread this API can know, each thread once."""
+    """The records whose threads this API knows, each thread once."""
     found: dict[str, tuple[KnownIssue, ThreadRef]] = {}
     for issue in issues:
         ref = ThreadRef.parse(issue.tracker.url)

@@ -1,7 +1,8 @@
-"""Is an issue really fixed in one build? The evidence is looked up first and judged after, by order of strength.
+"""Decides whether an issue is really fixed in one build: evidence is collected first and judged after.
 
-What was measured goes before what the build's git history holds, and that before what the record's version ranges and
-the tracker's state say. Every verdict says on what it rests and when that was seen, and what could not be looked up.
+A measurement counts more than the build's git history, and that more than the record's version ranges and the state of
+the thread. Every verdict has its reason, the date of the evidence, and what could not be looked up. Not for: whether
+the issue applies (`known.matching`).
 """
 
 import json
@@ -38,16 +39,16 @@ from regress_gate.model.version import Version
 
 @dataclass(frozen=True, slots=True)
 class FixEvidence:
-    """What could be looked up about one issue and one build."""
+    """The available evidence about one issue and one build."""
 
     thread: Thread | None = None
     duplicate: Thread | None = None
-    """The thread of which this one is a duplicate."""
+    """The original, if the thread is a duplicate."""
     groups: tuple[tuple[FixMembership, ...], ...] = ()
-    """What the build has of the merged fixes, the better source first; members of a group belong together."""
+    """Merged fixes and whether the build contains them, the better source first; a group belongs together."""
     problems: tuple[str, ...] = ()
     measured: str | None = None
-    """On what a measurement of this build rests that shows the issue gone."""
+    """The measurement of this build that shows no issue, in words."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Problems:
 def collect_evidence(
     client: GitHub, issue: KnownIssue, history: BuildHistory | None, measured: str | None = None
 ) -> FixEvidence:
-    """The evidence, as far as GitHub or the cache gives it. What is missing is said as a problem."""
+    """The evidence that GitHub or the cache gives; every missing part is named in `problems`."""
     problems = _Problems()
     thread, duplicate = _read_threads(client, issue, problems)
     groups: list[tuple[FixMembership, ...]] = []
@@ -75,37 +76,37 @@ def collect_evidence(
 
 
 def judge_fix(issue: KnownIssue, candidate: Version, evidence: FixEvidence) -> tuple[Status, str]:
-    """The status of one issue in one build, and on what it rests."""
+    """The status of one issue in one build, and its reason."""
     if evidence.measured is not None:
         return Status.MEASURED_FIXED, evidence.measured
     ranged, ranged_why = fix_status(_with_thread(issue, evidence), candidate)
     decided = [_judge_group(group) for group in evidence.groups]
-    # The better source first: what a thread calls a fix is none where the fix that the curator names is missing.
+    # The better source first: if the curator's fix is missing, the thread's fixes do not count.
     best = next((found for found in decided if found[0] is not Status.UNKNOWN), None)
     came_back = affects(issue, candidate) and has_fix_before(issue, candidate)
     if best is not None and best[0] is Status.FIX_IN_CANDIDATE and came_back:
         return Status.FIX_NOT_IN_CANDIDATE, f"{best[1]}, but the issue came back: {ranged_why}"
     if best is not None:
         return best
-    open_ends = [why for _, why in decided] + list(evidence.problems)
-    why = "; ".join([ranged_why, *_duplicate_text(evidence), *open_ends])
+    undecided = [why for _, why in decided] + list(evidence.problems)
+    why = "; ".join([ranged_why, *_duplicate_text(evidence), *undecided])
     if decided and ranged in (Status.OPEN, Status.CLOSED_UNFIXED):
-        return Status.UNKNOWN, why  # there is a fix, and it is open whether the build has it
+        return Status.UNKNOWN, why  # there is a fix, but it is unknown whether the build contains it
     return ranged, why
 
 
 def is_relevant(issue: KnownIssue, candidate: Version) -> bool:
-    """Whether there is something to verify: the build has the issue, had it, or may have it."""
+    """Whether the build has the issue, had it, or may have it."""
     return affects(issue, candidate) is not False or has_fix_before(issue, candidate)
 
 
 def _judge_group(group: Sequence[FixMembership]) -> tuple[Status, str]:
-    """Fixes that belong together: all that last must be there, and one that was taken out is none that lasts."""
+    """Fixes that belong together: the build must contain all of them that were not reverted, and at least one."""
     why = "; ".join(part.why + _seen_text(part) for part in group)
     if any(part.present is None for part in group):
         return Status.UNKNOWN, why
     inside = [part for part in group if part.present]
-    missing = [part for part in group if not part.present and not part.taken_out]
+    missing = [part for part in group if not part.present and not part.reverted]
     if inside and not missing:
         return Status.FIX_IN_CANDIDATE, why
     return Status.FIX_NOT_IN_CANDIDATE, why
@@ -140,18 +141,18 @@ def _read_threads(client: GitHub, issue: KnownIssue, problems: _Problems) -> tup
         problems.add("", error)
         return None, None
     if thread.state == "gone":
-        problems.texts.append("the thread is gone, or not shown to us")
+        problems.texts.append("the thread is gone or not shown")
     try:
         return thread, read_duplicate(client, thread)
     except UnavailableError as error:
-        problems.add("what it is a duplicate of", error)
+        problems.add("the original of the duplicate", error)
         return thread, None
 
 
 def _read_membership(
     client: GitHub, history: BuildHistory | None, fix: Fix, problems: _Problems
 ) -> FixMembership | None:
-    """What the build has of a fix; None for one that was never merged, or where that cannot be looked up."""
+    """Whether the build contains a fix; None if it was never merged or cannot be looked up."""
     if history is None:
         return None
     name = f"#{fix.pull}" if fix.pull is not None else f"commit {fix.commit}"
@@ -163,10 +164,6 @@ def _read_membership(
     except UnavailableError as error:
         problems.add("" if client.stopped is not None or client.offline else name, error)
     return None
-
-
-# MERGED regress_gate.known.verified: `verify` for every record that applies to a deployment, what is not fixed
-# first.
 
 
 _STATUS_ORDER = (
@@ -192,7 +189,7 @@ class VerifiedIssue:
 class VerificationResult:
     issues: tuple[VerifiedIssue, ...]
     may_apply: int
-    """Records that were left out because it is not known whether they apply."""
+    """Records that were left out because they need more facts about the deployment."""
 
 
 def verify_issues(
@@ -205,9 +202,12 @@ def verify_issues(
     measured: Mapping[str, str],
     everything: bool,
     today: date,
-    tell: Callable[[int, int], None] | None = None,
+    report_progress: Callable[[int, int], None] | None = None,
 ) -> VerificationResult:
-    """Every issue that the candidate has, had or may have and that applies; with `everything` also where it may."""
+    """Verifies every issue that applies and that the candidate has, had or may have; unfixed ones come first.
+
+    With `everything`, also issues that may apply.
+    """
     todo, left_out = [], 0
     for issue in issues:
         if issue.kind is IssueKind.NOT_A_BUG or not is_relevant(issue, candidate):
@@ -220,8 +220,8 @@ def verify_issues(
     history = build_history(client, VLLM_REPO_NAME, candidate)
     found = []
     for done, (issue, applies, why) in enumerate(todo):
-        if tell is not None:
-            tell(done, len(todo))
+        if report_progress is not None:
+            report_progress(done, len(todo))
         status, status_why = judge_fix(
             issue, candidate, collect_evidence(client, issue, history, measured.get(issue.id))
         )
@@ -232,17 +232,11 @@ def verify_issues(
     )
 
 
-# MERGED regress_gate.known.measured: What comparisons show of known issues in the build that they measured: the
-# strongest evidence that one is gone.  Only what cannot be mistaken counts: the record applies to the deployment,
-# the move from the baseline would bring the issue (so the baseline is free of it), the testbed is comparable, and
-# the smallest loss that the record claims is excluded wherever it claims one (`measured: not_observed`).
-
-
 MAX_RESULT_BYTES = 64 * 1024 * 1024
 
 
 def read_result(path: Path) -> Result:
-    """What `compare --format json` wrote. Raises InputError."""
+    """A result that `compare --format json` wrote. Raises InputError."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_RESULT_BYTES + 1)
@@ -253,11 +247,16 @@ def read_result(path: Path) -> Result:
             raise ValueError
         return Result.model_validate(json.loads(text))
     except (ValidationError, ValueError, RecursionError):
-        raise InputError("is no result", where=path, todo="write one with `compare … --output json:PATH`") from None
+        raise InputError("is not a result", where=path, todo="write one with `compare … --output json:PATH`") from None
 
 
 def measured_fixed(results: Iterable[Result], candidate: Version) -> dict[str, str]:
-    """By issue: on what it rests that the candidate was measured without it. The newest result counts."""
+    """By issue id: the measurement that shows the candidate without the issue, in words. The newest result counts.
+
+    Only clear evidence counts: the record applies to the deployment, the baseline is free of the issue and the move
+    would bring it, the testbed is comparable, and the smallest claimed loss is excluded in every scenario that can show
+    it (`measured: not_observed`).
+    """
     found: dict[str, str] = {}
     for result in sorted(results, key=lambda result: result.created):
         if not _measures(result, candidate) or result.testbed is None or not result.testbed.comparable:

@@ -31,7 +31,7 @@ def _state(thread: "Thread") -> str:
 def _change_text(change: "ThreadChange") -> str:
     thread = change.thread
     if change.reverts:
-        return f"{_state(thread)}, a fix is taken back by {', '.join(change.reverts)}"
+        return f"{_state(thread)}, a fix is reverted by {', '.join(change.reverts)}"
     fixes = ", ".join(f"{pull.key} (merged {pull.merged.date().isoformat()})" for pull in thread.fixes)
     return _state(thread) + (f", fixed by {fixes}" if fixes else "")
 
