@@ -1,29 +1,34 @@
-"""NVIDIA's management library, where its Python module and a driver are there, and which GPUs a server would use.
+"""NVIDIA's management library (NVML), through its Python module `pynvml`, if it and a driver are installed.
 
-Everything here may be missing on a machine, and any fact on a device: what cannot be read is None. Not for other
-vendors' accelerators.
+Any part may be missing on a machine, and any fact on a device: what cannot be read is None.
 """
 
 import importlib
-import os
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
-SM_CLOCK = 1
-"""Of the clocks that can be asked for, that of the multiprocessors (nvml.h)."""
+from regress_gate.accelerators.interface import Accelerators, DeviceSample
 
-
-def has_nvml() -> bool:
-    """Whether the library answers."""
-    with nvml() as library:
-        return library is not None
+HARMFUL_THROTTLE_REASONS = 0x08 | 0x20 | 0x40 | 0x80
+"""Of the reasons for a clock below the highest (nvml.h): hardware slowdown, thermal slowdown by software and by
+hardware, and the power supply's brake; each takes a GPU out of the state in which it would serve. The other reasons
+belong to that state: idle (0x01), clocks that an administrator set (0x02, on both sides alike), and the power cap
+(0x04), at which a GPU under full load always runs. NVML may also report hardware slowdown while clocks change, so one
+sample with it proves nothing; the share of the samples does."""
+_SM_CLOCK = 1
+"""Of the clocks that can be read, the one of the multiprocessors (nvml.h)."""
+_REASONS = ("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons")
+_TEMPERATURE = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_SENSOR = 0
+"""On the GPU itself."""
 
 
 @contextmanager
 def nvml() -> Iterator[Any | None]:
-    """The library, ready to be asked for as long as this is entered; None where it or a driver is missing."""
+    """The library, initialised while this is entered; None if it or a driver is missing."""
     library = _module()
     if library is not None:
         try:
@@ -38,46 +43,95 @@ def nvml() -> Iterator[Any | None]:
                 library.nvmlShutdown()
 
 
-def query(library: Any, names: tuple[str, ...], *arguments: Any) -> Any | None:
-    """What the first of these functions answers that module, driver and device all know; None where none does."""
-    for name in names:
-        try:
-            return getattr(library, name)(*arguments)
-        except (AttributeError, library.NVMLError):
-            continue
-    return None
-
-
-def as_text(value: str | bytes) -> str:
-    """Older modules answer in bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def visible_gpus(environment: Mapping[str, str] | None = None, *, first: int | None = None) -> tuple[int, ...]:
-    """Numbers, as in nvidia-smi, of the GPUs that a server with this environment may use; empty: none that we know.
-
-    A server takes the `first` ones, as many as its parallelism asks for; None: all. GPUs of several kinds are numbered
-    by speed in CUDA unless CUDA_DEVICE_ORDER says otherwise, so what a number means there is not known and all of them
-    count.
-    """
-    environment = os.environ if environment is None else environment
+def find() -> Accelerators | None:
+    """All GPUs of this machine; None if the library finds none."""
     with nvml() as library:
-        count = query(library, ("nvmlDeviceGetCount",)) if library is not None else None
+        if library is None:
+            return None
+        count = _query(library, ("nvmlDeviceGetCount",)) or 0
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        names = [_text(_query(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
+        driver = _query(library, ("nvmlSystemGetDriverVersion",))
+        if not names or not all(names):
+            return None
+
+        def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
+            """The answer, or the part of it, in which all GPUs agree."""
+            answers = [_query(library, (name,), handle, *arguments) for handle in handles]
+            values = {getattr(answer, part, None) if part else answer for answer in answers}
+            return values.pop() if len(values) == 1 else None
+
+        sm = common("nvmlDeviceGetCudaComputeCapability")
+        memory = common("nvmlDeviceGetMemoryInfo", part="total")
+        watts = common("nvmlDeviceGetPowerManagementLimit")
+        return Accelerators(
+            " + ".join(dict.fromkeys(names)),
+            count,
+            _text(driver) if driver else None,
+            sm=".".join(map(str, sm)) if sm else None,
+            memory_bytes=int(memory) if memory else None,
+            max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
+            power_limit_watts=round(watts / 1000) if watts else None,
+        )
+
+
+def visible_devices(environment: Mapping[str, str], *, first: int | None = None) -> tuple[int, ...]:
+    """Numbers, as in nvidia-smi, of the GPUs that a server with this environment may use; empty if none are known.
+
+    A server takes the `first` ones, as many as its parallelism needs; None: all. CUDA numbers GPUs of several kinds by
+    speed unless CUDA_DEVICE_ORDER says otherwise, so the meaning of a number is unknown there and all of them count.
+    """
+    with nvml() as library:
+        count = _query(library, ("nvmlDeviceGetCount",)) if library is not None else None
         if not count:
             return ()
-        handles = [query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
-        kinds = {query(library, ("nvmlDeviceGetName",), handle) for handle in handles}
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        kinds = {_query(library, ("nvmlDeviceGetName",), handle) for handle in handles}
         by_speed = len(kinds) > 1 and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
         asked = environment.get("CUDA_VISIBLE_DEVICES")
         names = list(map(str, range(count))) if asked is None else [word.strip() for word in asked.split(",")]
         if by_speed and any(name.isdecimal() for name in names):
             return tuple(range(count))
-        identities = [as_text(query(library, ("nvmlDeviceGetUUID",), handle) or "") for handle in handles]
-        return _chosen(library, names, identities)[:first]
+        identities = [_text(_query(library, ("nvmlDeviceGetUUID",), handle) or "") for handle in handles]
+        return _select(library, names, identities)[:first]
 
 
-def _chosen(library: Any, names: list[str], identities: list[str]) -> tuple[int, ...]:
-    """By CUDA's rules: numbers, or as much of an identity as is unique; what follows an invalid one is not visible.
+class NvmlWatcher:
+    """Some GPUs of this machine, by their numbers in NVML."""
+
+    def __init__(self, library: Any, handles: Sequence[Any]) -> None:
+        self._library = library
+        self._handles = handles
+
+    @classmethod
+    def of(cls, library: Any, numbers: Sequence[int]) -> Self | None:
+        """None if one of the GPUs is not there."""
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in numbers]
+        return cls(library, handles) if handles and None not in handles else None
+
+    def sample(self) -> DeviceSample:
+        reasons = self._all(*_REASONS)
+        milliwatts = self._all("nvmlDeviceGetPowerUsage")
+        lists = self._all("nvmlDeviceGetComputeRunningProcesses")
+        clocks = self._all("nvmlDeviceGetClockInfo", argument=_SM_CLOCK)
+        heat = self._all(*_TEMPERATURE, argument=_SENSOR)
+        return DeviceSample(
+            at=time.monotonic(),
+            throttled=None if reasons is None else any(each & HARMFUL_THROTTLE_REASONS for each in reasons),
+            clock_mhz=None if clocks is None else _mean(clocks),
+            power_watts=None if milliwatts is None else _mean(milliwatts) / 1000,
+            temperature_celsius=None if heat is None else float(max(heat)),
+            processes=None if lists is None else frozenset(int(process.pid) for each in lists for process in each),
+        )
+
+    def _all(self, *names: str, argument: int | None = None) -> list[Any] | None:
+        extra = () if argument is None else (argument,)
+        answers = [_query(self._library, names, handle, *extra) for handle in self._handles]
+        return None if None in answers else answers
+
+
+def _select(library: Any, names: list[str], identities: list[str]) -> tuple[int, ...]:
+    """By CUDA's rules: numbers, or a unique beginning of an identity; what follows an invalid one is not visible.
 
     Source: CUDA programming guide, environment variables.
     """
@@ -97,10 +151,29 @@ def _chosen(library: Any, names: list[str], identities: list[str]) -> tuple[int,
 
 
 def _owner(library: Any, identity: str) -> int | None:
-    """The GPU that a slice is cut from: clocks, power and heat are the whole GPU's."""
-    part = query(library, ("nvmlDeviceGetHandleByUUID",), identity)
-    whole = part and query(library, ("nvmlDeviceGetDeviceHandleFromMigDeviceHandle",), part)
-    return query(library, ("nvmlDeviceGetIndex",), whole) if whole else None
+    """The GPU that a MIG slice is cut from: clocks, power and heat are those of the whole GPU."""
+    part = _query(library, ("nvmlDeviceGetHandleByUUID",), identity)
+    whole = part and _query(library, ("nvmlDeviceGetDeviceHandleFromMigDeviceHandle",), part)
+    return _query(library, ("nvmlDeviceGetIndex",), whole) if whole else None
+
+
+def _query(library: Any, names: tuple[str, ...], *arguments: Any) -> Any | None:
+    """The answer of the first of these functions that module, driver and device all know; None if none does."""
+    for name in names:
+        try:
+            return getattr(library, name)(*arguments)
+        except (AttributeError, library.NVMLError):
+            continue
+    return None
+
+
+def _text(value: str | bytes) -> str:
+    """Older modules answer in bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _module() -> Any | None:

@@ -116,6 +116,7 @@ the others did decides whether the run counts."""
 
 def find_server_gpus(wanted: "MeasurementTask") -> tuple[int, ...]:
     """Numbers of the GPUs that the suite's servers will take, the way they are started; empty: none that we know."""
+    from regress_gate.accelerators.host import visible_setting
     from regress_gate.bench.machine.reservation import server_gpus
     from regress_gate.model.config import ProvisionMethod
 
@@ -123,20 +124,17 @@ def find_server_gpus(wanted: "MeasurementTask") -> tuple[int, ...]:
         return ()
     container = None
     if wanted.provisioning.way is ProvisionMethod.DOCKER:
-        container = wanted.provisioning.gpus or wanted.environment.get("CUDA_VISIBLE_DEVICES") or "all"
+        container = wanted.provisioning.gpus or visible_setting(wanted.environment) or "all"
     servers = [scenario.server for scenario in wanted.suite.scenarios]
     return server_gpus(servers, wanted.environment, container=container)
 
 
 def note_unwatched_gpus(testbed: "Testbed", live: "ProgressReporter") -> None:
-    """NVIDIA's GPUs are found by the driver's program too, but watched by its library only."""
-    from regress_gate.accelerators.nvml import has_nvml
+    """Say what will not be recorded of the accelerators, and what to do about it."""
+    from regress_gate.accelerators.host import unwatched_note
 
-    if testbed.driver is not None and not has_nvml():
-        live.note(
-            "note: throttling and other processes on the GPUs are not recorded: "
-            "pip install 'vllm-regress-gate[gpu]' to have them watched"
-        )
+    if note := unwatched_note(testbed.accelerator):
+        live.note(f"note: {note}")
 
 
 def wait_until_quiet(wanted: "MeasurementTask", live: "ProgressReporter") -> None:

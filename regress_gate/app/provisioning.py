@@ -3,7 +3,6 @@
 The one place where a way is chosen, for every command that measures. Not for the ways themselves.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +62,8 @@ def make_provisioner(
         if config.command is None:
             raise InputError("there is no launch line", todo="give --serve-command or provision.command in the file")
         return CommandProvisioner(config.command, environ=environ)
+    from regress_gate.accelerators.host import default_variant
+
     variant = config.variant or default_variant(accelerator)
     if way is ProvisionMethod.DOCKER:
         from regress_gate.bench.provision.containers import SHM_SIZE
@@ -118,6 +119,7 @@ def _held_build(text: str, settings: "Settings") -> "Version | None":
 def resolve_published_build(text: str, config: "ProvisionConfig", *, accelerator: str | None) -> "Version":
     """The build that a version or `nightly` means now. Raises InputError for a ref that only a store can resolve,
     ProvisionError where the index does not tell its newest build."""
+    from regress_gate.accelerators.host import default_variant
     from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, newest_nightly
     from regress_gate.model.version import Ref, RefKind
 
@@ -129,17 +131,6 @@ def resolve_published_build(text: str, config: "ProvisionConfig", *, accelerator
     raise InputError(
         f"{text!r} names no build that can be provisioned", todo="write a version, nightly or commit:<sha>"
     )
-
-
-def default_variant(accelerator: str | None) -> str | None:
-    """The build for an accelerator: CPU builds where there is none, vLLM's default build for NVIDIA's."""
-    if accelerator is None:
-        from regress_gate.bench.machine.fingerprint import find_accelerators
-
-        return None if find_accelerators() else "cpu"
-    if accelerator.lower() == "cpu":
-        return "cpu"
-    return "rocm" if re.match(r"(AMD |Instinct )*MI\d", accelerator, re.IGNORECASE) else None
 
 
 def environments_directory(environ: Mapping[str, str]) -> Path:

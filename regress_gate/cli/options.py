@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend")
+PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend", "gaudi", "other")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 

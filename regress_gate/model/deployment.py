@@ -17,7 +17,8 @@ ArgValue = str | int | float | bool
 """An engine argument's value as vLLM's command line takes it; a bare flag is true."""
 
 
-Platform = Literal["cuda", "rocm", "cpu", "xpu", "tpu", "ascend"]
+Platform = Literal["cuda", "rocm", "cpu", "xpu", "tpu", "ascend", "gaudi", "other"]
+"""What vLLM runs on; `other` is known to be none of the rest."""
 Feature = Literal[
     "lora",
     "speculative_decoding",

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
+from regress_gate.accelerators.registry import FAMILIES, family_of_device
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Backend, Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version
@@ -216,9 +217,7 @@ _RESOLVED = (
 )
 """Keys of the printed configuration that are engine arguments of the same name and meaning."""
 _NOT_THE_ENGINE = {"model", "model_tag", "host", "port", "uds", "served_model_name", "chat_template", "download_dir"}
-_PLATFORMS: Mapping[str, Platform] = {"cpu": "cpu", "xpu": "xpu", "tpu": "tpu", "npu": "ascend"}
-"""By `device_config`, where CUDA and ROCm are both `cuda`."""
-_DETECTED = re.compile(r"Automatically detected platform (cuda|rocm|cpu|xpu|tpu)\b")
+_DETECTED = re.compile(r"Automatically detected platform (\w+)")
 _UNTUNED = re.compile(r"Using default MoE config\. .*?([^/'\s]+\.json)")
 _DEVICE = re.compile(r"device_name=([^,]+?)(?:,|\.json)")
 
@@ -237,7 +236,7 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
         text = old.sub(new, text)
     log = read_start_log(text)
     if log.version is None and log.non_default_args is None and not log.config:
-        raise InputError("tells of no start of vLLM's server", where=where, todo="give the log from its beginning on")
+        raise InputError("no vLLM server start found", where=where, todo="give the log from its beginning")
     arguments = log.non_default_args
     untuned = sorted({found[1] for line in text.splitlines() if (found := _UNTUNED.search(line))})
     device = next((found[1] for name in untuned if (found := _DEVICE.search(name))), None)
@@ -245,7 +244,7 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     detected = _DETECTED.search(text)
     deployment = Deployment(
         accelerator=None if device is None else device.replace("_", " "),
-        platform=cast(Platform, detected[1]) if detected else _PLATFORMS.get(device_type),
+        platform=_platform(detected[1]) if detected else _platform_of_device(device_type),
         model=_model(log),
         architecture=log.architecture,
         quantization=_quantization(log),
@@ -255,6 +254,17 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     )
     notes = [f"no tuned MoE configuration is used: {name} was not found" for name in untuned]
     return DeploymentFacts(deployment, _version(log.version), tuple(notes))
+
+
+def _platform(name: str) -> Platform | None:
+    """By vLLM's own name of a platform: `cuda`, `rocm`; that of plugins is their device's."""
+    return next((family.platform for family in FAMILIES if family.platform == name), None) or _platform_of_device(name)
+
+
+def _platform_of_device(device_type: str) -> Platform | None:
+    """By `device_config` and plugins; None for `cuda`, which CUDA and ROCm share."""
+    family = family_of_device(device_type)
+    return family.platform if family else None
 
 
 def _model(log: StartLog) -> str | None:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from regress_gate.accelerators.interface import Accelerators
 from regress_gate.app.measurement_task import MeasurementTask, find_server_gpus, make_task, note_unwatched_gpus
 from regress_gate.app.settings import Settings
 from regress_gate.bench.machine import fingerprint
-from regress_gate.bench.machine.fingerprint import Accelerators
 from regress_gate.errors import InputError
 from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.testbed import Testbed
-from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
+from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 from tests.cli.conftest import Gate
 
 Have = Callable[..., None]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from regress_gate.app.provisioning import default_variant, make_provisioner, provisioning_from, resolve_published_build
+from regress_gate.app.provisioning import make_provisioner, provisioning_from, resolve_published_build
 from regress_gate.app.settings import Settings
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.docker import DockerProvisioner
@@ -234,20 +234,6 @@ class TestChoice:
     def test_a_way_without_what_it_needs_is_refused(self) -> None:
         with pytest.raises(InputError, match="there is no launch line; give --serve-command"):
             make_provisioner(ProvisionConfig(way=ProvisionMethod.COMMAND), accelerator=None, environ={})
-
-    @pytest.mark.parametrize(
-        ("accelerator", "variant"),
-        [
-            ("cpu", "cpu"),
-            ("CPU", "cpu"),
-            ("H200", None),
-            ("NVIDIA H200", None),
-            ("MI300X", "rocm"),
-            ("AMD MI300X", "rocm"),
-        ],
-    )
-    def test_the_build_follows_from_the_accelerator(self, accelerator: str, variant: str | None) -> None:
-        assert default_variant(accelerator) == variant
 
     def test_refs_that_mean_a_build_are_resolved(self) -> None:
         assert resolve_published_build("v0.19.1", ProvisionConfig(), accelerator="cpu") == Version.parse("0.19.1")

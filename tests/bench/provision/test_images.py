@@ -25,6 +25,9 @@ COMMIT = "4080263bb1c0ffee4080263bb1c0ffee40802631"
         (f"0.19.2rc1.dev3+g{COMMIT}", None, f"vllm-openai:nightly-{COMMIT}"),
         (f"commit:{COMMIT}", "cu129", f"vllm-openai:cu129-nightly-{COMMIT}"),
         (f"commit:{COMMIT}", "rocm", f"vllm-openai-rocm:nightly-{COMMIT}"),
+        ("0.19.1", "rocm721", "vllm-openai-rocm:v0.19.1"),
+        ("0.26.0", "xpu", "vllm-openai-xpu:v0.26.0"),
+        (f"commit:{COMMIT}", "xpu", f"vllm-openai-xpu:nightly-{COMMIT}"),
     ],
 )
 def test_published_images_are_named_with_their_registry(version: str, variant: str | None, image: str) -> None:

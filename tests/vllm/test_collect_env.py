@@ -72,26 +72,26 @@ VLLM_ROCM_USE_AITER=1
 
 
 def test_a_new_output() -> None:
-    told = deployment_from_collect_env(CUDA, "env.txt")
-    assert told.version == Version.parse("0.19.1")
-    assert told.deployment.accelerator == "NVIDIA H100 80GB HBM3"
-    assert told.deployment.platform == "cuda"
-    assert told.deployment.dependencies == {
+    facts = deployment_from_collect_env(CUDA, "env.txt")
+    assert facts.version == Version.parse("0.19.1")
+    assert facts.deployment.accelerator == "NVIDIA H100 80GB HBM3"
+    assert facts.deployment.platform == "cuda"
+    assert facts.deployment.dependencies == {
         "flashinfer-python": "0.5.2",
         "torch": "2.11.0+cu130",
         "triton": "3.5.1",
         "nvidia-driver": "580.126.09",
     }
-    assert told.deployment.env == {"VLLM_USE_DEEP_GEMM": "0", "NVIDIA_VISIBLE_DEVICES": "all"}
+    assert facts.deployment.env == {"VLLM_USE_DEEP_GEMM": "0", "NVIDIA_VISIBLE_DEVICES": "all"}
 
 
 def test_an_old_output_without_headings() -> None:
-    told = deployment_from_collect_env(ROCM, "env.txt")
-    assert told.version == Version("0.9.2.dev6", "84166fee9")
-    assert (told.deployment.accelerator, told.deployment.gpu_arch) == ("AMD Instinct MI300X", "gfx942")
-    assert told.deployment.platform == "rocm"
-    assert told.deployment.dependencies == {"torch": "2.7.0a0+git2e4abc8", "triton": "3.3.0"}
-    assert told.deployment.env == {"VLLM_ROCM_USE_AITER": "1"}
+    facts = deployment_from_collect_env(ROCM, "env.txt")
+    assert facts.version == Version("0.9.2.dev6", "84166fee9")
+    assert (facts.deployment.accelerator, facts.deployment.gpu_arch) == ("AMD Instinct MI300X", "gfx942")
+    assert facts.deployment.platform == "rocm"
+    assert facts.deployment.dependencies == {"torch": "2.7.0a0+git2e4abc8", "triton": "3.3.0"}
+    assert facts.deployment.env == {"VLLM_ROCM_USE_AITER": "1"}
 
 
 def test_no_secret_is_taken() -> None:
@@ -105,22 +105,22 @@ def test_a_build_for_cpu_is_no_gpu_deployment() -> None:
 
 
 def test_several_kinds_of_gpus_are_left_to_the_user() -> None:
-    told = deployment_from_collect_env(CUDA.replace("GPU 1: NVIDIA H100 80GB HBM3", "GPU 1: NVIDIA T1000"), "env.txt")
-    assert told.deployment.accelerator is None
-    (note,) = told.notes
+    facts = deployment_from_collect_env(CUDA.replace("GPU 1: NVIDIA H100 80GB HBM3", "GPU 1: NVIDIA T1000"), "env.txt")
+    assert facts.deployment.accelerator is None
+    (note,) = facts.notes
     assert "--accelerator" in note
 
 
 @pytest.mark.parametrize("text", ["", "hello", "[1, 2]", "A=B\n"])
-def test_a_text_that_tells_nothing_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"env\.txt: tells nothing about a deployment"):
+def test_a_text_without_facts_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"env\.txt: no facts about a deployment found"):
         deployment_from_collect_env(text, "env.txt")
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*CUDA.splitlines(), *ROCM.splitlines()]))))
 def test_no_text_is_too_strange(lines: list[str]) -> None:
     try:
-        told = deployment_from_collect_env("\n".join(lines), "env.txt")
+        facts = deployment_from_collect_env("\n".join(lines), "env.txt")
     except InputError:
         return
-    assert "verysecret" not in str(told)
+    assert "verysecret" not in str(facts)

@@ -109,7 +109,7 @@ def test_cuda_by_its_device_alone_may_be_rocm() -> None:
 
 @pytest.mark.parametrize("text", ["", "hello", "INFO 06-14 04:56:12 nothing of a server"])
 def test_a_text_without_a_start_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"server\.log: tells of no start of vLLM's server"):
+    with pytest.raises(InputError, match=r"server\.log: no vLLM server start found"):
         deployment_from_start_log(text, "server.log")
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from regress_gate.bench.machine.lock import machine_lock
+from regress_gate.bench.machine.reservation import machine_lock
 numbers = [int(number) for number in sys.argv[2].split(",")] if sys.argv[2] else None
 with machine_lock(numbers, directory=Path(sys.argv[1])):
     print("held", flush=True)

@@ -7,7 +7,7 @@ import pytest
 
 from regress_gate.bench.machine.reservation import server_gpus
 from regress_gate.model.suite import ServerConfig
-from tests.bench.machine.fake_nvml import FakeGpu, FakeNvml
+from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 
 EIGHT = [FakeGpu(uuid=f"GPU-{digit}932f937-d72c-4106-c12f-20bd9faed9f6") for digit in "01234567"]
 

@@ -1,0 +1,26 @@
+"""Intel Gaudi accelerators (HPU): names and containers.
+
+Their vLLM is vLLM with the plugin vllm-gaudi, which has images of its own: name one with --image.
+"""
+
+from regress_gate.accelerators.interface import Family
+
+
+class Gaudi(Family):
+    title = "Gaudi accelerators"
+    platform = "gaudi"
+    device_type = "hpu"
+    variant = "gaudi"
+    variant_pattern = "gaudi|hpu"
+    parts = r"gaudi ?\d?|habana|hpu|hl ?[1-9]\d\d\w?"
+    filler_words = frozenset({"intel", "habana"})
+    visible_variables = ("HABANA_VISIBLE_DEVICES",)
+
+    def container_arguments(self, devices: str, *, podman: bool) -> list[str]:
+        del podman
+        return [
+            "--runtime=habana",
+            f"--env=HABANA_VISIBLE_DEVICES={devices}",
+            "--env=OMPI_MCA_btl_vader_single_copy_mechanism=none",
+            "--cap-add=SYS_NICE",
+        ]

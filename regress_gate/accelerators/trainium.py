@@ -1,0 +1,16 @@
+"""AWS Trainium and Inferentia: names alone, so that they are not taken for something else.
+
+vLLM publishes no build for them; one that AWS publishes can be started by a launch line.
+"""
+
+from regress_gate.accelerators.interface import Family
+
+
+class Trainium(Family):
+    title = "AWS Neuron accelerators"
+    platform = "other"
+    device_type = "neuron"
+    variant = "neuron"
+    variant_pattern = "neuron"
+    parts = r"trainium ?\d?|trn\d\w*|inferentia ?\d?|inf\d|neuron"
+    filler_words = frozenset({"aws"})
