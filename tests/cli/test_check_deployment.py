@@ -7,8 +7,8 @@ import pytest
 from regress_gate.app.settings import Settings
 from regress_gate.model.deployment import Deployment
 from tests.cli.test_known_issues import MIXTRAL, checked, issue
-from tests.known.test_from_collect_env import CUDA
-from tests.known.test_from_server_log import LOG
+from tests.vllm.test_collect_env import CUDA
+from tests.vllm.test_deployment_from_start_log import LOG
 
 MOVE = ("check", "v0.20.0", "--from", "v0.19.1")
 
