@@ -167,21 +167,15 @@ def _key(entry: dict[str, Any]) -> tuple[str, str]:
 
 
 def _effects(runs: "Sequence[Run]", keys: list[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Of these series, as they are printed. All are asked at once, so their p-values are adjusted together: of 40
-    series without any effect, four stars would be usual otherwise."""
-    from regress_gate.gate.noise_floor import series_effects
-    from regress_gate.stats.multiplicity import holm
+    """Of these series, as they are printed."""
+    from regress_gate.gate.noise_floor import adjusted_effects
 
-    found = {key: effects for key, effects in series_effects(runs).items() if key in keys}
-    flat = [effect for effects in found.values() for effect in (effects.second, effects.drift)]
-    adjusted = holm([effect.p_value for effect in flat])
-    shown = [
-        {"effect": effect.size, "interval": list(effect.interval), "p_adjusted": p_adjusted}
-        for effect, p_adjusted in zip(flat, adjusted, strict=True)
-    ]
     return {
-        key: {"second_in_block": second, "drift_per_block": drift}
-        for key, second, drift in zip(found, shown[::2], shown[1::2], strict=True)
+        key: {
+            name: {"effect": effect.size, "interval": list(effect.interval), "p_adjusted": effect.p_adjusted}
+            for name, effect in (("second_in_block", found.second_in_block), ("drift_per_block", found.drift_per_block))
+        }
+        for key, found in adjusted_effects(runs, keys).items()
     }
 
 

@@ -15,6 +15,7 @@ from regress_gate.model.metric import Metric, Scale, metric
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version
 from regress_gate.stats.estimate import least_spread
+from regress_gate.stats.multiplicity import holm
 from regress_gate.stats.order_effects import OrderEffects, estimate_order_effects
 from regress_gate.stats.power import PooledNoise, pooled_noise
 
@@ -34,6 +35,23 @@ class SeriesSpread:
     """Of a run, on average."""
     smallest_trial: int | None
     """Requests; None for what is not measured per trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedEffect:
+    """An effect of order or time on one series, with its p-value adjusted over all that were asked for."""
+
+    size: float
+    """A relative change of the value; positive is a larger value."""
+    interval: tuple[float, float]
+    """At 95 %, of this effect alone."""
+    p_adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdjustedEffects:
+    second_in_block: AdjustedEffect
+    drift_per_block: AdjustedEffect
 
 
 def series_spread(runs: Sequence[Run]) -> dict[SpreadKey, SeriesSpread]:
@@ -86,3 +104,17 @@ def series_effects(runs: Sequence[Run]) -> dict[SpreadKey, OrderEffects]:
             np.array(numbers), versions, blocks, second, min_cv=least_spread(metric(key[1]))
         )
     return {key: found for key, found in effects.items() if found is not None}
+
+
+def adjusted_effects(runs: Sequence[Run], keys: Sequence[SpreadKey]) -> dict[SpreadKey, AdjustedEffects]:
+    """Those of `keys` that the runs can show. All are one family: their p-values are adjusted together (Holm)."""
+    effects = {key: found for key, found in series_effects(runs).items() if key in keys}
+    flat = [effect for found in effects.values() for effect in (found.second, found.drift)]
+    adjusted = [
+        AdjustedEffect(effect.size, effect.interval, p_adjusted)
+        for effect, p_adjusted in zip(flat, holm([effect.p_value for effect in flat]), strict=True)
+    ]
+    return {
+        key: AdjustedEffects(second, drift)
+        for key, second, drift in zip(effects, adjusted[::2], adjusted[1::2], strict=True)
+    }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regress_gate.gate.noise_floor import series_effects, series_spread
+from regress_gate.gate.noise_floor import adjusted_effects, series_effects, series_spread
 from regress_gate.gate.planning import plan_runs
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.documents import Document, validate
@@ -209,3 +209,25 @@ class TestEffects:
 
     def test_runs_that_no_plan_made_have_none(self):
         assert series_effects(runs_of("0.19.0", 8)) == {}
+
+    def test_the_p_values_of_all_series_that_are_asked_for_are_adjusted_together(self):
+        rng = np.random.default_rng(2)
+        runs = []
+        for block in range(1, 7):
+            for position in (1, 2):
+                shift = 1.01 if position == 2 else 1.0
+                place = BlockPosition("e1", block, position, "baseline")
+                trials = [make_trial(name, ttft_median=0.1 * shift * np.exp(rng.normal(0, 0.004))) for name in "abcd"]
+                runs.append(make_run(f"{block}-{position}", "0.19.0", *trials, place=place))
+        keys = [(name, "ttft_median") for name in "abcd"]
+        plain = series_effects(runs)
+        together, alone = adjusted_effects(runs, keys), adjusted_effects(runs, keys[:1])
+        assert list(together) == keys
+        assert list(alone) == keys[:1]
+        flat = [effect.p_value for key in keys for effect in (plain[key].second, plain[key].drift)]
+        smallest = min(range(8), key=flat.__getitem__)
+        effects = together[keys[smallest // 2]]
+        found = (effects.second_in_block, effects.drift_per_block)[smallest % 2]
+        assert found.p_adjusted == pytest.approx(min(1.0, 8 * flat[smallest]))
+        assert alone[keys[0]].second_in_block.p_adjusted <= together[keys[0]].second_in_block.p_adjusted
+        assert together[keys[0]].second_in_block.size == plain[keys[0]].second.size
