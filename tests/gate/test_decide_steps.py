@@ -20,7 +20,7 @@ from regress_gate.model.result import Decision, ReasonCode, Verdict
 from regress_gate.model.run import BlockPosition, RunFailure
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed
-from tests.factories import NOW, SUITE, make_finding, make_run, make_side_of, side_with
+from tests.factories.runs import NOW, SUITE, make_finding, make_run, make_side_of, side_with
 
 OLD, NEW = "0.19.0", "0.19.1"
 STEADY = [0.100, 0.101, 0.099, 0.100]

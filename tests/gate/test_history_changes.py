@@ -9,6 +9,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import ConditionLimits
 from tests.factories.runs import make_run, make_trial
+from tests.stats.simulation import simulated
 
 RIPPLE = (0.0, 0.004, -0.004, 0.002, -0.002)
 
@@ -162,10 +163,11 @@ def test_a_single_version_has_no_step():
     assert (found.steps, found.found, found.notes) == (0, (), ())
 
 
-def test_an_unchanged_young_history_raises_hardly_any_alarm():
-    # 300 histories of 5 versions, 4 runs each that scatter by 2 %: any step at all is a false alarm.
+@simulated("histories", quick=30, full=300)
+def test_an_unchanged_young_history_raises_hardly_any_alarm(histories):
+    # Histories of 5 versions, 4 runs each that scatter by 2 %: any step at all is a false alarm.
     random, alarms = np.random.default_rng(20261121), 0
-    for _ in range(300):
+    for _ in range(histories):
         made = [
             make_run(str(n), f"0.{place}.0", make_trial(ttft_median=float(np.exp(random.normal(0, 0.02)))))
             for place in range(1, 6)
@@ -174,4 +176,4 @@ def test_an_unchanged_young_history_raises_hardly_any_alarm():
         (line,) = history_lines(sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter())
         alarms += bool(changes(line).found)
     # Worse and better are each a family of its own, at 5 % together over the four steps.
-    assert alarms / 300 <= 0.10 + 3 * (0.10 * 0.90 / 300) ** 0.5
+    assert alarms / histories <= 0.10 + 3 * (0.10 * 0.90 / histories) ** 0.5

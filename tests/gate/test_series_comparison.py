@@ -6,7 +6,7 @@ from regress_gate.gate.series_comparison import compare_gathered, conclude
 from regress_gate.gate.series_inputs import SeriesExclusions, exclude_series, gather_series
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Verdict
-from tests.factories import make_run, make_trial
+from tests.factories.runs import make_run, make_trial
 
 OLD, NEW = "0.19.0", "0.19.1"
 POLICY = Policy(metrics=("ttft_median", "failed_requests"), margins={"failed_requests": 0.02})

@@ -14,6 +14,7 @@ from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, to_change
 from regress_gate.stats.multiplicity import holm
 from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
+from tests.stats.simulation import simulated
 
 LOWER, HIGHER = Direction.LOWER, Direction.HIGHER
 
@@ -178,8 +179,9 @@ class TestErrorRates:
             ((3, 3), (0.02, 0.1)),
         ],
     )
-    def test_a_gate_of_20_unchanged_series_fails_in_at_most_5_percent(self, runs, cvs):
-        rng, gates = np.random.default_rng([*runs, int(cvs[0] * 1000)]), 400
+    @simulated("gates", quick=25, full=400)
+    def test_a_gate_of_20_unchanged_series_fails_in_at_most_5_percent(self, runs, cvs, gates):
+        rng = np.random.default_rng([*runs, int(cvs[0] * 1000)])
         failed = sum(
             any(
                 found.verdict is Verdict.REGRESSION
@@ -192,8 +194,9 @@ class TestErrorRates:
         assert failed / gates <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / gates)
 
     @pytest.mark.parametrize("runs", [(2, 2), (5, 5), (10, 10), (2, 10)])
-    def test_a_series_at_its_margin_is_called_equivalent_in_at_most_2_5_percent(self, runs):
-        rng, trials = np.random.default_rng(runs), 1500
+    @simulated("trials", quick=150, full=1500)
+    def test_a_series_at_its_margin_is_called_equivalent_in_at_most_2_5_percent(self, runs, trials):
+        rng = np.random.default_rng(runs)
         shift = math.log(1.05)
         passed = sum(
             judge(series(draw(rng, runs[0], cv=0.02), draw(rng, runs[1], cv=0.02, shift=shift)))[0].verdict
@@ -202,16 +205,18 @@ class TestErrorRates:
         )
         assert passed / trials <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / trials)
 
-    def test_the_interval_covers_the_truth_at_least_as_often_as_it_says(self):
-        rng, trials, truth = np.random.default_rng(11), 2000, 0.03
+    @simulated("trials", quick=250, full=2000)
+    def test_the_interval_covers_the_truth_at_least_as_often_as_it_says(self, trials):
+        rng, truth = np.random.default_rng(11), 0.03
         covered = 0
         for _ in range(trials):
             (found,) = judge(series(draw(rng, 4, cv=0.03), draw(rng, 4, cv=0.03, shift=math.log1p(truth))))
             covered += found.interval[0] <= truth <= found.interval[1]
         assert covered / trials >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
 
-    def test_the_runs_said_to_be_needed_decide_at_least_as_often_as_promised(self):
-        rng, trials, cv = np.random.default_rng(12), 400, 0.03
+    @simulated("trials", quick=50, full=400)
+    def test_the_runs_said_to_be_needed_decide_at_least_as_often_as_promised(self, trials):
+        rng, cv = np.random.default_rng(12), 0.03
         runs = runs_to_resolve(math.log1p(0.05), cv, 0.025)
         decided = sum(
             judge(series(draw(rng, runs, cv=cv), draw(rng, runs, cv=cv)))[0].verdict is not Verdict.INCONCLUSIVE

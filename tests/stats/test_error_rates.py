@@ -14,6 +14,7 @@ from regress_gate.model.result import Verdict
 from regress_gate.stats.percentiles import variance_reduced_percentiles
 from regress_gate.stats.sequential import InterimStage
 from tests.factories.series import BUDGET, as_series, draw_runs, judge, judge_runs
+from tests.stats.simulation import simulated
 
 SMALL = {"scenarios": 4, "metrics": 3}
 """A gate of twelve series, where it need not be large."""
@@ -43,14 +44,16 @@ class TestNothingIsWorse:
     """Whether any series is called worse, before its size is looked at: the budget of the whole gate."""
 
     @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (5, 5), (10, 10), (2, 8), (3, 12)])
-    def test_forty_series_without_history(self, runs):
-        rng, gates = np.random.default_rng([1, *runs]), 40
+    @simulated("gates", quick=10, full=40)
+    def test_forty_series_without_history(self, runs, gates):
+        rng = np.random.default_rng([1, *runs])
         errors = sum(called_worse(judge_runs(draw_runs(rng, runs[0]), draw_runs(rng, runs[1]))) for _ in range(gates))
         assert not contradicts(errors, gates, BUDGET), errors
 
     @pytest.mark.parametrize("runs", [3, 5])
-    def test_forty_series_with_earlier_sessions(self, runs):
-        rng, gates = np.random.default_rng([2, runs]), 40
+    @simulated("gates", quick=10, full=40)
+    def test_forty_series_with_earlier_sessions(self, runs, gates):
+        rng = np.random.default_rng([2, runs])
         errors = sum(
             called_worse(judge_runs(draw_runs(rng, runs), draw_runs(rng, runs), earlier=sessions(rng)))
             for _ in range(gates)
@@ -59,16 +62,18 @@ class TestNothingIsWorse:
 
     @pytest.mark.parametrize("shares", [COMMON, APART], ids=["common luck", "no common luck"])
     @pytest.mark.parametrize("runs", [2, 3, 5])
-    def test_whatever_the_luck_has_in_common(self, shares, runs):
-        rng, gates, how = np.random.default_rng([3, runs]), 100, {**SMALL, "shares": shares}
+    @simulated("gates", quick=12, full=100)
+    def test_whatever_the_luck_has_in_common(self, shares, runs, gates):
+        rng, how = np.random.default_rng([3, runs]), {**SMALL, "shares": shares}
         errors = sum(
             called_worse(judge_runs(draw_runs(rng, runs, **how), draw_runs(rng, runs, **how))) for _ in range(gates)
         )
         assert not contradicts(errors, gates, BUDGET), errors
 
     @pytest.mark.parametrize(("runs", "cvs"), [((3, 3), (0.01, 0.05)), ((5, 5), (0.05, 0.01)), ((3, 9), (0.04, 0.01))])
-    def test_sides_that_scatter_unlike(self, runs, cvs):
-        rng, gates = np.random.default_rng([4, *runs]), 100
+    @simulated("gates", quick=12, full=100)
+    def test_sides_that_scatter_unlike(self, runs, cvs, gates):
+        rng = np.random.default_rng([4, *runs])
         errors = sum(
             called_worse(
                 judge_runs(*(draw_runs(rng, count, cv=cv, **SMALL) for count, cv in zip(runs, cvs, strict=True)))
@@ -77,9 +82,10 @@ class TestNothingIsWorse:
         )
         assert not contradicts(errors, gates, BUDGET), errors
 
-    def test_blocks_that_drift_together(self):
+    @simulated("gates", quick=18, full=150)
+    def test_blocks_that_drift_together(self, gates):
         """From block to block everything slows down by 10 %; both sides of a block do."""
-        rng, gates, drift = np.random.default_rng(5), 150, 0.1 * np.arange(4)[:, None, None]
+        rng, drift = np.random.default_rng(5), 0.1 * np.arange(4)[:, None, None]
         errors = sum(
             called_worse(
                 judge_runs(draw_runs(rng, 4, **SMALL) + drift, draw_runs(rng, 4, **SMALL) + drift, paired=True)
@@ -88,10 +94,11 @@ class TestNothingIsWorse:
         )
         assert not contradicts(errors, gates, BUDGET), errors
 
-    def test_sides_measured_on_different_days_where_days_are_known_to_differ(self):
+    @simulated("gates", quick=12, full=100)
+    def test_sides_measured_on_different_days_where_days_are_known_to_differ(self, gates):
         """Ten earlier sessions tell of offsets as large as the luck of a run, but not exactly how large they are: so
         eight in a hundred are allowed for, not five."""
-        rng, gates = np.random.default_rng(6), 100
+        rng = np.random.default_rng(6)
         errors = sum(
             called_worse(
                 judge_runs(
@@ -105,15 +112,17 @@ class TestNothingIsWorse:
         )
         assert not contradicts(errors, gates, 0.08), errors
 
-    def test_days_that_differ_by_many_times_the_luck_of_a_run(self):
-        rng, gates, how, errors = np.random.default_rng(15), 60, {**SMALL, "cv": 0.001}, 0
+    @simulated("gates", quick=10, full=60)
+    def test_days_that_differ_by_many_times_the_luck_of_a_run(self, gates):
+        rng, how, errors = np.random.default_rng(15), {**SMALL, "cv": 0.001}, 0
         for _ in range(gates):
             ours, theirs = (draw_runs(rng, 5, **how) + rng.normal(0, 0.01) for _ in range(2))
             errors += called_worse(judge_runs(ours, theirs, apart=True, earlier=sessions(rng, offset=0.01, **how)))
         assert not contradicts(errors, gates, 0.08), errors
 
-    def test_a_series_that_one_run_lacks_knows_of_days_too(self):
-        rng, gates, how = np.random.default_rng(12), 60, {**SMALL, "cv": 0.003}
+    @simulated("gates", quick=10, full=60)
+    def test_a_series_that_one_run_lacks_knows_of_days_too(self, gates):
+        rng, how = np.random.default_rng(12), {**SMALL, "cv": 0.003}
         errors = 0
         for _ in range(gates):
             theirs = draw_runs(rng, 8, **how) + rng.normal(0, 0.01)
@@ -124,17 +133,19 @@ class TestNothingIsWorse:
         assert not contradicts(errors, gates, 0.08), errors
 
     @pytest.mark.parametrize("cvs", [(0.02, 0.02), (0.01, 0.02)], ids=["both sides", "the candidate"])
-    def test_runs_that_scatter_twice_as_much_as_earlier_ones(self, cvs):
+    @simulated("gates", quick=18, full=150)
+    def test_runs_that_scatter_twice_as_much_as_earlier_ones(self, cvs, gates):
         """When history stops to count is itself decided by few runs: eight in a hundred are allowed for."""
-        rng, gates, errors = np.random.default_rng(13), 150, 0
+        rng, errors = np.random.default_rng(13), 0
         for _ in range(gates):
             ours, theirs = (draw_runs(rng, 3, cv=cv, **SMALL) for cv in cvs)
             errors += called_worse(judge_runs(ours, theirs, earlier=sessions(rng, cv=0.01, **SMALL)))
         assert not contradicts(errors, gates, 0.08), errors
 
-    def test_over_all_looks_of_an_experiment(self):
+    @simulated("gates", quick=10, full=50)
+    def test_over_all_looks_of_an_experiment(self, gates):
         """Blocks are added until something is called worse, or six are made."""
-        rng, gates, most = np.random.default_rng(7), 50, 6
+        rng, most = np.random.default_rng(7), 6
         errors = 0
         for _ in range(gates):
             ours, theirs = draw_runs(rng, most, **SMALL), draw_runs(rng, most, **SMALL)
@@ -150,8 +161,9 @@ class TestNothingIsWorse:
 
 class TestSomethingIsBetter:
     @pytest.mark.parametrize("gain", [0.03, 0.2])
-    def test_one_series_that_improved_makes_no_other_worse(self, gain):
-        rng, gates = np.random.default_rng([8, int(100 * gain)]), 100
+    @simulated("gates", quick=12, full=100)
+    def test_one_series_that_improved_makes_no_other_worse(self, gain, gates):
+        rng = np.random.default_rng([8, int(100 * gain)])
         errors = 0
         for _ in range(gates):
             theirs = draw_runs(rng, 5, **SMALL)
@@ -161,8 +173,9 @@ class TestSomethingIsBetter:
         assert not contradicts(errors, gates, BUDGET), errors
 
     @pytest.mark.parametrize("gain", [0.02, 0.04])
-    def test_half_of_the_scenarios_that_improved_make_no_other_worse(self, gain):
-        rng, gates, errors = np.random.default_rng([14, int(100 * gain)]), 40, 0
+    @simulated("gates", quick=10, full=40)
+    def test_half_of_the_scenarios_that_improved_make_no_other_worse(self, gain, gates):
+        rng, errors = np.random.default_rng([14, int(100 * gain)]), 0
         for _ in range(gates):
             theirs = draw_runs(rng, 5, cv=0.02)
             theirs[:, :5] -= gain
@@ -172,9 +185,10 @@ class TestSomethingIsBetter:
 
 
 class TestSomethingIsWorse:
-    def test_five_percent_in_one_scenario_of_ten_are_found_with_three_runs_and_a_history(self):
+    @simulated("gates", quick=10, full=30)
+    def test_five_percent_in_one_scenario_of_ten_are_found_with_three_runs_and_a_history(self, gates):
         """At a spread of 1 %, where nearly all were found; nine in ten are asked for."""
-        rng, gates, found = np.random.default_rng(9), 30, 0
+        rng, found = np.random.default_rng(9), 0
         for _ in range(gates):
             theirs = draw_runs(rng, 3)
             theirs[:, 3] += np.log1p(0.05)
@@ -182,8 +196,9 @@ class TestSomethingIsWorse:
             found += Verdict.REGRESSION in verdicts[12:16]
         assert not falls_short(found, gates, 0.9), found
 
-    def test_a_loss_of_twice_the_margin_is_not_passed(self):
-        rng, gates, passed = np.random.default_rng(10), 100, 0
+    @simulated("gates", quick=12, full=100)
+    def test_a_loss_of_twice_the_margin_is_not_passed(self, gates):
+        rng, passed = np.random.default_rng(10), 0
         for _ in range(gates):
             theirs = draw_runs(rng, 5, cv=0.03, **SMALL)
             theirs[:, 1] += np.log1p(0.1)
@@ -193,9 +208,10 @@ class TestSomethingIsWorse:
 
 
 @pytest.mark.parametrize(("runs", "history"), [((2, 2), 0), ((3, 3), 5), ((5, 5), 0), ((3, 8), 0)])
-def test_intervals_hold_the_truth_as_often_as_they_say(runs, history):
+@simulated("gates", quick=25, full=200)
+def test_intervals_hold_the_truth_as_often_as_they_say(runs, history, gates):
     """One series of each gate is counted: those of one gate share their luck."""
-    rng, gates, loss, missed = np.random.default_rng([11, *runs]), 200, 0.03, 0
+    rng, loss, missed = np.random.default_rng([11, *runs]), 0.03, 0
     for _ in range(gates):
         ours, theirs = (draw_runs(rng, count, cv=0.02, **SMALL) for count in runs)
         found = judge_runs(ours, theirs + np.log1p(loss), earlier=sessions(rng, history, cv=0.02, **SMALL))[5]
@@ -203,10 +219,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say(runs, history):
     assert not contradicts(missed, gates, 0.1), missed
 
 
-def test_a_percentile_that_is_worse_by_its_margin_passes_no_more_often_than_promised_though_there_are_two_forms():
+@simulated("gates", quick=10, full=40)
+def test_a_percentile_that_is_worse_by_its_margin_passes_no_more_often_than_promised_though_there_are_two_forms(gates):
     """The plain and the variance-reduced one, unlike each other and about equally sure: the luckier of them would pass
     in 8 %. Half of the scenarios are worse; where all are, no variance-reduced percentile is believed."""
-    rng, gates, runs, scenarios, margin, passed = np.random.default_rng(16), 40, 5, 60, 0.1, 0
+    rng, runs, scenarios, margin, passed = np.random.default_rng(16), 5, 60, 0.1, 0
     for _ in range(gates):
         plain, variance_reduced = rng.normal(0, 0.05, (2, 2, runs, scenarios, 1))
         for form in (plain, variance_reduced):
@@ -233,6 +250,7 @@ def passes_with_a_slower_tail(rng, loss, runs=5, scenarios=10):
     return judge(series)[0].verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)
 
 
-def test_a_much_slower_tail_of_one_scenario_does_not_pass():
+@simulated("gates", quick=10, full=60)
+def test_a_much_slower_tail_of_one_scenario_does_not_pass(gates):
     rng = np.random.default_rng(17)
-    assert sum(passes_with_a_slower_tail(rng, 0.3) for _ in range(60)) <= 1
+    assert sum(passes_with_a_slower_tail(rng, 0.3) for _ in range(gates)) <= 1

@@ -5,6 +5,7 @@ import pytest
 
 from regress_gate.model.samples import Floats
 from regress_gate.stats.changepoints import ChangePoint, detect
+from tests.stats.simulation import simulated
 
 
 def noise(seed: int, length: int, cv: float = 0.02) -> Floats:
@@ -88,13 +89,14 @@ def test_a_step_is_found_although_the_new_level_drifts_back_later() -> None:
     assert found >= 24
 
 
-def test_a_drop_before_a_long_climb_is_a_step_at_its_place() -> None:
+@simulated("histories", quick=8, full=30)
+def test_a_drop_before_a_long_climb_is_a_step_at_its_place(histories: int) -> None:
     rng, found = np.random.default_rng(13), 0
-    for _ in range(30):
+    for _ in range(histories):
         logs = rng.normal(0.0, 0.01, 300)
         logs[30:] += -0.05 + 0.1 * np.clip(np.arange(270) / 120, 0.0, 1.0)
         found += any(abs(point.index - 30) <= 3 and point.kind == "step" for point in detect(np.exp(logs)))
-    assert found >= 27
+    assert found >= 0.9 * histories
 
 
 def test_an_excursion_of_a_dozen_points_has_a_begin_and_an_end() -> None:
@@ -117,14 +119,15 @@ def test_slow_drift_is_mostly_no_step() -> None:
     assert alarms <= 10  # 3 to 6 % are expected; above 10 of 60 has a chance of 0.1 % at 6 %
 
 
-def test_a_drift_that_is_looked_at_anew_at_each_point_is_mostly_no_step() -> None:
+@simulated("histories", quick=4, full=16)
+def test_a_drift_that_is_looked_at_anew_at_each_point_is_mostly_no_step(histories: int) -> None:
     rng, alarms = np.random.default_rng(14), 0
-    for _ in range(16):
+    for _ in range(histories):
         phase, cycles = rng.random(), rng.uniform(0.5, 1.5)
         drift = 0.75 * np.sin(2 * np.pi * (np.arange(150) / 150 * cycles + phase))
         series = np.exp(0.02 * (rng.normal(size=150) + drift))
         alarms += any(detect(series[:length]) for length in range(20, 151))
-    assert alarms <= 4
+    assert alarms <= histories / 4
 
 
 def test_a_larger_spread_is_a_change_of_variance_and_hardly_ever_a_step() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from regress_gate.model.samples import Floats
 from regress_gate.stats.changepoints import detect
+from tests.stats.simulation import simulated
 
 
 def independent(rng: np.random.Generator, length: int) -> Floats:
@@ -92,10 +93,11 @@ def test_a_new_level_is_told_after_few_points(height: float, most: float) -> Non
     assert np.median(delays) <= most
 
 
-def test_a_growing_history_without_a_change_stays_quiet() -> None:
+@simulated("rounds", quick=1, full=3)
+def test_a_growing_history_without_a_change_stays_quiet(rounds: int) -> None:
     rng, alarms, seen = np.random.default_rng(26), 0, 0
     for noise in NOISES:
-        for _ in range(3):
+        for _ in range(rounds):
             series, old = 100.0 * np.exp(0.02 * noise(rng, 120)), list[int]()
             for length in range(20, 121):
                 for point in detect(series[:length]):
