@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.cli.options import CONTEXT
+from regress_gate.cli.options import CONTEXT, format_option
 from regress_gate.errors import InputError
 
 if TYPE_CHECKING:
-    from regress_gate.gate.table_changes import DetectionReport, SmallestChange
+    from regress_gate.gate.table_changes import SmallestChange
 
 
 @click.command(
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 @click.option("--min-change", metavar="SIZE", help="Smallest change that matters: 2%, or a number in the values' unit.")
 @click.option("--direction", type=click.Choice(["lower", "higher"]), help="Which direction is better.")
 @click.option("--improvements", is_flag=True, help="With --direction: tell changes for the better too.")
-@click.option(
-    "--format", "format_", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
-)
+@format_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 def detect(
@@ -52,6 +50,8 @@ def detect(
     from regress_gate.ingest.table import read_table
     from regress_gate.ingest.table_series import choose_columns, series_of
     from regress_gate.model.metric import Direction
+    from regress_gate.report import print_view
+    from regress_gate.report.views.detection_view import DetectionView
 
     least = _least_change(min_change)
     better = None if direction is None else Direction[direction.upper()]
@@ -68,19 +68,7 @@ def detect(
             if advance is not None:
                 advance(done, len(series))
             found.append(find_changes(one, asked))
-    _print(DetectionReport(name, layout, asked, found), format_)
-
-
-def _print(found: "DetectionReport", format_: str) -> None:
-    from regress_gate.report.render.plain_text import json_text
-    from regress_gate.report.render.render_options import options_for
-    from regress_gate.report.views.detection_view import detection_document, detection_markdown, detection_table
-
-    if format_ == "json":
-        click.echo(json_text(detection_document(found)))
-        return
-    render = detection_table if format_ == "table" else detection_markdown
-    click.echo(render(found, options_for(sys.stdout)), nl=False)
+    print_view(DetectionView(DetectionReport(name, layout, asked, found)), format_)
 
 
 def _bytes_of(file: str) -> bytes:

@@ -1,11 +1,10 @@
 """`regress-gate diff-config`: what changed besides speed between two versions, and whether a launch line works."""
 
-import sys
 from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, deployment_options, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, deployment_options, format_option, settings_from, store_options
 from regress_gate.errors import ExitCode
 
 
@@ -19,9 +18,7 @@ from regress_gate.errors import ExitCode
 @click.option("--serve-command", metavar="LINE", help="Your `vllm serve` line.")
 @deployment_options
 @click.option("--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator.")
-@click.option(
-    "--format", "format_", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
-)
+@format_option
 @click.option("--all", "everything", is_flag=True, help="List also what is only counted otherwise.")
 @click.option("--offline", is_flag=True, help="Install nothing; exit 5 for a version that is not known here.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -49,7 +46,9 @@ def diff_config(
     from regress_gate.cli.progress import live_on_stderr
     from regress_gate.gate.config_changes import compare_configs
     from regress_gate.gate.launch_line import launch_problem_texts
+    from regress_gate.report import print_view
     from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.config_view import ConfigChangesView
     from regress_gate.vllm.serve_command import parse_serve_command
 
     settings = settings_from(options)
@@ -68,35 +67,6 @@ def diff_config(
         deployment = settings.deployment_flags.over(line).over(settings.config.deployment)
     changes = compare_configs(before, after, deployment=deployment)
     problems = launch_problem_texts(after, deployment.engine_args, deployment.env)
-    if format_ == "json":
-        from regress_gate.report.render.plain_text import json_text
-
-        document = {
-            "schema_version": "1",
-            "baseline": {"version": str(before.version)},
-            "candidate": {"version": str(after.version)},
-            "deployment": deployment.model_dump(mode="json"),
-            "starts": not problems,
-            "problems": problems,
-            "config_changes": [change.as_document() for change in changes],
-        }
-        click.echo(json_text(document))
-    else:
-        from regress_gate.report.render.render_options import options_for
-        from regress_gate.report.views.config_view import config_markdown, config_table
-
-        render = config_table if format_ == "table" else config_markdown
-        text = render(
-            changes,
-            options_for(sys.stdout, verbose=everything or verbose > 0),
-            head=f"vLLM {before.version} → {after.version}",
-            verdict=_verdict(problems, str(after.version), asked=bool(deployment.engine_args or deployment.env)),
-        )
-        click.echo(text, nl=False)
+    view = ConfigChangesView(before.version, after.version, deployment, problems, changes)
+    print_view(view, format_, verbose=everything or verbose > 0)
     return ExitCode.FAIL if problems else ExitCode.PASS
-
-
-def _verdict(problems: list[str], candidate: str, *, asked: bool) -> str | None:
-    if problems:
-        return f"your launch line would not start on {candidate}"
-    return f"the arguments of your launch line are all taken by {candidate}" if asked else None

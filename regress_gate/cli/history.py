@@ -1,17 +1,15 @@
 """`regress-gate history`: every stored version of a suite on a testbed, and which of them changed something."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, format_option, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.run import SuiteRef
-    from regress_gate.report.views.history_view import HistoryView
     from regress_gate.store.holdings import Holding
 
 
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 @click.option("--scenario", "scenarios", metavar="NAME", multiple=True, help="Scenario or glob (repeatable).")
 @click.option("--detect", "asked", is_flag=True, help="Say which versions changed something.")
 @click.option("--improvements", is_flag=True, help="With --detect: tell changes for the better too.")
-@click.option(
-    "--format", "format_", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
-)
+@format_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 @place_options
@@ -48,6 +44,7 @@ def history(
     from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
     from regress_gate.gate.history_changes import find_line_changes, without_improvements
     from regress_gate.model.suite import ConditionLimits
+    from regress_gate.report import print_view
     from regress_gate.report.views.history_view import HistoryView, LineView
     from regress_gate.store.combined import open_combined_store
     from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
@@ -76,7 +73,7 @@ def history(
             if changes is not None and not improvements:
                 changes, hidden = without_improvements(changes)
             views.append(LineView(line, changes, hidden))
-    _print(HistoryView(str(ref), testbed, views), format_)
+    print_view(HistoryView(str(ref), testbed, views), format_)
 
 
 def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tuple[SuiteRef, str]":
@@ -94,15 +91,3 @@ def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tu
         listed = sorted(f"--suite {s} --testbed {t} ({plural(len(v), 'version')})" for (s, t), v in places.items())
         raise InputError("runs of more than one suite or testbed are stored", todo=f"choose: {' | '.join(listed[:8])}")
     return next(iter(places))
-
-
-def _print(found: "HistoryView", format_: str) -> None:
-    from regress_gate.report.render.plain_text import json_text
-    from regress_gate.report.render.render_options import options_for
-    from regress_gate.report.views.history_view import history_document, history_markdown, history_table
-
-    if format_ == "json":
-        click.echo(json_text(history_document(found)))
-        return
-    render = history_table if format_ == "table" else history_markdown
-    click.echo(render(found, options_for(sys.stdout)), nl=False)

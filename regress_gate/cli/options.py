@@ -9,6 +9,7 @@ import click
 
 from regress_gate.app.measurement_task import DEFAULT_BLOCKS, DEFAULT_RUNS
 from regress_gate.app.settings import Settings
+from regress_gate.report import format_names
 
 if TYPE_CHECKING:
     pass
@@ -90,6 +91,13 @@ def launch_line_option(command: F) -> F:
     )
 
 
+def format_option(command: F) -> F:
+    """--format, for commands that print one report."""
+    return click.option("--format", "format_", type=click.Choice(format_names()), default="table", show_default=True)(
+        command
+    )
+
+
 def report_options(command: F) -> F:
     """How and where the report is written, and what the exit code may say."""
     for option in (
@@ -109,7 +117,7 @@ def report_options(command: F) -> F:
         click.option(
             "--format",
             "format_",
-            type=click.Choice(["table", "json", "markdown"]),
+            type=click.Choice(format_names()),
             default="table",
             show_default=True,
             help="Format on standard output.",

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
     """Read `FORMAT:PATH` pairs before any work is done. Raises InputError for an unknown format or a missing path."""
-    from regress_gate.report import FORMATS
-    from regress_gate.text import did_you_mean
+    from regress_gate.report import find_format
 
     parsed = []
     for output in outputs:
@@ -25,8 +24,7 @@ def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
             raise InputError(f"{output!r} names no file", where="--output", todo="write FORMAT:PATH")
         if path == "-":
             raise InputError("- is no file", where="--output", todo="use --format for standard output")
-        if name not in FORMATS:
-            raise InputError(f"unknown format {name!r}" + did_you_mean(name, FORMATS), where="--output")
+        find_format(name, where="--output")
         parsed.append((name, Path(path)))
     return parsed
 
@@ -35,14 +33,16 @@ def deliver(
     result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
 ) -> None:
     """Write the files first, so that a closed terminal loses nothing, then print."""
-    from regress_gate.report import RenderOptions, print_result, render
+    from regress_gate.report import RenderOptions, print_view, render
+    from regress_gate.report.views.result_view import ResultView
 
+    view = ResultView(result)
     for name, path in outputs:
-        write_output_file(path, render(result, name, RenderOptions(verbose=verbose)))
+        write_output_file(path, render(view, name, RenderOptions(verbose=verbose)))
     if quiet or sys.stdout is None:
         return
     try:
-        print_result(result, format_, verbose=verbose)
+        print_view(view, format_, verbose=verbose)
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()  # the reader has what it wanted; the decision stands

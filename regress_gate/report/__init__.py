@@ -1,24 +1,29 @@
-"""Renderers: one result object in, one text out. Nothing is decided or measured here.
+"""Reports: views turn a plain result into a document, renderers turn a document into text. Decides nothing.
 
-Importing this package is cheap: a format's module, and with it rich, jinja2 or pydantic, is loaded when it is used.
+Importing this package is cheap: a format's module, and with it rich, is imported when it is used.
 """
 
-from regress_gate.report.render.output_formats import FORMATS, print_result, render
-from regress_gate.report.render.render_options import (
-    COMMENT_LIMIT,
-    JOB_SUMMARY_LIMIT,
-    Renderer,
-    RenderOptions,
-    options_for,
+from regress_gate.report.render.output_formats import (
+    FORMATS,
+    OutputFormat,
+    Source,
+    find_format,
+    format_names,
+    print_view,
+    render,
 )
+from regress_gate.report.render.render_options import COMMENT_LIMIT, JOB_SUMMARY_LIMIT, RenderOptions, options_for
 
 __all__ = [
     "COMMENT_LIMIT",
     "FORMATS",
     "JOB_SUMMARY_LIMIT",
+    "OutputFormat",
     "RenderOptions",
-    "Renderer",
+    "Source",
+    "find_format",
+    "format_names",
     "options_for",
-    "print_result",
+    "print_view",
     "render",
 ]

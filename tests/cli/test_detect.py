@@ -101,7 +101,7 @@ def test_rows_of_one_version_are_replicates(gate):
 
 def test_improvements_are_told_when_asked_for(gate, nightly):
     quiet = gate("detect", nightly, "--direction", "higher")
-    assert "no change points for the worse\n1 change for the better is not told; --improvements tells\n" in quiet.out
+    assert "no change points for the worse\n1 improvement is not shown; --improvements shows it\n" in quiet.out
     (change,) = found(gate, nightly, "--direction", "higher", "--improvements")
     assert change["worse"] is False
 
@@ -114,7 +114,7 @@ def test_changes_that_do_not_matter_are_not_told(gate, nightly, size, count):
 def test_a_few_values_are_too_few(gate):
     shown = gate("detect", "-", stdin="ms\n1\n2\n3\n")
     assert (shown.code, shown.err) == (0, "")
-    assert "no change points\nfewer than 8 values: too few to be asked for change points\n" in shown.out
+    assert "no change points\nfewer than 8 values: too few for change points\n" in shown.out
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_the_version_that_made_a_step_is_named(stored):
     shown = " ".join(stored("history", "--metric", "ttft_median", "--detect").out.split())
     assert "chat/ttft_median step of +34.0% [" in shown
     assert "], worse, at 0.24.0, between 0.19.1 and 0.24.0" in shown
-    assert "looked at 1 series on 3 steps between neighbouring versions" in shown
+    assert "compared 1 series on 3 steps between neighbouring versions" in shown
     assert "not measured side by side, so that days differ too" in shown
 
 
@@ -59,7 +59,7 @@ def test_improvements_are_told_when_asked_for(gate):
         gate.import_starts(version, speed=speed)
     quiet = gate("history", "--metric", "ttft_median", "--detect").out
     assert "none found" in quiet
-    assert "1 change for the better is not told; --improvements tells" in quiet
+    assert "1 improvement is not shown; --improvements shows it" in quiet
     assert ", better, at 0.19.1" in gate("history", "--metric", "ttft_median", "--detect", "--improvements").out
 
 

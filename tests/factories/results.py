@@ -27,6 +27,13 @@ from regress_gate.model.result import (
     WaiverOut,
     WorkaroundOut,
 )
+from regress_gate.report import RenderOptions, render
+from regress_gate.report.views.result_view import ResultView
+
+
+def render_result(result: Result, format_: str = "table", options: RenderOptions | None = None) -> str:
+    return render(ResultView(result), format_, options)
+
 
 CREATED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 

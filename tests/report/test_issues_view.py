@@ -8,15 +8,15 @@ import pytest
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.issue import IssueKind, Severity
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
-from regress_gate.report import RenderOptions, render
+from regress_gate.report import RenderOptions
 from regress_gate.report.views import issues_view
-from tests.factories.results import a_result, an_issue, unsettled
+from tests.factories.results import a_result, an_issue, render_result, unsettled
 
 both = pytest.mark.parametrize("format_", ["table", "markdown"])
 
 
 def shown(result: Result, format_: str = "table", *, verbose: bool = False, width: int = 80) -> str:
-    return render(result, format_, RenderOptions(verbose=verbose, width=width))
+    return render_result(result, format_, RenderOptions(verbose=verbose, width=width))
 
 
 def unknown(number: int, why: str = "the model is not known (--model)", **changes: Any) -> KnownIssueOut:
@@ -44,7 +44,7 @@ def test_what_cannot_be_told_gets_few_lines_and_the_rest_is_counted(make: Any, m
 def test_all_of_it_is_told_in_full_on_demand(format_: str) -> None:
     text = shown(checked(*map(unknown, range(101, 131))), format_, verbose=True)
     assert len(set(re.findall(r"VLLM-1\d\d", text))) == 30
-    assert text.count("cannot be told: the model is not known") == 30
+    assert text.count("needs more facts: the model is not known") == 30
     assert "-v" not in text
 
 
@@ -55,8 +55,8 @@ def test_what_the_move_may_bring_comes_first_and_then_the_most_severe() -> None:
         unknown(3, severity=Severity.CRITICAL),
         unknown(4, effect=Effect.RESOLVED, severity=Severity.CRITICAL),
     ]
-    groups = issues_view.issues(checked(*issues)).undecided
-    assert [[line.id for line in group.lines] for group in groups] == [["VLLM-3", "VLLM-2"], ["VLLM-1"], ["VLLM-4"]]
+    groups = issues_view.select_issues(checked(*issues)).undecided
+    assert [[line.id for line in group.short] for group in groups] == [["VLLM-3", "VLLM-2"], ["VLLM-1"], ["VLLM-4"]]
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
@@ -115,7 +115,7 @@ def test_what_was_no_bug_is_told_only_where_it_applies_or_looks_like_what_was_me
 @both
 def test_what_looks_like_the_measurements_is_told_in_full_whatever_fact_is_missing(format_: str) -> None:
     text = shown(compared(unknown(1, measured=IssueObservation.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
-    assert "cannot be told: the model is not known" in text
+    assert "needs more facts: the model is not known" in text
 
 
 @both

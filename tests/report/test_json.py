@@ -10,9 +10,8 @@ from hypothesis import given
 from jsonschema import Draft202012Validator, FormatChecker
 
 from regress_gate.model.result import Result, WorkaroundOut
-from regress_gate.report import render
 from regress_gate.report.schema import SCHEMA_PATH, schema_text
-from tests.factories.results import EVERY_KIND, a_result, an_issue, failing, filled_with
+from tests.factories.results import EVERY_KIND, a_result, an_issue, failing, filled_with, render_result
 
 from .strategies import hostile_text
 
@@ -33,7 +32,7 @@ def document(result: Result) -> Any:
     def reject(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(render(result, "json"), parse_constant=reject)
+    return json.loads(render_result(result, "json"), parse_constant=reject)
 
 
 def test_the_schema_file_is_current() -> None:
@@ -54,7 +53,7 @@ def test_every_result_obeys_the_schema_and_reads_back(build: Callable[[], Result
 
 @given(text=hostile_text)
 def test_any_text_survives_as_it_is_in_pure_ascii(text: str) -> None:
-    rendered = render(filled_with(text), "json")
+    rendered = render_result(filled_with(text), "json")
     assert rendered.isascii()
     assert not [char for char in rendered if char != "\n" and not char.isprintable()]
     assert json.loads(rendered)["advice"] == text

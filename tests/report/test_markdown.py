@@ -4,15 +4,15 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from regress_gate.model.result import Reason, ReasonCode, Result
-from regress_gate.report import COMMENT_LIMIT, RenderOptions, render
+from regress_gate.report import COMMENT_LIMIT, RenderOptions
 from regress_gate.report.render.markdown_escape import escape
 from regress_gate.text import one_line
-from tests.factories.results import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with
+from tests.factories.results import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with, render_result
 
 from .strategies import hostile_text
 
@@ -41,9 +41,14 @@ def cells(row: str) -> int:
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 
+@example(text="_gone_")
+@example(text="a _gone_ b")
+@example(text="__gone__")
+@example(text="*gone*")
+@example(text="~~gone~~")
 @given(text=hostile_text)
 def test_no_text_becomes_markup(text: str) -> None:
-    markdown = render(filled_with(text), "markdown", RenderOptions(max_bytes=10**9))
+    markdown = render_result(filled_with(text), "markdown", RenderOptions(max_bytes=10**9))
     found = tokens(markdown)
     assert not [token for token in found if token.type in ("image", "html_inline", "link_open", "fence", "code_block")]
     assert not [token for token in found if token.type in ("em_open", "s_open", "hr", "softbreak", "hardbreak")]
@@ -56,22 +61,31 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 @given(text=hostile_text)
 def test_no_text_changes_the_shape_of_the_document(text: str) -> None:
-    harmless = render(filled_with("x"), "markdown", RenderOptions(max_bytes=10**9))
-    markdown = render(filled_with(f"x{text}"), "markdown", RenderOptions(max_bytes=10**9))
+    harmless = render_result(filled_with("x"), "markdown", RenderOptions(max_bytes=10**9))
+    markdown = render_result(filled_with(f"x{text}"), "markdown", RenderOptions(max_bytes=10**9))
     assert shape(markdown) == shape(harmless)
     tables = [line for line in markdown.split("\n") if line.startswith("|")]
     assert {cells(line) for line in tables} == {7}
 
 
+@example(text="_gone_")
+@example(text="a _gone_ b")
+@example(text="__gone__")
+@example(text="x _a_b_ y_")
+@example(text="*gone*")
+@example(text="**gone**")
+@example(text="~~gone~~")
+@example(text="`gone`")
 @given(text=hostile_text)
 def test_the_reader_sees_the_text_itself(text: str) -> None:
     paragraph = [token for token in PARSER.parse(escape(text)) if token.type == "inline"]
+    assert not [child.type for token in paragraph for child in token.children or [] if child.type != "text"]
     visible = "".join(child.content for token in paragraph for child in token.children or [])
     assert visible.replace("\u200b", "") == one_line(text)
 
 
 def test_a_thread_is_linked_through_the_host_that_leaves_no_cross_reference() -> None:
-    markdown = render(a_result(known_issues=[an_issue(url=TRACKER)]), "markdown")
+    markdown = render_result(a_result(known_issues=[an_issue(url=TRACKER)]), "markdown")
     links = [token.attrs["href"] for token in tokens(markdown) if token.type == "link_open"]
     assert links == ["https://redirect.github.com/vllm-project/vllm/issues/28882"]
 
@@ -87,14 +101,14 @@ def test_a_thread_is_linked_through_the_host_that_leaves_no_cross_reference() ->
     ],
 )
 def test_any_other_address_is_text(url: str) -> None:
-    markdown = render(a_result(known_issues=[an_issue(url=url)]), "markdown")
+    markdown = render_result(a_result(known_issues=[an_issue(url=url)]), "markdown")
     assert not [token for token in tokens(markdown) if token.type == "link_open"]
 
 
 def test_a_flag_can_be_copied_as_it_is() -> None:
     spans = [
         token.content
-        for token in tokens(render(failing(), "markdown", RenderOptions(verbose=True)))
+        for token in tokens(render_result(failing(), "markdown", RenderOptions(verbose=True)))
         if token.type == "code_inline"
     ]
     assert spans == [
@@ -117,7 +131,7 @@ def _long(text: str) -> Result:
 
 @pytest.mark.parametrize("text", ["@|" * 2000, HOSTILE * 5, "中" * 4000], ids=["references", "hostile", "wide"])
 def test_a_comment_never_exceeds_its_limit_and_keeps_what_decides(text: str) -> None:
-    markdown = render(_long(text), "markdown")
+    markdown = render_result(_long(text), "markdown")
     assert len(markdown.encode()) <= COMMENT_LIMIT
     assert markdown.startswith("## PASS: you may move\n")
     assert "**What to do:** " in markdown
@@ -128,22 +142,22 @@ def test_a_comment_never_exceeds_its_limit_and_keeps_what_decides(text: str) -> 
 
 @pytest.mark.parametrize("limit", [8_000, 20_000, 40_000, COMMENT_LIMIT])
 def test_what_is_left_out_is_said_and_the_decision_stays(limit: int) -> None:
-    markdown = render(crowded(), "markdown", RenderOptions(max_bytes=limit))
+    markdown = render_result(crowded(), "markdown", RenderOptions(max_bytes=limit))
     assert len(markdown.encode()) <= limit
     for text in ("## FAIL: do not move", "**What to do:** Stay on 0.19.0.", "- regression: 4 gated series"):
         assert text in markdown
     left_out = "Left out, too long for this place:" in markdown
-    assert left_out == (len(render(crowded(), "markdown", RenderOptions(max_bytes=10**9)).encode()) > limit)
+    assert left_out == (len(render_result(crowded(), "markdown", RenderOptions(max_bytes=10**9)).encode()) > limit)
 
 
 def test_nothing_is_left_out_of_a_report_that_fits() -> None:
-    assert "Left out" not in render(failing(), "markdown")
+    assert "Left out" not in render_result(failing(), "markdown")
 
 
 def test_what_decides_is_open_and_what_reassures_is_folded() -> None:
-    markdown = render(failing(), "markdown")
+    markdown = render_result(failing(), "markdown")
     open_part = re.sub(r"<details>.*?</details>", "", markdown, flags=re.DOTALL)
-    for shown in ("ttft_p99", "ttft_mean", "itl_p99 (not gated)", "VLLM-28882", "VLLM-30101", "exceeded"):
+    for shown in ("ttft_p99", "ttft_mean", "| itl_p99 |", "VLLM-28882", "VLLM-30101", "exceeded"):
         assert shown in open_part
     for folded in ("tpot_mean", "e2el_p99", "VLLM-27007", "VLLM-25555"):
         assert folded in markdown
@@ -152,4 +166,4 @@ def test_what_decides_is_open_and_what_reassures_is_folded() -> None:
 
 def test_an_issue_that_blocks_is_never_folded() -> None:
     changes: dict[str, Any] = {"effect": "carried", "blocks": True}
-    assert "<details>" not in render(a_result(known_issues=[an_issue(**changes)]), "markdown")
+    assert "<details>" not in render_result(a_result(known_issues=[an_issue(**changes)]), "markdown")

@@ -7,8 +7,6 @@ zero-width space parts what triggers it.
 
 import re
 
-from markupsafe import Markup
-
 from regress_gate.text import one_line
 
 _MARKUP_SIGNS = re.compile(r"[\\`*<>&\[\]|~$]")
@@ -29,33 +27,31 @@ _TRIGGERS = re.compile(
 _TRACKER_THREAD = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+/(?:issues|pull|discussions)/\d+)", re.ASCII)
 
 
-def escape(value: object) -> Markup:
-    """Any value as inert inline Markdown; Markup passes as it is. For running text and table cells."""
-    if isinstance(value, Markup):
-        return value
-    text = _BLOCK_START.sub(_SPACE, _TRIGGERS.sub(rf"\g<0>{_SPACE}", one_line(str(value))))
+def escape(text: str) -> str:
+    """The text as inert inline Markdown, for running text and table cells."""
+    text = _BLOCK_START.sub(_SPACE, _TRIGGERS.sub(rf"\g<0>{_SPACE}", one_line(text)))
     text = _EDGE_UNDERSCORE.sub(_reference, _MARKUP_SIGNS.sub(_reference, text))
-    return Markup(text.replace(_SPACE, f"&#{ord(_SPACE)};"))  # noqa: S704 - this is the escaping
+    return text.replace(_SPACE, f"&#{ord(_SPACE)};")
 
 
 def _reference(match: re.Match[str]) -> str:
     return f"&#{ord(match[0])};"
 
 
-def code(value: object) -> Markup:
+def code(text: str) -> str:
     """A code span of exactly that text, to be copied. Not for table cells, where a pipe would end it."""
-    text = one_line(str(value)) or "(empty)"
+    text = one_line(text) or "(empty)"
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     padding = " " if text.startswith("`") or text.endswith("`") else ""
-    return Markup(f"{fence}{padding}{text}{padding}{fence}")  # noqa: S704 - nothing ends a span but its own fence
+    return f"{fence}{padding}{text}{padding}{fence}"
 
 
-def thread(url: str) -> Markup:
+def thread(url: str) -> str:
     """A link to a GitHub thread; any other address is shown as text.
 
     The link takes GitHub's redirecting host: a plain one would leave a cross-reference in the tracker's thread
     for every comment that this report is posted as.
     """
     if match := _TRACKER_THREAD.fullmatch(url):
-        return Markup(f"[{escape(match[1])}](https://redirect.github.com/{match[1]})")  # noqa: S704 - fully matched
+        return f"[{escape(match[1])}](https://redirect.github.com/{match[1]})"
     return escape(url)

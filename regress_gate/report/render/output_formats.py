@@ -1,43 +1,65 @@
-"""The formats by name. A new format is one module under `formats/` with a `render` function, and one line here."""
+"""The output formats by name. A new format is one module with its function, and one line here."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, TextIO
+from typing import Any, TextIO
 
 from regress_gate.errors import InputError
-from regress_gate.report.render.render_options import Renderer, RenderOptions, options_for
+from regress_gate.report.document import View
+from regress_gate.report.render.render_options import RenderOptions, options_for
 from regress_gate.text import did_you_mean, for_encoding
 
-if TYPE_CHECKING:
-    from regress_gate.model.result import Result
+
+class Source(Enum):
+    """What a format is made from."""
+
+    VIEW = "view"
+    """The result of a command: `render(view, options) -> str`."""
 
 
-FORMATS: dict[str, str] = {
-    "table": "regress_gate.report.formats.table",
-    "json": "regress_gate.report.formats.json",
-    "markdown": "regress_gate.report.formats.markdown",
+@dataclass(frozen=True, slots=True)
+class OutputFormat:
+    function: str
+    """`module:function`; the module is imported on first use."""
+    source: Source = Source.VIEW
+
+    def load(self) -> Any:
+        module, _, name = self.function.partition(":")
+        return getattr(import_module(module), name)
+
+
+FORMATS: dict[str, OutputFormat] = {
+    "table": OutputFormat("regress_gate.report.render.terminal:render"),
+    "json": OutputFormat("regress_gate.report.render.json:render"),
+    "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
 }
-"""Format name to the module that renders it; the module is imported on first use."""
 
 
-def render(result: Result, format: str = "table", options: RenderOptions | None = None) -> str:  # noqa: A002 - the flag's name
+def format_names(source: Source = Source.VIEW) -> tuple[str, ...]:
+    """The choices of `--format` and of `--output`."""
+    return tuple(name for name, format_ in FORMATS.items() if format_.source is source)
+
+
+def find_format(name: str, source: Source = Source.VIEW, *, where: str = "--format") -> OutputFormat:
+    """Raises InputError for a format that does not exist."""
+    names = format_names(source)
+    if name not in names:
+        raise InputError(f"unknown format {name!r}" + did_you_mean(name, names), where=where)
+    return FORMATS[name]
+
+
+def render(view: View, format_: str = "table", options: RenderOptions | None = None) -> str:
     """The report in that format, ending in a newline. Raises InputError for a format that does not exist."""
-    if format not in FORMATS:
-        raise InputError(f"unknown format {format!r}" + did_you_mean(format, FORMATS), where="--format")
-    renderer: Renderer = import_module(FORMATS[format]).render
-    return renderer(result, options or RenderOptions())
+    text: str = find_format(format_).load()(view, options or RenderOptions())
+    return text
 
 
-def print_result(
-    result: Result,
-    format: str = "table",  # noqa: A002 - the flag's name
-    *,
-    stream: TextIO | None = None,
-    verbose: bool = False,
-) -> None:
+def print_view(view: View, format_: str = "table", *, stream: TextIO | None = None, verbose: bool = False) -> None:
     """Write the report to the stream (stdout by default), fitted to it. Never fails for want of a sign."""
     stream = sys.stdout if stream is None else stream
     options = options_for(stream, verbose=verbose)
-    stream.write(for_encoding(render(result, format, options), options.encoding))
+    stream.write(for_encoding(render(view, format_, options), options.encoding))

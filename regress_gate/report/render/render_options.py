@@ -1,15 +1,11 @@
-"""What a format is: a function from a result and the reader's options to text. Holds no format itself."""
+"""What is known of the reader: the width, colours and signs of the terminal, the size limit of the place."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO
-
-if TYPE_CHECKING:
-    from regress_gate.model.result import Result
-
+from typing import TextIO
 
 COMMENT_LIMIT = 65_536
 """What GitHub accepts as one comment. It counts characters; counting bytes is never less, and one rule fits both."""
@@ -19,10 +15,10 @@ JOB_SUMMARY_LIMIT = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What is known of the reader. A format uses what concerns it and ignores the rest; all of them are pure text."""
+    """A format uses what concerns it and ignores the rest."""
 
     verbose: bool = False
-    """Show every series, also those that neither gate nor moved."""
+    """Show everything in full."""
     width: int = 80
     """Columns of the terminal; below 40 the table stops shrinking."""
     color: bool = False
@@ -33,18 +29,8 @@ class RenderOptions:
     """The size that a document for GitHub must not exceed."""
 
 
-class Renderer(Protocol):
-    def __call__(self, result: Result, options: RenderOptions, /) -> str:
-        """The whole report, ending in a newline."""
-        ...
-
-
-# MERGED regress_gate.report.terminal: Where a report is printed: what the stream and the environment say about
-# width, colour and signs.
-
-
 DEFAULT_WIDTH = 80
-"""The width of whatever is no terminal: the same everywhere, so that piped reports can be compared."""
+"""The width if the stream is no terminal: the same everywhere, so that piped reports can be compared."""
 
 
 def options_for(stream: TextIO, *, verbose: bool = False, environ: Mapping[str, str] | None = None) -> RenderOptions:

@@ -1,4 +1,7 @@
-"""Words that `detect` and `history` share. Numbers of other kinds are told by `units`."""
+"""The report of `history`: the versions, the series, and which versions changed something.
+
+A few series get a row for each version, many get one line each.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,72 +13,241 @@ from regress_gate.gate.history import HistoryLine, HistoryOrder, HistorySeries, 
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.model.metric import Direction
-from regress_gate.report.render.markdown_escape import escape
-from regress_gate.report.render.render_options import RenderOptions
-from regress_gate.report.render.terminal_canvas import GAP, Canvas
-from regress_gate.report.render.text_chart import bar, chart, sparkline
+from regress_gate.report.document import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Detail,
+    Document,
+    Pair,
+    Pairs,
+    Paragraph,
+    Row,
+    Section,
+    Sparkline,
+    Table,
+    View,
+)
 from regress_gate.report.views import units
 from regress_gate.text import plural
 
 DIRECTION_TEXT = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
-
-
-def change_kind_text(of: str) -> str:
-    """Of a change point, in words."""
-    return "change of scatter" if of == "variance" else of
-
-
-def probability_text(share: float) -> str:
-    """`0.93`, and never a certainty that two decimals would only seem to show."""
-    return ">0.99" if share >= 0.995 else f"{share:.2f}"
-
-
-def hidden_improvements_text(count: int) -> str:
-    hidden = plural(count, "change for the better is", "changes for the better are")
-    return f"{hidden} not told; --improvements tells"
-
-
-# MERGED regress_gate.report.history_view: What every format of a history is given: its lines, and the changes that
-# are told.
+MAX_DETAILED_SERIES = 3
+"""Series up to which each version of each gets a row."""
+MAX_VERSION_ROWS = 24
+"""Versions up to which each gets a row; of more, a chart is drawn and the versions are only counted."""
+_SPARKLINE_WIDTH = 12
+_LEAST_SPAN = 0.1
+"""Share of its level that the height of a series' shape stands for at least."""
+_BAR_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineView:
+    """The versions of one line with their changes."""
+
     line: HistoryLine
     changes: HistoryChanges | None
-    """Those that are told; None where nobody asked for any."""
+    """Those to report; None if changes were not asked for."""
     improvements: int = 0
-    """Changes for the better that are not told."""
+    """Changes for the better that are left out."""
 
     @property
-    def told(self) -> Sequence[HistoryChange]:
+    def reported(self) -> Sequence[HistoryChange]:
         return () if self.changes is None else self.changes.found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HistoryView:
+class HistoryView(View):
+    """The history of a suite on a testbed."""
+
     suite: str
     testbed: str
     lines: Sequence[LineView]
 
+    def document(self, detail: Detail) -> Document:
+        blocks: list[Block] = []
+        for view in self.lines:
+            content = _versions(view.line, is_page=detail.is_page) + _series(view, is_page=detail.is_page)
+            blocks.append(Section(_line_title(view.line), tuple(content)))
+            if view.changes is not None:
+                title = "Changes [95% interval]" if view.changes.found else "Changes"
+                blocks.append(Section(title, tuple(_changes(view))))
+        return Document(f"{self.suite} on {self.testbed}", tuple(blocks))
 
-# MERGED regress_gate.report.history_document: A history as a value that serialises to JSON. Decides nothing.
+    def data(self) -> dict[str, Any]:
+        """`change` of a change point is signed as in `compare`: positive is worse, for every metric; `interval` is that
+        of the change, as there, and `between` the versions between which it came. `probability` is null if neighbouring
+        versions were compared: then a change is reported at the error rate of the family, or not at all."""
+        return {
+            "schema_version": "1",
+            "suite": self.suite,
+            "testbed": self.testbed,
+            "lines": [_line_data(view) for view in self.lines],
+            "change_points": [_change_data(view.line, change) for view in self.lines for change in view.reported],
+        }
 
 
-def history_document(found: HistoryView) -> dict[str, Any]:
-    """`change` of a change point is signed as in `compare`: positive is worse, for every metric; `interval` is that of
-    the change, as there, and `between` the versions between which it came. `probability` is null where neighbouring
-    versions were compared: there a change is shown at the family's error rate, or not told."""
-    return {
-        "schema_version": "1",
-        "suite": found.suite,
-        "testbed": found.testbed,
-        "lines": [_line_document(view) for view in found.lines],
-        "change_points": [_change_point_document(view.line, change) for view in found.lines for change in view.told],
-    }
+# For people
 
 
-def _line_document(view: LineView) -> dict[str, Any]:
+def _versions(line: HistoryLine, *, is_page: bool) -> list[Block]:
+    sides = line.sides
+    if len(sides) <= MAX_VERSION_ROWS:
+        return [Pairs(tuple(Pair(str(side.version), _run_counts(side)) for side in sides))]
+    if is_page:
+        return []
+    runs = plural(sum(len(side.counted) for side in sides), "run")
+    return [Pairs((Pair(f"{sides[0].version} to {sides[-1].version}", runs),))]
+
+
+def _series(view: LineView, *, is_page: bool) -> list[Block]:
+    line = view.line
+    if is_page or len(line.series) > MAX_DETAILED_SERIES:
+        return [_overview(line)]
+    return [
+        Section(
+            f"{series.name}, {DIRECTION_TEXT[series.metric.direction]}",
+            (_chart(line, series, view.reported) if len(line.sides) > MAX_VERSION_ROWS else _rows(line, series),),
+        )
+        for series in line.series
+    ]
+
+
+def _overview(line: HistoryLine) -> Table:
+    """A row for each series: its shape, and its first and its last value with the spread of their runs."""
+    columns = Column("series"), Column(" "), Column("first", is_optional=True), Column("last")
+    return Table.of(columns, tuple(Row((series.name, _shape(series), *_ends(series))) for series in line.series))
+
+
+def _shape(series: HistorySeries) -> Sparkline:
+    level = abs(float(np.nanmean(series.values))) if not np.isnan(series.values).all() else 0.0
+    return Sparkline(tuple(series.values.tolist()), _SPARKLINE_WIDTH, _LEAST_SPAN * level)
+
+
+def _ends(series: HistorySeries) -> tuple[Cell, Cell]:
+    known = np.flatnonzero(~np.isnan(series.values))
+    if not len(known):
+        return Cell(units.UNKNOWN), Cell(units.UNKNOWN)
+    places = int(known[0]), int(known[-1])
+    texts = units.values((series.value(places[0]), series.value(places[1])), series.metric.unit, series.metric.name)
+    first, last = (Cell(f"{text} {_spread(series, place)}") for text, place in zip(texts, places, strict=True))
+    return first, last
+
+
+def _spread(series: HistorySeries, place: int) -> str:
+    return units.spread(series.spread(place), len(series.per_version[place]))
+
+
+def _rows(line: HistoryLine, series: HistorySeries) -> Table:
+    rows = []
+    for place, version in enumerate(line.versions):
+        value = series.value(place)
+        rows.append(
+            Row(
+                (
+                    str(version),
+                    _value_text(series, value),
+                    "" if value is None else _spread(series, place),
+                    Bar(value or 0.0, _largest(series), _BAR_WIDTH),
+                )
+            )
+        )
+    return Table.of((Column(), Column(), Column(), Column(is_optional=True)), tuple(rows))
+
+
+def _chart(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> Chart:
+    return Chart(
+        values=tuple(series.values.tolist()),
+        first=str(line.versions[0]),
+        last=str(line.versions[-1]),
+        marks=tuple(change.at for change in changes if change.name == series.name),
+        write=lambda value: _value_text(series, value),
+    )
+
+
+def _largest(series: HistorySeries) -> float:
+    known = series.values[~np.isnan(series.values)]
+    return float(known.max()) if len(known) else 0.0
+
+
+def _value_text(series: HistorySeries, value: float | None) -> str:
+    """In the unit of the largest value of the series."""
+    return units.values((value, _largest(series)), series.metric.unit, series.metric.name)[0]
+
+
+def _changes(view: LineView) -> list[Block]:
+    pairs = tuple(Pair(change.name, line_change_text(view.line, change)) for change in view.reported)
+    return [*([Pairs(pairs)] if pairs else []), *(Paragraph(text) for text in _search_summary(view))]
+
+
+def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
+    """`step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0`."""
+    after, by = (str(line.versions[place]) for place in change.since)
+    size = ""
+    if change.loss is not None:
+        size = f" of {units.change(change.loss, change.scale)} {units.interval(change.interval)}"
+        size += ", worse" if change.is_worse else ", better"
+    between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
+    sure = "" if change.probability is None else f"; probability {probability_text(change.probability)}"
+    return f"{change_kind_text(change.kind)}{size}, at {line.versions[change.at]}, {between}{sure}"
+
+
+def change_kind_text(kind: str) -> str:
+    return "change of scatter" if kind == "variance" else kind
+
+
+def probability_text(share: float) -> str:
+    """`0.93`; above 0.995 `>0.99`, because two decimals would look like certainty."""
+    return ">0.99" if share >= 0.995 else f"{share:.2f}"
+
+
+def hidden_improvements_text(count: int) -> str:
+    improvements = plural(count, "improvement is", "improvements are")
+    return f"{improvements} not shown; --improvements shows {'it' if count == 1 else 'them'}"
+
+
+def _line_title(line: HistoryLine) -> str:
+    of = f" of variant {line.variant}" if line.variant else ""
+    if line.order is HistoryOrder.VERSION:
+        return plural(len(line.sides), "version") + of
+    return plural(len(line.sides), "build") + f"{of} by the day of the first run"
+
+
+def _run_counts(side: ComparisonSide) -> str:
+    text = plural(len(side.counted), "run")
+    text += "" if (time := first_run_time(side)) is None else f" from {time.date().isoformat()}"
+    others = [f"{len(group)} {word}" for group, word in ((side.void, "void"), (side.failed, "failed")) if group]
+    return text + (f"; not counted: {', '.join(others)}" if others else "")
+
+
+def _search_summary(view: LineView) -> list[str]:
+    """How much was searched, so that finding nothing means something."""
+    changes = view.changes
+    if changes is None:
+        return []
+    if changes.way is ChangeMethod.CHANGE_POINTS:
+        text = f"searched {changes.series} series over {plural(len(view.line.sides), 'version')} for change points"
+        text += "; the newest version was also compared with the one before it" if changes.steps else ""
+    elif not changes.steps:
+        text = "nothing to compare: changes need two versions with comparable runs"
+    else:
+        steps = plural(changes.steps, "step")
+        text = f"compared {changes.series} series on {steps} between neighbouring versions, with one false-alarm budget"
+        text += " (too few versions for change points)"
+    is_searched = changes.way is ChangeMethod.CHANGE_POINTS or changes.steps
+    lines = [f"none found: {text}" if is_searched and not changes.found and changes.series else text]
+    if view.improvements:
+        lines.append(hidden_improvements_text(view.improvements))
+    return [*lines, *changes.notes]
+
+
+# For programs
+
+
+def _line_data(view: LineView) -> dict[str, Any]:
     line, changes = view.line, view.changes
     looked_at = None
     if changes is not None:
@@ -117,7 +289,7 @@ def _line_document(view: LineView) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _change_point_document(line: HistoryLine, change: HistoryChange) -> dict[str, Any]:
+def _change_data(line: HistoryLine, change: HistoryChange) -> dict[str, Any]:
     return {
         "scenario": change.scenario,
         "metric": change.metric,
@@ -130,195 +302,3 @@ def _change_point_document(line: HistoryLine, change: HistoryChange) -> dict[str
         "probability": change.probability,
         "worse": change.is_worse,
     }
-
-
-# MERGED regress_gate.report.history_table: A history as a table for a terminal and as Markdown. Decides nothing.  A
-# few series get a row for each version, many get one line each. What came from outside (names of versions,
-# scenarios, testbeds) is cleaned or escaped here.
-
-
-MAX_DETAILED_SERIES = 3
-"""Series up to which each version of each is told."""
-MAX_VERSION_ROWS = 24
-"""Versions of which each gets a row; of more, a chart is drawn and the versions are only counted."""
-_SPARK = 12
-_LEAST_SPAN = 0.1
-"""Share of its level that the height of a series' shape stands for at least."""
-_BAR = 24
-
-
-def history_table(found: HistoryView, options: RenderOptions) -> str:
-    """For a terminal: the versions, the series, and the changes where they were asked for."""
-    canvas = Canvas(options)
-    canvas.line(f"{found.suite} on {found.testbed}", "bold")
-    for view in found.lines:
-        line = view.line
-        canvas.heading(_line_title(line))
-        canvas.pairs(_version_facts(line))
-        canvas.gap()
-        if len(line.series) <= MAX_DETAILED_SERIES:
-            for number, series in enumerate(line.series):
-                if number:
-                    canvas.gap()
-                _paint_series(canvas, line, series, view.told, options)
-        else:
-            _paint_overview(canvas, line, options)
-        if view.changes is not None:
-            canvas.heading("Changes [95% interval]" if view.changes.found else "Changes")
-            _paint_changes(canvas, line, view.changes.found)
-            for text in _search_summary(view):
-                canvas.line(text, indent=2)
-    return canvas.finish()
-
-
-def _paint_overview(canvas: Canvas, line: HistoryLine, options: RenderOptions) -> None:
-    """A line a series: its shape, and its first and its last value with what the runs scatter."""
-    rows = [("series", "", "first", "last")]
-    rows += [(series.name, _shape(series, options.encoding), *_ends(series)) for series in line.series]
-    shown = [[canvas.text(cell, "" if number else "dim") for cell in row] for number, row in enumerate(rows)]
-    name, shape, first, last = (max(row[cell].cell_len for row in shown) for cell in range(4))
-    room = canvas.width - 2 - shape - last - 2 * GAP
-    if name + first + GAP <= room:
-        canvas.columns(shown, [name, shape, first, None], indent=2)
-    elif name <= room:  # a narrow terminal: what is now matters more than what was
-        canvas.columns([[row[0], row[1], row[3]] for row in shown], [name, shape, None], indent=2)
-    else:
-        for row in shown:
-            canvas.put(row[0], indent=2)
-            canvas.columns([[row[1], row[3]]], [shape, None], indent=4)
-
-
-def _shape(series: HistorySeries, encoding: str = "utf-8") -> str:
-    level = abs(float(np.nanmean(series.values))) if not np.isnan(series.values).all() else 0.0
-    return sparkline(series.values, _SPARK, encoding, least_span=_LEAST_SPAN * level)
-
-
-def _ends(series: HistorySeries) -> tuple[str, str]:
-    known = np.flatnonzero(~np.isnan(series.values))
-    if not len(known):
-        return units.UNKNOWN, units.UNKNOWN
-    first, last = int(known[0]), int(known[-1])
-    texts = units.values((series.value(first), series.value(last)), series.metric.unit, series.metric.name)
-    left, right = (
-        f"{text} {units.spread(series.spread(place), len(series.per_version[place]))}"
-        for text, place in zip(texts, (first, last), strict=True)
-    )
-    return left, right
-
-
-def _paint_series(
-    canvas: Canvas, line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange], options: RenderOptions
-) -> None:
-    canvas.line(f"{series.name}, {DIRECTION_TEXT[series.metric.direction]}", "bold", indent=2)
-    known = series.values[~np.isnan(series.values)]
-    largest = float(known.max()) if len(known) else 0.0
-
-    def write(value: float | None) -> str:
-        return units.values((value, largest), series.metric.unit, series.metric.name)[0]
-
-    if len(line.sides) > MAX_VERSION_ROWS:
-        marks = [change.at for change in changes if change.name == series.name]
-        ends = canvas.plain(str(line.versions[0])), canvas.plain(str(line.versions[-1]))
-        drawn = chart(series.values, marks, ends, canvas.width - 2, options.encoding, label=write) if len(known) else []
-        for text in drawn:
-            canvas.put(canvas.lines(f"  {text}"))
-        return
-    rows = []
-    for place, version in enumerate(line.versions):
-        value = series.value(place)
-        cells = [str(version), write(value), ""]
-        if value is not None:
-            cells[2] = units.spread(series.spread(place), len(series.per_version[place]))
-        rows.append([*map(canvas.text, cells), canvas.text(bar(value or 0.0, largest, _BAR, options.encoding))])
-    widths = [min(max(row[cell].cell_len for row in rows), canvas.width // 3) for cell in range(3)]
-    canvas.columns(rows, [*widths, None], indent=4)
-
-
-def _paint_changes(canvas: Canvas, line: HistoryLine, changes: Sequence[HistoryChange]) -> None:
-    """The series beside its change where names leave room for it, above it where not."""
-    if all(canvas.text(change.name).cell_len <= canvas.width // 3 for change in changes):
-        canvas.pairs((change.name, line_change_text(line, change)) for change in changes)
-        return
-    for change in changes:
-        canvas.line(change.name, indent=2)
-        canvas.line(line_change_text(line, change), indent=4)
-
-
-def history_markdown(found: HistoryView, options: RenderOptions) -> str:  # noqa: ARG001 - the same for every reader
-    """For a comment or a summary."""
-    lines = [f"## {escape(f'{found.suite} on {found.testbed}')}", ""]
-    for view in found.lines:
-        line = view.line
-        lines += [f"### {escape(_line_title(line))}", ""]
-        if len(line.sides) <= MAX_VERSION_ROWS:
-            lines += ["| version | runs |", "| --- | --- |"]
-            lines += [f"| {escape(name)} | {escape(text)} |" for name, text in _version_facts(line)]
-            lines.append("")
-        lines += ["| series | shape | first | last |", "| --- | --- | --- | --- |"]
-        for series in line.series:
-            cells = (series.name, _shape(series), *_ends(series))
-            lines.append(f"| {' | '.join(str(escape(cell)) for cell in cells)} |")
-        lines.append("")
-        if view.changes is not None:
-            lines += [
-                f"- {escape(change.name)}: {escape(line_change_text(line, change))}" for change in view.changes.found
-            ]
-            lines += [""] if view.changes.found else []
-            lines += [f"{escape(text)}\n" for text in _search_summary(view)]
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
-    """`step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0`."""
-    after, by = (str(line.versions[place]) for place in change.since)
-    size = ""
-    if change.loss is not None:
-        size = f" of {units.change(change.loss, change.scale)} {units.interval(change.interval)}"
-        size += ", worse" if change.is_worse else ", better"
-    between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
-    sure = "" if change.probability is None else f"; probability {probability_text(change.probability)}"
-    return f"{change_kind_text(change.kind)}{size}, at {line.versions[change.at]}, {between}{sure}"
-
-
-def _line_title(line: HistoryLine) -> str:
-    of = f" of variant {line.variant}" if line.variant else ""
-    if line.order is HistoryOrder.VERSION:
-        return plural(len(line.sides), "version") + of
-    return plural(len(line.sides), "build") + f"{of} by the day of the first run"
-
-
-def _version_facts(line: HistoryLine) -> list[tuple[str, str]]:
-    sides = line.sides
-    if len(sides) > MAX_VERSION_ROWS:
-        first, last = (str(sides[place].version) for place in (0, -1))
-        return [(f"{first} to {last}", plural(sum(len(side.counted) for side in sides), "run"))]
-    return [(str(side.version), _run_counts(side)) for side in sides]
-
-
-def _run_counts(side: ComparisonSide) -> str:
-    text = plural(len(side.counted), "run")
-    text += "" if (time := first_run_time(side)) is None else f" from {time.date().isoformat()}"
-    others = [f"{len(group)} {word}" for group, word in ((side.void, "void"), (side.failed, "failed")) if group]
-    return text + (f"; not counted: {', '.join(others)}" if others else "")
-
-
-def _search_summary(view: LineView) -> list[str]:
-    """How much was asked, so that finding nothing means something."""
-    changes = view.changes
-    if changes is None:
-        return []
-    if changes.way is ChangeMethod.CHANGE_POINTS:
-        text = f"looked for change points in {changes.series} series over {plural(len(view.line.sides), 'version')}"
-        text += "; the newest was also compared with the one before it" if changes.steps else ""
-    elif not changes.steps:
-        text = "nothing to look at: changes need two versions with runs that can be compared"
-    else:
-        steps = plural(changes.steps, "step")
-        text = (
-            f"looked at {changes.series} series on {steps} between neighbouring versions, with one false-alarm budget"
-        )
-        text += " (too few versions for change points)"
-    lines = [text] if changes.found or not changes.series else [f"none found: {text}"]
-    if view.improvements:
-        lines.append(hidden_improvements_text(view.improvements))
-    return [*lines, *changes.notes]

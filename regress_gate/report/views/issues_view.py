@@ -1,82 +1,117 @@
-"""The known issues of a result as a person is shown them: in full what counts, in a line what may count.
+"""The known issues of a result: in full what counts, in one line what may count.
 
-What applies, and what the move brings or blocks, is told in full. What the baseline has too gets a line. What cannot be
-told gets a line while there are few of them, and is counted from there on: a report that nobody reads protects nobody.
-All texts are still raw: a format cleans and escapes whatever it writes.
+What applies, and what the move brings or blocks, is shown in full. What the baseline has too gets a line. An issue of
+which a fact about the deployment is missing gets a line too, up to a number; the others are only counted, because
+a report of hundreds of lines is not read.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from regress_gate.model.finding import Applies, Effect
 from regress_gate.model.issue import IssueKind
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Result
+from regress_gate.report.document import (
+    Block,
+    Code,
+    Detail,
+    Entry,
+    EntryList,
+    Inline,
+    Line,
+    Link,
+    Pair,
+    Paragraph,
+    Section,
+    Style,
+    Styled,
+)
 from regress_gate.report.views import regression_causes, wording
-from regress_gate.text import plural
+from regress_gate.text import clip, plural
 
 MAX_UNDECIDED = {"check": 10, "compare": 5}
-"""Lines of issues that cannot be told; in a comparison the measurements come first."""
+"""Lines of issues of which a fact is missing; in a comparison the measurements come first."""
 _MOST_FACTS = 3
+_LONGEST_NOTE = 40
+"""The name of an engine argument; a longer one loses its middle."""
 _APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
 _EFFECT_ORDER = list(Effect)
-
-
-@dataclass(frozen=True, slots=True)
-class Workaround:
-    text: str
-    flags: list[str]
-    cost: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class IssueView:
-    """An issue in full."""
-
-    id: str
-    label: str
-    """Severity and kind."""
-    blocks: bool
-    applies: Applies
-    summary: str
-    facts: list[tuple[str, str]]
-    """Label and text: on what the match, the status and the effect rest."""
-    workarounds: list[Workaround]
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class IssueLine:
-    """An issue in a line."""
-
-    id: str
-    label: str
-    applies: Applies
-    summary: str
-    remarks: list[str]
-    """What else to know: the flags that would tell whether it applies; that it is mitigated."""
+_APPLIES_STYLE = {
+    Applies.YES: Style.STRONG,
+    Applies.UNKNOWN: Style.WARNING,
+    Applies.MITIGATED: Style.MUTED,
+    Applies.NO: Style.MUTED,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class IssueGroup:
-    effect: Effect
     title: str
-    issues: list[IssueView] = field(default_factory=list)
-    lines: list[IssueLine] = field(default_factory=list)
+    full: Sequence[KnownIssueOut]
+    short: Sequence[KnownIssueOut]
+    is_quiet: bool = False
+    """Nothing in it is new, and nothing blocks."""
+
+    def __len__(self) -> int:
+        return len(self.full) + len(self.short)
 
 
 @dataclass(frozen=True, slots=True)
-class IssuesView:
+class IssueSelection:
     groups: list[IssueGroup]
     """Of those that apply: new, carried, resolved."""
     undecided: list[IssueGroup]
-    """Of those of which a fact is missing; with lines only."""
+    """Of those of which a fact is missing; with short entries only."""
     more: str
-    """How many have no line, how to see more, which facts would settle most; empty where all is told in full."""
+    """How many have no entry, how to see more, which facts would settle most; empty if all are shown in full."""
+
+
+def issues_section(result: Result, detail: Detail) -> Section:
+    if not result.known_issues:
+        text = "None is recorded for these versions. That is not proof that there are none."
+        return Section("Known issues", (Paragraph(text),))
+    chosen = select_issues(result, verbose=detail.verbose)
+    blocks: list[Block] = [Paragraph(f"{issue_tally(result)}.")]
+    groups = _limited([group for group in chosen.groups if not group.is_quiet or not detail.is_page], detail.issues)
+    quiet = [group for group in chosen.groups if group.is_quiet and detail.is_page and detail.quiet_issues]
+    for group in (*groups, *quiet, *_limited(chosen.undecided, detail.issues)):
+        is_folded = group.is_quiet and detail.is_page
+        entries = [_entry(one) for one in group.full]
+        entries += [_short_entry(one, is_page=detail.is_page) for one in group.short]
+        title = f"{group.title}: {len(group)}" if is_folded else group.title
+        blocks.append(Section(title, (EntryList(tuple(entries)),), is_folded=is_folded))
+    if chosen.more:
+        blocks.append(Paragraph(f"{chosen.more}."))
+    return Section("Known issues", tuple(blocks))
+
+
+def _limited(groups: Sequence[IssueGroup], limit: int) -> Iterator[IssueGroup]:
+    """The first entries of all groups together."""
+    for group in groups:
+        full = group.full[: max(limit, 0)]
+        short = group.short[: max(limit - len(full), 0)]
+        limit -= len(group)
+        if full or short:
+            yield replace(group, full=full, short=short)
+
+
+def left_out(result: Result, detail: Detail) -> list[tuple[int, str, str]]:
+    """What a page with these limits does not show: number, singular, plural."""
+    chosen = select_issues(result, verbose=detail.verbose)
+    loud = sum(len(group) for group in chosen.groups if not group.is_quiet)
+    quiet = 0 if detail.quiet_issues else sum(len(group) for group in chosen.groups if group.is_quiet)
+    undecided = sum(map(len, chosen.undecided))
+    return [
+        (loud - detail.issues, "known issue", "known issues"),
+        (undecided - detail.issues, "known issue that needs more facts", "known issues that need more facts"),
+        (quiet, "carried or resolved issue", "carried or resolved issues"),
+    ]
 
 
 def reported_issues(result: Result) -> list[KnownIssueOut]:
-    """The issues that are news: what was no bug is none, unless it applies or the measurements look like it."""
+    """Without those that are no bugs, unless they apply or match the measurements."""
     return [
         one
         for one in result.known_issues
@@ -84,31 +119,29 @@ def reported_issues(result: Result) -> list[KnownIssueOut]:
     ]
 
 
-def issues(result: Result, *, verbose: bool = False) -> IssuesView:
-    """What applies, then what cannot be told; `verbose` tells both together and in full.
+def select_issues(result: Result, *, verbose: bool = False) -> IssueSelection:
+    """What applies, then what needs more facts; `verbose` gives both together and in full.
 
-    Issues that do not apply are only counted, which is the matter of `issue_tally`.
+    Issues that do not apply are only counted, by `issue_tally`.
     """
-    groups = _groups(result, verbose=verbose)
-    waiting = [
-        one for one in reported_issues(result) if not verbose and one.applies is Applies.UNKNOWN and not _matches(one)
-    ]
-    # What lacks one fact is likelier to apply than what lacks three.
+    reported, groups = reported_issues(result), _groups(result, verbose=verbose)
+    waiting = [one for one in reported if not verbose and one.applies is Applies.UNKNOWN and not _matches(one)]
+    # An issue that lacks one fact is likelier to apply than one that lacks three.
     waiting.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), -one.severity.rank, len(one.missing), one.id))
     shown = waiting[: MAX_UNDECIDED[result.command]]
     undecided = [
-        IssueGroup(effect, wording.may(effect, with_baseline=result.baseline is not None), lines=lines)
+        IssueGroup(wording.possible_effect(effect, with_baseline=result.baseline is not None), (), short)
         for effect in Effect
-        if (lines := [_line(one) for one in shown if one.effect is effect])
+        if (short := [one for one in shown if one.effect is effect])
     ]
     more = []
     if left := len(waiting) - len(shown):
         more.append(f"and {left} more: -v shows them")
-    elif any(group.lines for group in (*groups, *undecided)):
-        more.append("-v tells all that is known of each")
+    elif any(group.short for group in (*groups, *undecided)):
+        more.append("-v shows all that is known of each")
     if result.command == "compare":  # the advice of a check ends with them
-        more += _settling(waiting)
-    return IssuesView(groups, undecided, "; ".join(more))
+        more += _most_useful_facts(waiting)
+    return IssueSelection(groups, undecided, "; ".join(more))
 
 
 def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
@@ -119,10 +152,15 @@ def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
         members = [one for one in decided if one.effect is effect and one.applies is not Applies.NO]
         members.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
         if members:
-            title = wording.effect(effect, with_baseline=result.baseline is not None)
-            full = [_issue(one) for one in members if verbose or not _is_old(one, result)]
-            lines = [_line(one) for one in members if not verbose and _is_old(one, result)]
-            groups.append(IssueGroup(effect, title, full, lines))
+            full = [one for one in members if verbose or not _is_old(one, result)]
+            groups.append(
+                IssueGroup(
+                    wording.effect(effect, with_baseline=result.baseline is not None),
+                    full,
+                    [one for one in members if not verbose and _is_old(one, result)],
+                    is_quiet=effect is not Effect.NEW and not any(one.blocks for one in full),
+                )
+            )
     return groups
 
 
@@ -146,46 +184,55 @@ def _is_old(one: KnownIssueOut, result: Result) -> bool:
     return result.baseline is not None and one.effect is Effect.CARRIED and not one.blocks and not _matches(one)
 
 
-def _settling(waiting: list[KnownIssueOut]) -> list[str]:
+def _most_useful_facts(waiting: Sequence[KnownIssueOut]) -> list[str]:
     counts = Counter(chain.from_iterable(set(one.missing) for one in waiting if one.effect is not Effect.RESOLVED))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_FACTS]
     facts = ", ".join(f"{flag} ({count})" for flag, count in ranked if count > 1)
     return [f"the facts that would settle most: {facts}"] if facts else []
 
 
-def _line(one: KnownIssueOut) -> IssueLine:
-    remarks = []
+def _short_entry(one: KnownIssueOut, *, is_page: bool) -> Entry:
+    """A terminal gets the first of the flags that would settle whether the issue applies, a page all of them."""
+    notes: list[str] = []
     if one.applies is Applies.UNKNOWN:
-        remarks = list(dict.fromkeys(one.missing)) or [one.why]
+        notes = list(dict.fromkeys(one.missing)) or [one.why]
     elif one.applies is Applies.MITIGATED:
-        remarks = ["mitigated"]
+        notes = ["mitigated"]
     if not one.version_regression and one.applies is not Applies.UNKNOWN:
-        remarks.append("no version is free of it")
-    return IssueLine(one.id, f"{one.severity} {one.kind}", one.applies, one.summary, remarks)
+        notes.append("no version is free of it")
+    note = ", ".join(notes) if is_page else _short_note(notes)
+    return Entry(_head(one), one.summary, note, is_short=True)
 
 
-def _issue(one: KnownIssueOut) -> IssueView:
-    lines = [
-        ("applies", f"{wording.APPLIES[one.applies]}: {one.why}"),
-        ("status", wording.STATUS[one.status] + (f": {one.status_why}" if one.status_why else "")),
+def _short_note(notes: Sequence[str]) -> str:
+    if not notes or not notes[0].startswith("--"):
+        return clip(", ".join(notes), _LONGEST_NOTE)
+    # `--engine-arg async_scheduling` is known by its last word.
+    first = clip(notes[0].rpartition(" ")[2], _LONGEST_NOTE)
+    return f"{first} +{len(notes) - 1}" if len(notes) > 1 else first
+
+
+def _head(one: KnownIssueOut) -> tuple[Inline, ...]:
+    return Styled(one.id, _APPLIES_STYLE[one.applies]), f", {one.severity} {one.kind}"
+
+
+def _entry(one: KnownIssueOut) -> Entry:
+    pairs = [
+        Pair("applies", f"{wording.APPLIES[one.applies]}: {one.why}"),
+        Pair("status", wording.STATUS[one.status] + (f": {one.status_why}" if one.status_why else "")),
     ]
     if one.effect_why:
-        lines.append(("effect", one.effect_why))
+        pairs.append(Pair("effect", one.effect_why))
     if not one.version_regression:
-        lines.append(("note", "a shortcoming that no earlier version is known to be free of; not brought by the move"))
+        text = "a shortcoming that no earlier version is known to be free of; the move does not bring it"
+        pairs.append(Pair("note", text))
     if measured := regression_causes.measured(one):
-        lines.append(("measured", measured))
+        pairs.append(Pair("measured", measured))
     # What the move leaves behind needs no workaround.
-    workarounds = [] if one.effect is Effect.RESOLVED else one.workarounds
-    return IssueView(
-        id=one.id,
-        label=f"{one.severity} {one.kind}",
-        blocks=one.blocks,
-        applies=one.applies,
-        summary=one.summary,
-        facts=lines,
-        workarounds=[
-            Workaround(each.text, wording.flags(each.engine_args, each.env), each.cost) for each in workarounds
-        ],
-        url=one.url,
-    )
+    for workaround in [] if one.effect is Effect.RESOLVED else one.workarounds:
+        more: list[Line] = [Code(flag) for flag in wording.flags(workaround.engine_args, workaround.env)]
+        more += [f"costs: {workaround.cost}"] if workaround.cost else []
+        pairs.append(Pair("workaround", workaround.text, tuple(more)))
+    pairs.append(Pair("thread", Link(one.url)))
+    blocks = (", ", Styled("BLOCKS", Style.BAD)) if one.blocks else ()
+    return Entry((*_head(one), *blocks), one.summary, pairs=tuple(pairs))

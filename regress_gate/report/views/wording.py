@@ -30,7 +30,7 @@ STATUS = {
 }
 APPLIES = {
     Applies.YES: "yes",
-    Applies.UNKNOWN: "cannot be told",
+    Applies.UNKNOWN: "needs more facts",
     Applies.MITIGATED: "mitigated",
     Applies.NO: "no",
 }
@@ -90,7 +90,7 @@ def effect(effect: Effect, *, with_baseline: bool) -> str:
     return (_EFFECT_OF_A_MOVE if with_baseline else _EFFECT_WITHOUT_BASELINE)[effect]
 
 
-def may(effect: Effect, *, with_baseline: bool) -> str:
+def possible_effect(effect: Effect, *, with_baseline: bool) -> str:
     """The same where it cannot be told whether the issues apply."""
     return (_MAY_OF_A_MOVE if with_baseline else _MAY_WITHOUT_BASELINE)[effect]
 

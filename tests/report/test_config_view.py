@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
-from regress_gate.report.render.render_options import RenderOptions
-from regress_gate.report.views.config_view import config_markdown, config_table
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.version import Version
+from regress_gate.report import RenderOptions, render
+from regress_gate.report.views.config_view import ConfigChangesView
 
 from .strategies import hostile_text
 
@@ -36,13 +38,13 @@ CHANGES = [
     ConfigChange(ConfigChangeKind.FLAG_ADDED, "--shiny", None, "x", I),
     ConfigChange(ConfigChangeKind.ENV_ADDED, "VLLM_NEW", None, 0, I),
 ]
-HEAD, VERDICT = "vLLM 0.19.1 → 0.20.0", "your launch line would not start on 0.20.0"
+HEAD = "vLLM 0.19.1 → 0.20.0"
 TABLE = """\
 vLLM 0.19.1 → 0.20.0
 your launch line would not start on 0.20.0
 
 Keeps your launch line from starting (3)
-  --gone     there is no such argument any more
+  --gone     this argument was removed
   --old      now --new
   --backend  in 0.20.0 --backend cannot be 'a'
 
@@ -64,7 +66,7 @@ Changed defaults of what you set (1)
 
 Removed, renamed and deprecated arguments (1)
   --a-group-with-a-long-name.and_a_key_of_it
-      removed
+    removed
 
 Changed choices and values (1)
   --quick  values taken: none → one
@@ -84,12 +86,25 @@ New arguments and variables (2)
 """
 
 
+def view(changes, *, problems=("it would not start",), **facts):
+    versions = Version.parse("0.19.1"), Version.parse("0.20.0")
+    return ConfigChangesView(*versions, Deployment(**facts), problems, changes)
+
+
+def config_table(changes, options=None, **more):
+    return render(view(changes, **more), "table", options)
+
+
+def config_markdown(changes, **more):
+    return render(view(changes, **more), "markdown")
+
+
 def test_the_table_tells_what_breaks_first() -> None:
-    assert config_table(CHANGES, RenderOptions(width=80), head=HEAD, verdict=VERDICT) == TABLE
+    assert config_table(CHANGES, RenderOptions(width=80)) == TABLE
 
 
 def test_everything_leaves_nothing_counted() -> None:
-    text = config_table(CHANGES, RenderOptions(width=80, verbose=True), head=HEAD, verdict=VERDICT)
+    text = config_table(CHANGES, RenderOptions(width=80, verbose=True))
     assert "--all" not in text
     assert '--spec.level  "" → ["x"]' in text
     assert "aiohttp  3 → not there" in text
@@ -97,15 +112,15 @@ def test_everything_leaves_nothing_counted() -> None:
 
 
 def test_without_changes_it_says_so() -> None:
-    assert config_table([], RenderOptions(), head=HEAD, verdict=None) == f"{HEAD}\n\nnothing has changed\n"
-    assert config_markdown([], RenderOptions(), head=HEAD, verdict=None).endswith("Nothing has changed.\n")
+    assert config_table([], problems=()) == f"{HEAD}\nnothing has changed\n"
+    assert config_markdown([], problems=()).endswith("nothing has changed\n")
 
 
 def test_markdown_has_the_same_sections() -> None:
-    text = config_markdown(CHANGES, RenderOptions(), head=HEAD, verdict=VERDICT)
+    text = config_markdown(CHANGES)
     titles = [line for line in TABLE.splitlines() if line.endswith(")") and not line.startswith(" ")]
     assert [line.removeprefix("### ") for line in text.splitlines() if line.startswith("###")] == titles
-    assert "| attention backend | FLASH&#95;ATTN → FLASHINFER |" in text.replace("FLASH_ATTN", "FLASH&#95;ATTN")
+    assert "- attention backend: FLASH_ATTN → FLASHINFER\n" in text
 
 
 @given(hostile_text, st.sampled_from(list(ConfigChangeKind)), st.sampled_from(list(ChangeRelevance)))
@@ -114,7 +129,7 @@ def test_what_a_build_says_is_never_obeyed(
     width: int, text: str, kind: ConfigChangeKind, matters: ChangeRelevance
 ) -> None:
     change = ConfigChange(kind, text, text, [text], matters, text)
-    table = config_table([change], RenderOptions(width=width, verbose=True), head=text, verdict=text)
+    table = config_table([change], RenderOptions(width=width, verbose=True), problems=(text,))
     assert all(cell_len(line) <= width for line in table.splitlines())
     assert not [sign for sign in table if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
-    config_markdown([change], RenderOptions(), head=text, verdict=text)
+    config_markdown([change], problems=(text,))

@@ -16,19 +16,25 @@ from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, Histo
 from regress_gate.model.metric import Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
-from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report import RenderOptions, render
 from regress_gate.report.views.history_view import (
     MAX_VERSION_ROWS,
     HistoryView,
     LineView,
-    history_document,
-    history_markdown,
-    history_table,
     line_change_text,
 )
 from tests.factories.runs import make_run, make_trial
 
 from .strategies import hostile_text
+
+
+def history_table(found, options=None):
+    return render(found, "table", options)
+
+
+def history_markdown(found, options=None):
+    return render(found, "markdown", options)
+
 
 LEVELS = {"0.19.0": 0.1, "0.19.1": 0.1, "0.24.0": 0.134, "0.32.0": 0.134}
 
@@ -78,18 +84,18 @@ chat@1 on bench-1
   0.24.0  2 runs from 2026-11-03
   0.32.0  2 runs from 2026-11-04
 
-  c8/ttft_median, lower is better
-    0.19.0  99.99 ms  ±1.4% n=2  ██████████████████
-    0.19.1  99.99 ms  ±1.4% n=2  ██████████████████
-    0.24.0  134.0 ms  ±1.4% n=2  ████████████████████████
-    0.32.0  134.0 ms  ±1.4% n=2  ████████████████████████
+  c8/ttft_median, lower is better:
+  0.19.0  99.99 ms  ±1.4% n=2  ██████████████████
+  0.19.1  99.99 ms  ±1.4% n=2  ██████████████████
+  0.24.0  134.0 ms  ±1.4% n=2  ████████████████████████
+  0.32.0  134.0 ms  ±1.4% n=2  ████████████████████████
 
 Changes [95% interval]
   c8/ttft_median  step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between
                   0.19.1 and 0.24.0
-  looked at 1 series on 3 steps between neighbouring versions, with one
+  compared 1 series on 3 steps between neighbouring versions, with one
   false-alarm budget (too few versions for change points)
-  1 change for the better is not told; --improvements tells
+  1 improvement is not shown; --improvements shows it
   not measured side by side, so that days differ too: 0.19.1 → 0.24.0
 """
 OVERVIEW = """\
@@ -121,7 +127,7 @@ def test_of_many_versions_without_a_value_no_chart_is_drawn():
     one = line(levels={f"0.{number}.0": 0.1 for number in range(MAX_VERSION_ROWS + 1)})
     empty = replace(one, series=tuple(replace(each, values=each.values * np.nan) for each in one.series))
     text = history_table(HistoryView("chat@1", "bench-1", [LineView(empty, None)]), RenderOptions())
-    assert text.endswith("c8/ttft_median, lower is better\n")
+    assert text.endswith("c8/ttft_median, lower is better:\n")
 
 
 def test_names_are_never_broken_to_fit_a_column():
@@ -130,7 +136,7 @@ def test_names_are_never_broken_to_fit_a_column():
     )
     found = HistoryChanges(ChangeMethod.NEIGHBOURS, 4, 3, (change,), ())
     text = history_table(view(found, metrics=("*",), scenario="tiny-c4-inf-n100"), RenderOptions(width=40))
-    assert "  tiny-c4-inf-n100/ttft_median\n    ▁▁██  134.0 ms ±1.4% n=2\n" in text
+    assert "  tiny-c4-inf-n100/ttft_median  134.0 ms\n  ±1.4% n=2\n      ▁▁██\n" in text
     assert "  tiny-c4-inf-n100/output_throughput\n    step of +34.0%" in text
 
 
@@ -142,7 +148,7 @@ def test_of_many_versions_a_chart_is_drawn():
     assert "\n  0.0.0 to 0.29.0  60 runs\n" in text
     assert "^1" in text
     assert "  134.0 ms │" in text
-    assert "looked for change points in 1 series over 30 versions" in text
+    assert "searched 1 series over 30 versions for change points" in text
 
 
 @pytest.mark.parametrize(
@@ -162,15 +168,15 @@ def test_a_change_is_named_by_its_versions(change, expected):
     [
         (
             HistoryChanges(ChangeMethod.NEIGHBOURS, 2, 3, (), ()),
-            "none found: looked at 2 series on 3 steps between neighbouring",
+            "none found: compared 2 series on 3 steps between neighbouring",
         ),
         (
             HistoryChanges(ChangeMethod.NEIGHBOURS, 2, 0, (), ()),
-            "nothing to look at: changes need two versions with runs that can be",
+            "nothing to compare: changes need two versions with comparable runs",
         ),
         (
             HistoryChanges(ChangeMethod.CHANGE_POINTS, 2, 0, (), ()),
-            "none found: looked for change points in 2 series over 4 versions",
+            "none found: searched 2 series over 4 versions for change points",
         ),
     ],
 )
@@ -180,7 +186,7 @@ def test_finding_nothing_says_what_was_looked_at(found, said):
 
 
 def test_the_document_holds_points_changes_and_what_was_looked_at():
-    found = history_document(view())
+    found = view().data()
     (one,) = found["lines"]
     assert (found["suite"], found["testbed"], one["order"], one["variant"]) == ("chat@1", "bench-1", "version", None)
     assert one["versions"][0] == {
@@ -209,14 +215,14 @@ def test_the_document_holds_points_changes_and_what_was_looked_at():
     ]
     assert one["looked_at"]["way"] == "neighbours"
     json.dumps(found, allow_nan=False)
-    assert history_document(view(None))["lines"][0]["looked_at"] is None
+    assert view(None).data()["lines"][0]["looked_at"] is None
 
 
 def test_a_version_without_a_value_is_null_and_shown_as_such():
     runs = [make_run("1", "0.19.0"), make_run("1", "0.19.1", make_trial(ttft_median=None))]
     (one,) = history_lines(sides_by_version(runs, ConditionLimits()), Policy(), HistoryFilter(["ttft_median"]))
     found = HistoryView("chat@1", "bench-1", [LineView(one, None)])
-    points = history_document(found)["lines"][0]["series"][0]["points"]
+    points = found.data()["lines"][0]["series"][0]["points"]
     assert points[1] == {"version": "0.19.1", "value": None, "runs": 0, "cv": None}
     assert "0.19.1  n/a" in history_table(found, RenderOptions())
 

@@ -13,13 +13,11 @@ from rich.cells import cell_len
 from regress_gate.gate.table_changes import DetectedChanges, DetectionReport, DetectionRequest
 from regress_gate.ingest.table_series import Layout, TableSeries
 from regress_gate.model.metric import Direction
-from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report import RenderOptions, render
 from regress_gate.report.views.detection_view import (
     MAX_CHARTS,
+    DetectionView,
     change_point_text,
-    detection_document,
-    detection_markdown,
-    detection_table,
 )
 from regress_gate.stats.changepoints import ChangePoint
 
@@ -44,7 +42,7 @@ def detection(*found, direction=None, time="date", groups=()):
 
 
 def table(found, **options):
-    return detection_table(found, RenderOptions(**options))
+    return render(DetectionView(found), "table", RenderOptions(**options))
 
 
 TABLE = """\
@@ -88,7 +86,7 @@ def test_a_change_is_told_in_one_sentence(change, times, expected):
 
 
 def test_the_document_is_what_the_design_promises():
-    found = detection_document(detection(detected(STEP, SCATTER), direction=Direction.LOWER))
+    found = DetectionView(detection(detected(STEP, SCATTER), direction=Direction.LOWER)).data()
     assert found["change_points"][0] == {
         "index": 4,
         "time": "2026-03-05",
@@ -116,11 +114,11 @@ def test_the_document_is_what_the_design_promises():
 
 def test_changes_of_groups_name_their_group():
     found = detection(detected(STEP, group=("H200", "a")), detected(group=("L4", "a")), groups=("gpu", "host"))
-    assert detection_document(found)["change_points"][0]["group"] == {"gpu": "H200", "host": "a"}
+    assert DetectionView(found).data()["change_points"][0]["group"] == {"gpu": "H200", "host": "a"}
     assert "gpu=H200, host=a: 8 points" in table(found)
     assert "gpu=L4" not in table(found)
     assert table(found).endswith("1 change point in 1 of 2 series; [95% intervals]\n")
-    assert "### gpu=H200, host=a" in detection_markdown(found, RenderOptions())
+    assert "### gpu=H200, host=a" in render(DetectionView(found), "markdown")
 
 
 def test_many_series_get_a_line_each_and_no_chart():
@@ -131,17 +129,17 @@ def test_many_series_get_a_line_each_and_no_chart():
 def test_what_was_not_looked_at_or_not_told_is_said():
     short = detected(values=(1, np.nan, 2), times=DAYS[:3], replicates=3)
     text = table(detection(short, detected(improvements=2), direction=Direction.LOWER, groups=("host",)))
-    assert text.splitlines()[2:] == [
+    assert text.splitlines()[1:] == [
         "no change points for the worse",
-        "fewer than 8 values in 1 of 2 series: too few to be asked for change points",
-        "2 changes for the better are not told; --improvements tells",
+        "fewer than 8 values in 1 of 2 series: too few for change points",
+        "2 improvements are not shown; --improvements shows them",
         "up to 3 rows of one time were taken together as replicates",
-        "1 missing value passed over",
+        "1 missing value ignored",
     ]
 
 
 def test_markdown_tells_the_same():
-    text = detection_markdown(detection(detected(STEP)), RenderOptions())
+    text = render(DetectionView(detection(detected(STEP))), "markdown")
     assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
     assert "`▁▁▁▁████`" in text
     assert "1. step of +34.0% &#91;+31.0, +37.1&#93;, at 2026-03-05" in text
@@ -151,7 +149,7 @@ def test_markdown_tells_the_same():
 def test_what_stands_in_a_table_is_never_obeyed(text, change, width):
     one = DetectedChanges(series(group=(text,), times=(text,) * 8), (change,), 0)
     found = DetectionReport(text, Layout(text, text, (text,)), DetectionRequest(), [one])
-    shown = detection_table(found, RenderOptions(width=width))
+    shown = render(DetectionView(found), "table", RenderOptions(width=width))
     assert all(cell_len(line) <= width for line in shown.splitlines())
     assert not [sign for sign in shown if sign != "\n" and unicodedata.category(sign) in ("Cc", "Cf", "Cs")]
-    detection_markdown(found, RenderOptions())
+    render(DetectionView(found), "markdown")

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from regress_gate.report import options_for, print_result
+from regress_gate.report import options_for, print_view
+from regress_gate.report.views.result_view import ResultView
 from tests.factories.results import EVERY_KIND, failing
 
 
@@ -57,14 +58,15 @@ def test_a_pipe_has_a_fixed_width_unless_columns_says_otherwise(environ: dict[st
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_no_encoding_is_too_poor(kind: str, encoding: str, name: str) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
-    print_result(EVERY_KIND[kind](), name, stream=stream)
+    print_view(ResultView(EVERY_KIND[kind]()), name, stream=stream)
     stream.flush()
 
 
 def test_a_process_in_an_ascii_locale_prints_the_report() -> None:
     script = (
-        "import sys; from regress_gate.model.result import Result; from regress_gate.report import print_result;"
-        "print_result(Result.model_validate_json(sys.stdin.read()))"
+        "import sys; from regress_gate.model.result import Result; from regress_gate.report import print_view;"
+        "from regress_gate.report.views.result_view import ResultView;"
+        "print_view(ResultView(Result.model_validate_json(sys.stdin.read())))"
     )
     environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONIOENCODING": "ascii"}
     process = subprocess.run(

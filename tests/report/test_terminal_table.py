@@ -12,8 +12,18 @@ from rich.cells import cell_len
 
 from regress_gate.model.finding import Applies, Status
 from regress_gate.model.result import Decision, Result, Verdict
-from regress_gate.report import RenderOptions, render
-from tests.factories.results import EVERY_KIND, a_result, a_series, an_issue, crowded, failing, filled_with, passing
+from regress_gate.report import RenderOptions
+from tests.factories.results import (
+    EVERY_KIND,
+    a_result,
+    a_series,
+    an_issue,
+    crowded,
+    failing,
+    filled_with,
+    passing,
+    render_result,
+)
 
 from .strategies import hostile_text
 
@@ -22,7 +32,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def table(result: Result, **options: Any) -> str:
-    return render(result, "table", RenderOptions(**options))
+    return render_result(result, "table", RenderOptions(**options))
 
 
 def assert_plain_and_within(text: str, width: int) -> None:
@@ -81,8 +91,8 @@ def test_an_undecided_series_says_how_many_more_runs_it_needs() -> None:
     undecided = a_series(verdict=Verdict.INCONCLUSIVE, runs=(3, 5), runs_needed=9)
     result = a_result(series=[undecided])
     assert re.search(r"~ undecided\n.*needs 4 more$", table(result), re.MULTILINE)
-    assert "~ undecided, needs 4 more runs a side" in table(result, width=60)
-    assert re.search(r"~ needs 4 more$", table(result, width=140), re.MULTILINE)
+    assert "~ undecided, needs 4 more (runs a side)" in table(result, width=60)
+    assert re.search(r"~ undecided +needs 4 more$", table(result, width=140), re.MULTILINE)
 
 
 @pytest.mark.parametrize("runs_needed", [None, 5, 2])
@@ -160,7 +170,7 @@ def test_nothing_measured_and_nothing_known_is_not_called_good() -> None:
 
 def test_an_unknown_applicability_is_not_an_answer() -> None:
     result = a_result(known_issues=[an_issue(applies=Applies.UNKNOWN, why="max_model_len is not given")])
-    assert "cannot be told: max_model_len is not given" in table(result, verbose=True)
+    assert "needs more facts: max_model_len is not given" in table(result, verbose=True)
     assert "1 may apply." in table(result)
 
 

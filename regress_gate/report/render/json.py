@@ -1,0 +1,21 @@
+"""A result for programs. Nothing is rounded, translated or left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from regress_gate.report.document import View
+from regress_gate.report.render.render_options import RenderOptions
+
+
+def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the same for every reader
+    if view.ascii_json:
+        return json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json_text(view.data()) + "\n"
+
+
+def json_text(value: Any) -> str:
+    """JSON for a terminal: what is not printable is escaped, also where JSON would allow it."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)

@@ -1,0 +1,186 @@
+"""A document for a pull-request comment or a job summary on GitHub.
+
+A document that would be too large is made again with less detail until it fits, and says what it left out. Texts are
+escaped here (`markdown_escape`), each one, so that nothing from outside becomes markup, a link or a mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from regress_gate.report.document import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Code,
+    Detail,
+    Document,
+    Entry,
+    EntryList,
+    Inline,
+    ItemList,
+    Line,
+    Link,
+    Pair,
+    Pairs,
+    Paragraph,
+    Row,
+    Section,
+    Sparkline,
+    Style,
+    Styled,
+    Table,
+    View,
+    parts_of,
+)
+from regress_gate.report.render.markdown_escape import code, escape, thread
+from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.text import clip
+
+_CHART_WIDTH = 60
+_BOLD = {Style.STRONG, Style.BAD}
+_LADDER = (
+    Detail(),
+    Detail(quiet_series=False),
+    Detail(quiet_series=False, quiet_issues=False),
+    Detail(quiet_series=False, quiet_issues=False, rows=60, issues=20, lines=40, reasons=60, text=1000),
+    Detail(quiet_series=False, quiet_issues=False, rows=25, issues=5, lines=10, reasons=25, text=300),
+    # The least: at most some 35 kB even if every character needs the longest reference.
+    Detail(quiet_series=False, quiet_issues=False, rows=0, issues=0, lines=0, reasons=20, text=200),
+)
+
+
+def render(view: View, options: RenderOptions) -> str:
+    """The fullest document within `options.max_bytes`; never less than the last step of the ladder has."""
+    text = ""
+    for step in _LADDER:
+        detail = replace(step, verbose=options.verbose)
+        text = render_document(view.document(detail), longest_text=detail.text)
+        if len(text.encode()) <= options.max_bytes:
+            break
+    return text
+
+
+def render_document(document: Document, *, longest_text: int = 10_000) -> str:
+    """A text longer than `longest_text` loses its middle."""
+    return _Writer(longest_text).write(document)
+
+
+class _Writer:
+    def __init__(self, longest_text: int):
+        self._longest = longest_text
+
+    def write(self, document: Document) -> str:
+        title = self._line(_without_style(document.title))
+        paragraphs = [f"## {title}"] if title else []
+        if document.subtitle:
+            paragraphs.append(self._escape(document.subtitle))
+        return "\n\n".join([*paragraphs, *self._blocks(document.blocks, depth=0)]) + "\n"
+
+    def _blocks(self, blocks: Iterable[Block], depth: int) -> list[str]:
+        """Paragraphs, to be parted by empty lines."""
+        return [text for block in blocks for text in self._block(block, depth)]
+
+    def _block(self, block: Block, depth: int) -> list[str]:
+        match block:
+            case Paragraph():
+                return [self._line(block.text)]
+            case Pairs():
+                return _lines(line for pair in block.pairs for line in self._pair(pair))
+            case ItemList():
+                marks = (f"{number}." if block.is_ordered else "-" for number in range(1, len(block.items) + 1))
+                return _lines(f"{mark} {self._line(item)}" for mark, item in zip(marks, block.items, strict=True))
+            case EntryList():
+                return _lines(line for entry in block.entries for line in self._entry(entry))
+            case Table():
+                return _lines(self._table(block))
+            case Chart():
+                return [code(_sparkline(Sparkline(block.values, _CHART_WIDTH)))]
+            case Section():
+                title, content = self._escape(block.title), self._blocks(block.blocks, depth + 1)
+                if block.is_folded:
+                    return [f"<details><summary>{title}</summary>", *content, "</details>"]
+                return [f"{'####' if depth else '###'} {title}", *content]
+
+    def _pair(self, pair: Pair) -> list[str]:
+        return [
+            f"- {self._escape(pair.label)}: {self._line(_without_style(pair.text))}",
+            *(f"  - {self._line(_without_style(line))}" for line in pair.more),
+        ]
+
+    def _entry(self, entry: Entry) -> list[str]:
+        text = f"{entry.text} ({entry.note})" if entry.note else entry.text
+        name, *rest = entry.head
+        strong = Styled(name.text, Style.STRONG) if isinstance(name, Styled) else name
+        first = f"- {self._line((strong, *rest))}: {self._escape(text)}"
+        return [first, *(f"  {line}" for pair in entry.pairs for line in self._pair(pair))]
+
+    def _table(self, table: Table) -> list[str]:
+        titles = [f"{column.title} {column.detail}".strip() for column in table.columns]
+        grouped = bool(table.group_title)
+        rules = ["---", *("--:" if column.is_right else "---" for column in table.columns)][not grouped :]
+        lines = [_row(map(self._escape, [table.group_title, *titles][not grouped :])), _row(rules)]
+        for group in table.groups:
+            start = [self._escape(group.title)] if grouped else []
+            lines += [_row([*start, *self._cells(row)]) for row in group.rows]
+        return lines
+
+    def _cells(self, row: Row) -> list[str]:
+        cells = []
+        for number, one in enumerate(row.cells):
+            cell = one if isinstance(one, Cell) else Cell(one)
+            text = self._inline(Styled(cell.text.text, Style.PLAIN) if isinstance(cell.text, Code) else cell.text)
+            mark = f"{self._escape(row.mark)} " if row.mark and not number else ""
+            cells.append(f"{mark}{text} {self._escape(cell.detail)}".strip())
+        return cells
+
+    def _line(self, line: Line) -> str:
+        return "".join(map(self._inline, parts_of(line))).strip()
+
+    def _inline(self, part: Inline) -> str:
+        match part:
+            case Code(text):
+                return code(clip(text, self._longest))
+            case Link(url):
+                return thread(clip(url, self._longest))
+            case Sparkline():
+                return self._escape(_sparkline(part))
+            case Bar():
+                from regress_gate.report.render.text_chart import bar
+
+                return self._escape(bar(part.value, part.largest, part.width))
+            case str(text):
+                return self._escape(text)
+            case Styled(text, style):
+                escaped = self._escape(text)
+                return f"**{escaped}**" if style in _BOLD and escaped.strip() else escaped
+
+    def _escape(self, text: str) -> str:
+        """With a space kept at either end."""
+        escaped = escape(clip(text, self._longest))
+        if not escaped:
+            return " " if text == " " else ""
+        return " " * text.startswith(" ") + escaped + " " * text.endswith(" ")
+
+
+def _without_style(line: Line) -> Line:
+    return tuple(part.text if isinstance(part, Styled) else part for part in parts_of(line))
+
+
+def _sparkline(part: Sparkline) -> str:
+    import numpy as np
+
+    from regress_gate.report.render.text_chart import sparkline
+
+    return sparkline(np.array(part.values), part.width, least_span=part.least_span)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _lines(lines: Iterable[str]) -> list[str]:
+    text = "\n".join(lines)
+    return [text] if text else []
