@@ -5,13 +5,10 @@ violation means a wrong unit, an edited file or a measurement that did not happe
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
+from regress_gate.measurement.totals import LoadTotals
 from regress_gate.model.metric import LATENCIES, OTHER_LATENCIES, STATISTICS
-
-if TYPE_CHECKING:
-    pass
-
+from regress_gate.text import plural
 
 _FAMILIES = (*LATENCIES, *OTHER_LATENCIES)
 _NAMES = {family: {statistic: f"{family}_{statistic}" for statistic in STATISTICS} for family in _FAMILIES}
@@ -20,49 +17,35 @@ _TOLERANCE = 0.02
 _CONCURRENCY_TOLERANCE = 0.05
 
 
-class LoadTotals(NamedTuple):
-    """The counts and rates of one result; None where it does not state them."""
-
-    completed: int
-    num_prompts: int | None
-    duration: float
-    """Seconds."""
-    input_tokens: int | None
-    output_tokens: int | None
-    max_concurrency: int | None
-    request_throughput: float
-    output_throughput: float | None
-    total_throughput: float | None
-    goodput: float | None
-    rounding: float
-    """Half a unit of the last decimal that was written; 0 for full precision."""
+class RefusalError(Exception):
+    """This result must not be used. `str()` of it is the reason: what is wrong and what to do."""
 
 
-def check_counts(scalars: LoadTotals, failed: int) -> None:
+def check_counts(totals: LoadTotals, failed: int) -> None:
     """Refuse a run in which nothing succeeded, or whose counts and rates contradict each other."""
-    if scalars.completed == 0:
+    if totals.completed == 0:
         raise RefusalError(
             f"no request succeeded ({failed} failed): its zeros are not measurements; look at the server's log"
         )
-    if scalars.num_prompts is not None and scalars.completed > scalars.num_prompts:
-        raise RefusalError(f"completed says {scalars.completed}, more than the {scalars.num_prompts} of num_prompts")
-    if scalars.duration <= 0:
-        raise RefusalError(f"duration is {scalars.duration:g} s")
-    if scalars.max_concurrency == 0:
+    if totals.num_prompts is not None and totals.completed > totals.num_prompts:
+        raise RefusalError(f"completed says {totals.completed}, more than the {totals.num_prompts} of num_prompts")
+    if totals.duration <= 0:
+        raise RefusalError(f"duration is {totals.duration:g} s")
+    if totals.max_concurrency == 0:
         raise RefusalError("max_concurrency is 0")
-    if scalars.output_tokens == 0:
+    if totals.output_tokens == 0:
         raise RefusalError("no output token was produced (total_output_tokens is 0)")
-    if scalars.goodput is not None and not 0 <= scalars.goodput <= scalars.request_throughput * (1 + _TOLERANCE):
-        raise RefusalError(f"request_goodput is {scalars.goodput:g}, throughput {scalars.request_throughput:g}")
-    _check_rate(scalars, "request_throughput", scalars.request_throughput, scalars.completed)
-    _check_rate(scalars, "output_throughput", scalars.output_throughput, scalars.output_tokens)
-    tokens = None if scalars.input_tokens is None else scalars.input_tokens + (scalars.output_tokens or 0)
-    _check_rate(scalars, "total_token_throughput", scalars.total_throughput, tokens)
+    if totals.goodput is not None and not 0 <= totals.goodput <= totals.request_throughput * (1 + _TOLERANCE):
+        raise RefusalError(f"request_goodput is {totals.goodput:g}, throughput {totals.request_throughput:g}")
+    _check_rate(totals, "request_throughput", totals.request_throughput, totals.completed)
+    _check_rate(totals, "output_throughput", totals.output_throughput, totals.output_tokens)
+    tokens = None if totals.input_tokens is None else totals.input_tokens + (totals.output_tokens or 0)
+    _check_rate(totals, "total_token_throughput", totals.total_throughput, tokens)
 
 
-def _check_rate(scalars: LoadTotals, name: str, rate: float | None, counted: int | None) -> None:
+def _check_rate(totals: LoadTotals, name: str, rate: float | None, counted: int | None) -> None:
     if rate is not None:
-        check_rate(name, rate, counted, scalars.duration, scalars.rounding)
+        check_rate(name, rate, counted, totals.duration, totals.rounding)
 
 
 def check_rate(name: str, rate: float, counted: float | None, duration: float | None, rounding: float = 0.0) -> None:
@@ -80,9 +63,9 @@ def check_rate(name: str, rate: float, counted: float | None, duration: float | 
         )
 
 
-def check_output_tokens(scalars: LoadTotals, counted: int) -> None:
+def check_output_tokens(totals: LoadTotals, counted: int) -> None:
     """Refuse a file whose total of output tokens is not the sum of its own requests."""
-    stated = scalars.output_tokens
+    stated = totals.output_tokens
     if stated is not None and abs(stated - counted) > _TOLERANCE * max(stated, counted):
         raise RefusalError(f"total_output_tokens says {stated}, its own requests sum to {counted}: edited or cut")
 
@@ -106,15 +89,15 @@ def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str,
     return latencies
 
 
-def check_latencies(latencies: dict[str, dict[str, float]], scalars: LoadTotals) -> list[str]:
+def check_latencies(latencies: dict[str, dict[str, float]], totals: LoadTotals) -> list[str]:
     """Refuse impossible statistics; take out those that mean "not measured", and return notes on them."""
-    notes = check_statistics(latencies, scalars.duration, scalars.rounding)
-    if scalars.max_concurrency is not None:
+    notes = check_statistics(latencies, totals.duration, totals.rounding)
+    if totals.max_concurrency is not None:
         check_in_flight(
             latencies,
-            scalars.completed / scalars.duration,
-            scalars.max_concurrency,
-            scalars.rounding / scalars.duration,
+            totals.completed / totals.duration,
+            totals.max_concurrency,
+            totals.rounding / totals.duration,
         )
     return notes
 
@@ -180,16 +163,19 @@ def check_in_flight(
         )
 
 
-def throughput_metrics(scalars: LoadTotals) -> dict[str, float]:
+def throughput_metrics(totals: LoadTotals) -> dict[str, float]:
     """Throughput metrics as stated; one that was rounded to 0 on the console is left out."""
     stated = {
-        "request_throughput": scalars.request_throughput,
-        "output_throughput": scalars.output_throughput,
-        "total_throughput": scalars.total_throughput,
+        "request_throughput": totals.request_throughput,
+        "output_throughput": totals.output_throughput,
+        "total_throughput": totals.total_throughput,
     }
     found = {name: rate for name, rate in stated.items() if rate}
-    return found if scalars.goodput is None else {**found, "goodput": scalars.goodput}
+    return found if totals.goodput is None else {**found, "goodput": totals.goodput}
 
 
-class RefusalError(Exception):
-    """This result must not be used. `str()` of it is the reason: what is wrong and what to do."""
+def failure_notes(completed: int, failed: int) -> list[str]:
+    """A note if requests failed: the latencies are those of the others."""
+    if not failed:
+        return []
+    return [f"{failed} of {plural(completed + failed, 'request')} failed: latencies cover only the successful ones"]

@@ -1,6 +1,7 @@
-"""Requests of another tool's result, gathered one by one into flat arrays, so that a file of any length fits.
+"""Collects requests one by one in flat arrays, so that a file of any length fits in memory.
 
-Makes of them what vLLM's own arrays become: samples, and statistics by vLLM's definitions. Not for knowing any format.
+Gives samples and statistics by vLLM's definitions. Gaps that are too many to be kept are counted in a histogram. Not
+for knowing any file format.
 """
 
 from array import array
@@ -9,15 +10,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.request_statistics import RequestStatistics, agrees, compute_request_statistics
-from regress_gate.model.metric import LATENCIES
+from regress_gate.measurement.request_statistics import (
+    PERCENTILES,
+    RequestStatistics,
+    agrees,
+    compute_request_statistics,
+    latency_statistics,
+)
 from regress_gate.model.samples import Floats, Ints, Samples
-
-# MERGED regress_gate.ingest.histogram: Statistics of more values than should be kept: their mean, and percentiles
-# to one part in ten thousand.  Values are counted in bins of equal width on the log scale, so that the error is
-# relative and the memory does not grow with their number. Not for few values: those are kept, and their percentiles
-# are exact.
-
 
 PRECISION = 1e-4
 """Relative width of a bin; a percentile is off by no more than half of it, and a bin's count."""
@@ -27,7 +27,11 @@ _BINS = int(np.ceil(np.log(_HIGHEST / _LOWEST) / PRECISION))
 
 
 class Histogram:
-    """Counts of values from 0. What lies outside 1e-12 to 1e9 counts as the nearer end; zeros stay zeros."""
+    """Mean, and percentiles to one part in ten thousand, of more values than should be kept.
+
+    Values are counted in bins of equal width on the log scale: the error is relative, and the memory does not grow
+    with their number. Values outside 1e-12 to 1e9 count as the nearer end; zeros stay zeros.
+    """
 
     def __init__(self) -> None:
         self._counts = np.zeros(_BINS + 1, dtype=np.int64)
@@ -58,22 +62,18 @@ class Histogram:
         return 0.0 if place == 0 else float(_LOWEST * np.exp((place - 0.5) * PRECISION))
 
 
-Statistics = Mapping[str, Mapping[str, float]]
-"""Seconds, by family and statistic of the catalogue."""
-
-_PERCENTS: Mapping[str, float] = {"median": 50, "p90": 90, "p95": 95, "p99": 99}
 _TOLERANCE = 0.02
-"""Relative difference between a stated statistic and the one of its own requests beyond which the file is refused."""
-MAX_KEPT_GAPS = 8_000_000
-"""Gaps between chunks that are kept, 64 MB of them; of more only a histogram is, and no single requests."""
+"""Largest relative difference between a stated statistic and the one made from the requests."""
 _SLACK = 2e-6
-"""Seconds by which they may differ where somebody rounded to microseconds."""
+"""Seconds by which they may differ as well: some tools round to microseconds."""
+MAX_KEPT_GAPS = 8_000_000
+"""Gaps between chunks that are kept, 64 MB. If there are more, a histogram counts them, and no requests are kept."""
 
 
 class RequestCollector:
-    """Requests that succeeded, and how many failed; times in seconds.
+    """Requests that succeeded, and how many failed. Times in seconds.
 
-    Eight bytes a number, seven numbers a request. The gaps between chunks, which are most of a file, are bounded.
+    A request takes seven numbers of eight bytes. The gaps between chunks, most of a file, are bounded.
     """
 
     def __init__(self) -> None:
@@ -82,9 +82,9 @@ class RequestCollector:
         self._gap_unit: float | None = None
         self.failed = 0
         self.is_streamed = True
-        """Whether all say when their first token came."""
-        self.folded: Histogram | None = None
-        """Of the gaps, in seconds, where they are too many to be kept."""
+        """Whether all requests state when their first token came."""
+        self.gap_histogram: Histogram | None = None
+        """In seconds; None as long as all gaps are kept."""
 
     def __len__(self) -> int:
         return len(self.e2el)
@@ -100,9 +100,9 @@ class RequestCollector:
         input_tokens: int = 0,
         output_tokens: int = 0,
     ) -> None:
-        """One request that succeeded. `gap_unit`: seconds in the unit of the gaps.
+        """Add one request that succeeded. `gap_unit`: seconds in the unit of the gaps.
 
-        Raises RefusalError where the gaps are not all numbers.
+        Raises RefusalError if the gaps are not all numbers.
         """
         self.input_tokens.append(input_tokens)
         self.output_tokens.append(output_tokens)
@@ -119,32 +119,32 @@ class RequestCollector:
             except (TypeError, OverflowError):
                 raise RefusalError("the gaps between chunks are not all numbers") from None
         self.gaps.append(len(gaps))
-        if len(self.itl) > (MAX_KEPT_GAPS if self.folded is None else MAX_KEPT_GAPS // 8):
-            self._fold()
+        if len(self.itl) > (MAX_KEPT_GAPS if self.gap_histogram is None else MAX_KEPT_GAPS // 8):
+            self._move_gaps_to_histogram()
 
-    def _fold(self) -> None:
-        self.folded = self.folded or Histogram()
+    def _move_gaps_to_histogram(self) -> None:
+        self.gap_histogram = self.gap_histogram or Histogram()
         gaps = _float_array(self.itl)
         gaps *= self._gap_unit or 1.0
-        self.folded.add(gaps)
+        self.gap_histogram.add(gaps)
         self.itl = array("d")
 
     @property
     def notes(self) -> tuple[str, ...]:
-        if self.folded is None:
+        if self.gap_histogram is None:
             return ()
         return (
             f"more than {MAX_KEPT_GAPS:,} gaps between chunks: requests are not kept, itl is exact to {PRECISION:.2%}",
         )
 
-    def requests(self) -> RequestStatistics:
-        """Samples, in the order of adding with the failed ones at the end, and the values of each family.
+    def statistics(self) -> RequestStatistics:
+        """Samples in the order of adding, with the failed requests at the end, and the values of each family.
 
-        Without gaps where they are folded: then the samples are not to be stored. Raises RefusalError for times that
-        no request can have.
+        With a gap histogram the samples have no gaps and must not be stored. Raises RefusalError for times that no
+        request can have.
         """
-        if self.folded is not None:
-            self._fold()
+        if self.gap_histogram is not None:
+            self._move_gaps_to_histogram()
             self.gaps = array("q", bytes(8 * len(self)))
         n, failed = len(self), np.zeros(self.failed)
         start = _float_array(self.start)
@@ -165,34 +165,23 @@ class RequestCollector:
         )
         return compute_request_statistics(samples, np.concatenate((_float_array(self.e2el), failed)))
 
-
-def latency_statistics(
-    requests: RequestStatistics, *, is_streamed: bool = True, folded: Histogram | None = None
-) -> dict[str, dict[str, float]]:
-    """Seconds by family and statistic of the catalogue; families without a value are left out.
-
-    An answer that came in one piece (not `is_streamed`) has an end, and no times of tokens. `folded`: the gaps, where
-    they are too many to be kept.
-    """
-    found: dict[str, dict[str, float]] = {}
-    for family in LATENCIES if is_streamed else ("e2el",):
-        mean = requests.statistic(family, None)
-        if mean is not None:
-            percentiles = requests.statistics(family, list(_PERCENTS.values()))
-            found[family] = {"mean": mean, **dict(zip(_PERCENTS, percentiles, strict=True))}
-    if folded is not None and is_streamed:
-        found["itl"] = {"mean": folded.mean} | {name: folded.percentile(at) for name, at in _PERCENTS.items()}
-    return found
+    def latencies(self, statistics: RequestStatistics) -> dict[str, dict[str, float]]:
+        """Seconds by family and statistic of the catalogue; the gaps from the histogram if there is one."""
+        found = latency_statistics(statistics, is_streamed=self.is_streamed)
+        gaps = self.gap_histogram
+        if gaps is not None and self.is_streamed:
+            found["itl"] = {"mean": gaps.mean} | {name: gaps.percentile(at) for name, at in PERCENTILES.items()}
+        return found
 
 
-def check_agreement(stated: Statistics, found: Statistics) -> None:
-    """Refuse requests that are not those of which the file's own statistics were made."""
-    for family, own in stated.items():
-        for name, value in own.items():
-            mine = found.get(family, {}).get(name)
-            if mine is not None and not agrees(value, mine, relative=_TOLERANCE, absolute=_SLACK):
+def check_agreement(stated: Mapping[str, Mapping[str, float]], measured: Mapping[str, Mapping[str, float]]) -> None:
+    """Refuse a file whose own statistics are not those of its requests. Both: seconds, by family and statistic."""
+    for family, statistics in stated.items():
+        for name, value in statistics.items():
+            of_requests = measured.get(family, {}).get(name)
+            if of_requests is not None and not agrees(value, of_requests, relative=_TOLERANCE, absolute=_SLACK):
                 raise RefusalError(
-                    f"{name} {family} says {value:g} s, its own requests say {mine:g} s: "
+                    f"{name} {family} says {value:g} s, its own requests say {of_requests:g} s: "
                     "wrong unit, or the file was edited"
                 )
 

@@ -1,38 +1,44 @@
-"""Per-request arrays of a vLLM client's result to samples and statistics. Not for the file's own statistics.
+"""From per-request arrays to statistics and metrics. Not for reading files, and not for statistics that files state.
 
-Definitions are vLLM's: percentiles interpolate linearly; TPOT of a request = (end-to-end latency − TTFT) / (output
-tokens − 1), where requests with at most one output token are left out; ITL pools the gaps of all requests. Only
+The definitions are vLLM's: percentiles interpolate linearly; the TPOT of a request is (end-to-end latency − TTFT) /
+(output tokens − 1), and requests with at most one output token have none; ITL pools the gaps of all requests. Only
 requests that succeeded count; failed ones keep their place in the samples.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import LoadTotals, MeasuredRequest
+from regress_gate.model.metric import LATENCIES
 from regress_gate.model.samples import Floats, Samples
+
+PERCENTILES: Mapping[str, float] = {"median": 50, "p90": 90, "p95": 95, "p99": 99}
+"""In percent, by the names of the catalogue."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestStatistics:
-    """The samples, and for each family the values of the requests that succeeded, in seconds."""
+    """The samples, and for each latency family the values of the requests that succeeded, in seconds."""
 
     samples: Samples
     values: Mapping[str, Floats]
     _ascending: dict[str, Floats] = field(default_factory=dict, repr=False)
 
     def statistic(self, family: str, percent: float | None) -> float | None:
-        """Mean (`percent` None) or percentile of a family; None where no request has a value."""
+        """Mean (`percent` is None) or percentile of a family; None if no request has a value."""
         values = self.values[family]
         if not len(values):
             return None
         if percent is None:
-            return float(values.sum()) / len(values)  # what values.mean() is, in a third of its time
+            return float(values.sum()) / len(values)  # equals values.mean(), in a third of its time
         return percentile(self._sorted(family), percent)
 
     def statistics(self, family: str, percents: Iterable[float]) -> list[float]:
-        """Several percentiles; empty where no request has a value."""
+        """Several percentiles; empty if no request has a value."""
         ascending = self._sorted(family)
         return [percentile(ascending, percent) for percent in percents] if len(ascending) else []
 
@@ -43,7 +49,7 @@ class RequestStatistics:
 
 
 def percentile(ascending: Floats, percent: float) -> float:
-    """That of `numpy.percentile`, to the last digit, in a tenth of its time: a result of few requests has a dozen.
+    """The same as `numpy.percentile`, to the last digit, in a tenth of its time: results of few requests need a dozen.
 
     `ascending` has shape (n,), n at least 1.
     """
@@ -55,11 +61,12 @@ def percentile(ascending: Floats, percent: float) -> float:
 
 
 def agrees(stated: float, measured: float, *, relative: float, absolute: float) -> bool:
+    """Whether a stated statistic is the measured one, within the tolerances."""
     return abs(stated - measured) <= absolute + relative * abs(measured)
 
 
 def compute_request_statistics(samples: Samples, latency: Floats) -> RequestStatistics:
-    """What the samples say of each family. `latency`: end-to-end, seconds, shape (n,).
+    """The values of each latency family. `latency`: end-to-end, seconds, shape (n,).
 
     Raises RefusalError for times that no request can have.
     """
@@ -73,6 +80,58 @@ def compute_request_statistics(samples: Samples, latency: Floats) -> RequestStat
         "e2el": latency[ok],
     }
     return RequestStatistics(samples, values)
+
+
+def statistics_of_requests(requests: Sequence[MeasuredRequest], failed: int) -> RequestStatistics:
+    """The same from single requests, at least one; they are put in the order of their start.
+
+    The `failed` requests come last and have zeros. Raises RefusalError for times that no request can have.
+    """
+    requests = sorted(requests, key=lambda request: request.start)
+    zeros, no_tokens = np.zeros(failed), np.zeros(failed, dtype=np.int64)
+    start = np.array([request.start for request in requests])
+    itl = np.array([gap for request in requests for gap in request.gaps], dtype=np.float64)
+    gap_counts = [len(request.gaps) for request in requests] + [0] * failed
+    ttft = np.array([request.ttft for request in requests])
+    latency = np.array([request.e2el for request in requests])
+    if not all(np.isfinite(times).all() for times in (start, itl, ttft, latency)):
+        raise RefusalError("a time of a request is not a finite number")
+    samples = Samples(
+        ttft=np.concatenate((ttft, zeros)),
+        itl=itl,
+        itl_start=np.concatenate(([0], np.cumsum(gap_counts))),
+        input_tokens=np.concatenate((np.array([request.input_tokens for request in requests]), no_tokens)),
+        output_tokens=np.concatenate((np.array([request.output_tokens for request in requests]), no_tokens)),
+        ok=np.arange(len(requests) + failed) < len(requests),
+        start=np.concatenate((start - start.min(), zeros)),
+    )
+    return compute_request_statistics(samples, np.concatenate((latency, zeros)))
+
+
+def latency_statistics(statistics: RequestStatistics, *, is_streamed: bool = True) -> dict[str, dict[str, float]]:
+    """Seconds by family and statistic of the catalogue; families without a value are left out.
+
+    An answer that came in one piece (not `is_streamed`) has an end-to-end latency, and no times of tokens.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for family in LATENCIES if is_streamed else ("e2el",):
+        mean = statistics.statistic(family, None)
+        if mean is not None:
+            percentiles = statistics.statistics(family, PERCENTILES.values())
+            found[family] = {"mean": mean, **dict(zip(PERCENTILES, percentiles, strict=True))}
+    return found
+
+
+def pass_metrics(
+    statistics: RequestStatistics, totals: LoadTotals, *, is_streamed: bool = True
+) -> tuple[dict[str, float], list[str]]:
+    """Metrics by catalogue name, and notes, of a pass whose single requests are known.
+
+    Raises RefusalError for what cannot be true.
+    """
+    latencies = latency_statistics(statistics, is_streamed=is_streamed)
+    notes = plausibility.check_latencies(latencies, totals)
+    return plausibility.metrics_by_name(latencies) | plausibility.throughput_metrics(totals), notes
 
 
 def _check_times(samples: Samples, latency: Floats) -> None:

@@ -10,7 +10,6 @@ from math import inf, isfinite
 
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ def checked_metrics(summary: Summary) -> tuple[dict[str, float], list[str]]:
     elif summary.completed is not None:
         sent = summary.completed + summary.failed
         metrics["failed_requests"] = summary.failed / sent
-        if summary.failed:
-            notes.append(f"{summary.failed} of {plural(sent, 'request')} failed: latencies are the survivors'")
+        notes += plausibility.failure_notes(summary.completed, summary.failed)
     if unbounded := next((name for name, value in metrics.items() if not isfinite(value)), None):
         raise RefusalError(f"{unbounded} is without bounds: wrong unit, or edited")
     if not metrics.keys() - {"failed_requests"}:

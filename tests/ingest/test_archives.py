@@ -183,6 +183,7 @@ def test_other_archives_are_refused(tmp_path, name):
         ("r.tar", b""),
         ("r.tgz", gzip.compress(b"no tar at all" * 100, mtime=0)),
     ],
+    ids=["not a zip", "cut zip", "not a tar", "empty tar", "not a packed tar"],
 )
 def test_what_is_no_archive_is_refused(tmp_path, name, data):
     ((outcome, reason),) = answers(write(tmp_path / name, data)).values()

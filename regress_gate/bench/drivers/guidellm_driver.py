@@ -15,8 +15,9 @@ from regress_gate.ingest import fields
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.guidellm import later_request
 from regress_gate.ingest.formats.guidellm_cell import REQUESTS
-from regress_gate.ingest.formats.single_requests import MeasuredRequest, reading_from_requests
+from regress_gate.ingest.formats.single_requests import reading_from_requests
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import excerpt
 
 RESULT = "benchmarks.json"

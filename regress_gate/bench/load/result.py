@@ -1,4 +1,7 @@
-"""From the records of a pass to a trial: the same definitions and the same code as for imported files."""
+"""From the records of a pass to a trial, by the same definitions and the same code as imported files.
+
+Not for sending requests, and not for reading files.
+"""
 
 import hashlib
 from collections import Counter
@@ -17,12 +20,10 @@ from regress_gate.bench.load.load_errors import RequestFailure, RequestFailureKi
 from regress_gate.bench.load.load_workload import LoadWorkload, RequestSlo, ServingApi
 from regress_gate.bench.load.pass_requests import may_repeat_prompts
 from regress_gate.bench.load.sending import RequestRecord
-from regress_gate.ingest.formats.vllm_serve_arrays import read_request_arrays
-from regress_gate.measurement import plausibility
-from regress_gate.measurement.plausibility import LoadTotals
-from regress_gate.measurement.request_statistics import RequestStatistics
-from regress_gate.model.metric import LATENCIES, STATISTICS
+from regress_gate.measurement.request_statistics import RequestStatistics, compute_request_statistics, pass_metrics
+from regress_gate.measurement.totals import LoadTotals
 from regress_gate.model.run import Trial, TrialSource
+from regress_gate.model.samples import Floats, Samples
 from regress_gate.text import plural
 
 FORMAT = "regress-gate"
@@ -33,13 +34,13 @@ TOOL = "regress-gate"
 class FailureCount:
     kind: RequestFailureKind
     text: str
-    """Of the first of its kind."""
+    """Of the first failure of this kind."""
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """One pass of a workload: the trial, and what a reader of it should know."""
+    """The result of one pass of a workload: the trial, and what limits it."""
 
     trial: Trial
     guards: Guards
@@ -51,12 +52,13 @@ class LoadResult:
 
     @property
     def too_long(self) -> bool:
-        """Whether the trial's deadline kept requests from being answered: that is our doing."""
-        return any(each.kind in (RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT) for each in self.failures)
+        """Whether the trial's own deadline stopped requests; the server is not at fault then."""
+        ours = (RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT)
+        return any(failure.kind in ours for failure in self.failures)
 
     @property
     def why_void(self) -> str | None:
-        """Why the trial must not be used: it measured the client, or only its own limit. None: it may be."""
+        """Why the trial must not be used (it measured the client, or the trial's own limit); None if it may be used."""
         if self.too_long:
             return "it takes longer than the tool allows for a trial: send fewer requests"
         return self.guards.client_limited
@@ -64,7 +66,7 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPass:
-    """Everything that one pass of a workload left behind."""
+    """One finished pass of a workload, with the records of all its requests."""
 
     workload: LoadWorkload
     scenario: str
@@ -78,125 +80,107 @@ class WorkloadPass:
     warmup_failed: int
     load: ClientLoad
     prompts_sha256: str | None = None
-    """Of recorded prompts and the lengths that were asked of their answers; None where prompts are generated."""
+    """Of recorded prompts and the answer lengths asked for; None if prompts are generated."""
 
 
-def make_result(measured: WorkloadPass) -> LoadResult:
-    records, counted = _with_token_counts(measured)
+def make_result(done: WorkloadPass) -> LoadResult:
+    """The trial of a pass with at least one record. Raises RefusalError for times that no request can have."""
+    records, chunks_counted = _with_token_counts(done)
     good = [record for record in records if record.failure is None]
     failed = len(records) - len(good)
-    duration = max(record.ended for record in records) - measured.begun
-    arrays = _arrays(records)
-    requests = read_request_arrays(arrays, len(good))
-    metrics, notes = _metrics(requests, good, duration, measured.workload)
+    duration = max(record.ended for record in records) - done.begun
+    samples, latency = _arrays(records)
+    metrics, notes = _metrics(compute_request_statistics(samples, latency), good, duration, done.workload)
     metrics["failed_requests"] = failed / len(records)
-    notes += _notes(measured, good, counted)
-    lateness = [record.sent - record.due for record in records] if measured.workload.request_rate else []
-    first = metrics.get("ttft_median" if measured.workload.api.streamed else "e2el_median")
-    guards = check_client(measured.load, lateness, first, metrics.get("tpot_median"))
-    described = _described(measured, good, counted)
-    content = _content(measured, records, arrays, duration, described, guards)
+    notes += _notes(done, good, chunks_counted)
+    lateness = [record.sent - record.due for record in records] if done.workload.request_rate else []
+    first = metrics.get("ttft_median" if done.workload.api.streamed else "e2el_median")
+    guards = check_client(done.load, lateness, first, metrics.get("tpot_median"))
+    described = _described(done, good, chunks_counted)
+    content = _content(done, records, samples, latency, duration, described, guards)
     source = TrialSource(
         sha256=hashlib.sha256(content).hexdigest(),
         position=0,
-        path=measured.url,
+        path=done.url,
         format=FORMAT,
-        imported_at=measured.started,
+        imported_at=done.started,
         tool=TOOL,
         client_version=CLIENT_VERSION,
     )
     trial = Trial(
-        scenario=measured.scenario,
-        ordinal=measured.ordinal,
+        scenario=done.scenario,
+        ordinal=done.ordinal,
         completed=len(good),
         failed=failed,
         duration=duration,
         metrics=metrics,
         workload=described,
         source=source,
-        started=measured.started,
-        samples=requests.samples,
+        started=done.started,
+        samples=samples,
     )
-    return LoadResult(trial, guards, _failures(records), tuple(notes), content)
+    return LoadResult(trial, guards, _count_failures(records), tuple(notes), content)
 
 
-def _with_token_counts(measured: WorkloadPass) -> tuple[list[RequestRecord], bool]:
-    """Records whose successes all have token counts, and whether these had to be counted here.
+def _with_token_counts(done: WorkloadPass) -> tuple[list[RequestRecord], bool]:
+    """Records whose successes all have token counts, and whether chunks were counted for that.
 
-    A server that counts for nobody is taken by its chunks, where it streams and the prompts' lengths are ours; one that
-    leaves single answers without is at fault there.
+    If the server counts tokens for no answer, its chunks are counted; that needs streaming and generated prompts, whose
+    length is known. If only some answers lack a count, these have failed.
     """
-    good = [record for record in measured.records if record.failure is None]
-    countable = measured.workload.api.streamed and measured.workload.dataset is None
-    counted = countable and bool(good) and all(record.output_tokens is None for record in good)
+    good = [record for record in done.records if record.failure is None]
+    countable = done.workload.api.streamed and done.workload.dataset is None
+    chunks_counted = countable and bool(good) and all(record.output_tokens is None for record in good)
     no_usage = RequestFailure(RequestFailureKind.NO_USAGE, "no token counts at the end of the answer")
 
     def complete(record: RequestRecord) -> RequestRecord:
         if record.failure is not None:
             return record
-        if counted:
-            return replace(record, input_tokens=measured.workload.input_len, output_tokens=len(record.chunks))
+        if chunks_counted:
+            return replace(record, input_tokens=done.workload.input_len, output_tokens=len(record.chunks))
         if record.output_tokens is None or record.input_tokens is None:
             return replace(record, failure=no_usage)
         return record
 
-    return [complete(record) for record in measured.records], counted
+    return [complete(record) for record in done.records], chunks_counted
 
 
-def _arrays(records: Sequence[RequestRecord]) -> dict[str, list[Any]]:
-    """The per-request arrays in the words of vLLM's client; a failed request keeps its place and has no times.
+def _arrays(records: Sequence[RequestRecord]) -> tuple[Samples, Floats]:
+    """The samples, and each request's latency (s). A failed request keeps its place and has zeros.
 
-    An answer in one piece has its whole latency for a TTFT and no gaps, and no metric is made of either.
+    The first token of an answer in one piece is its end, and it has no gaps; no metric is made of either.
     """
-    ok = [record.failure is None for record in records]
-    return {
-        "ttfts": [record.ttft if good else 0.0 for record, good in zip(records, ok, strict=True)],
-        "itls": [
-            np.diff(np.array(record.chunks)).tolist() if good else [] for record, good in zip(records, ok, strict=True)
-        ],
-        "latencies": [record.e2el if good else 0.0 for record, good in zip(records, ok, strict=True)],
-        "input_lens": [(record.input_tokens or 0) if good else 0 for record, good in zip(records, ok, strict=True)],
-        "output_lens": [(record.output_tokens or 0) if good else 0 for record, good in zip(records, ok, strict=True)],
-        "errors": ["" if record.failure is None else str(record.failure.text) for record in records],
-        "start_times": [record.sent for record in records],
-    }
+    good = [record if record.failure is None else None for record in records]
+    gaps = [np.zeros(0) if record is None else np.diff(np.array(record.chunks)) for record in good]
+    sent = np.array([record.sent for record in records])
+    samples = Samples(
+        ttft=np.array([0.0 if record is None else record.ttft for record in good]),
+        itl=np.concatenate(gaps),
+        itl_start=np.concatenate(([0], np.cumsum([len(own) for own in gaps]))),
+        input_tokens=np.array([0 if record is None else record.input_tokens or 0 for record in good]),
+        output_tokens=np.array([0 if record is None else record.output_tokens or 0 for record in good]),
+        ok=np.array([record is not None for record in good]),
+        start=sent - sent.min(),
+    )
+    return samples, np.array([0.0 if record is None else record.e2el for record in good])
 
 
 def _metrics(
-    requests: RequestStatistics, good: Sequence[RequestRecord], duration: float, workload: LoadWorkload
+    statistics: RequestStatistics, good: Sequence[RequestRecord], duration: float, workload: LoadWorkload
 ) -> tuple[dict[str, float], list[str]]:
     if not good:
         return {}, []
-    output_tokens = sum(record.output_tokens or 0 for record in good)
-    input_tokens = sum(record.input_tokens or 0 for record in good)
     slo = workload.slo
-    scalars = LoadTotals(
+    totals = LoadTotals.from_counts(
         completed=len(good),
-        num_prompts=None,
         duration=duration,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        max_concurrency=None,  # latency counts from the schedule, so Little's law holds for no limit of the client
-        request_throughput=len(good) / duration,
-        output_throughput=output_tokens / duration if workload.api.streamed else None,
-        total_throughput=(input_tokens + output_tokens) / duration,
+        input_tokens=sum(record.input_tokens or 0 for record in good),
+        output_tokens=sum(record.output_tokens or 0 for record in good),
+        max_concurrency=None,  # latency counts from the schedule, so Little's law does not hold for the client's limit
         goodput=None if slo is None else sum(_meets(record, slo) for record in good) / duration,
-        rounding=0.0,
+        is_streamed=workload.api.streamed,
     )
-    latencies: dict[str, dict[str, float]] = {}
-    for family in LATENCIES if workload.api.streamed else ("e2el",):
-        values = {name: requests.statistic(family, _percent(name)) for name in STATISTICS}
-        if found := {name: value for name, value in values.items() if value is not None}:
-            latencies[family] = found
-    notes = plausibility.check_latencies(latencies, scalars)
-    metrics = {f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()}
-    return metrics | plausibility.throughput_metrics(scalars), notes
-
-
-def _percent(statistic: str) -> float | None:
-    if statistic in ("mean", "median"):
-        return None if statistic == "mean" else 50.0
-    return float(statistic.removeprefix("p"))
+    return pass_metrics(statistics, totals, is_streamed=workload.api.streamed)
 
 
 def _meets(record: RequestRecord, slo: RequestSlo) -> bool:
@@ -206,29 +190,23 @@ def _meets(record: RequestRecord, slo: RequestSlo) -> bool:
     return all(limit is None or value <= limit for value, limit in reached)
 
 
-def _notes(measured: WorkloadPass, good: Sequence[RequestRecord], counted: bool) -> list[str]:
+def _notes(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bool) -> list[str]:
     notes = []
-    if counted:
+    if chunks_counted:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
-    asked = measured.workload.input_len
+    asked = done.workload.input_len
     other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
-    if other and asked and measured.workload.api is not ServingApi.RERANK:  # texts only the server can count
+    if other and asked and done.workload.api is not ServingApi.RERANK:  # texts only the server can count
         notes.append(f"the server counts {plural(other[0], 'input token')} where {asked} were sent")
-    dataset = measured.workload.dataset
+    dataset = done.workload.dataset
     texts = None if dataset is None else read_texts(dataset)
-    if (
-        dataset is not None
-        and texts is not None
-        and may_repeat_prompts(dataset, texts, measured.workload, measured.ordinal)
-    ):
+    if dataset is not None and texts is not None and may_repeat_prompts(dataset, texts, done.workload, done.ordinal):
         held = plural(len(texts.prompts), "prompt")
         notes.append(
             f"{dataset.file.name} holds {held}: earlier trials may have sent the same, which a cache remembers"
         )
-    if measured.warmup_failed:
-        notes.append(
-            f"{measured.warmup_failed} of {plural(measured.workload.warmup_requests, 'warm-up request')} failed"
-        )
+    if done.warmup_failed:
+        notes.append(f"{done.warmup_failed} of {plural(done.workload.warmup_requests, 'warm-up request')} failed")
     return notes
 
 
@@ -253,9 +231,9 @@ def _sent(workload: LoadWorkload) -> dict[str, Any]:
     return {**named, "output_len": workload.output_len} if workload.output_len else named
 
 
-def _described(measured: WorkloadPass, good: Sequence[RequestRecord], counted: bool) -> dict[str, Any]:
-    workload = measured.workload
-    described = described_workload(workload, measured.model)
+def _described(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bool) -> dict[str, Any]:
+    workload = done.workload
+    described = described_workload(workload, done.model)
     if not workload.api.streamed:
         described["api"] = workload.api.value
     if workload.documents:
@@ -268,19 +246,19 @@ def _described(measured: WorkloadPass, good: Sequence[RequestRecord], counted: b
         described["lora_adapters"] = list(workload.lora_adapters)
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
-    if measured.prompts_sha256 is not None:
-        described["prompts_sha256"] = measured.prompts_sha256
+    if done.prompts_sha256 is not None:
+        described["prompts_sha256"] = done.prompts_sha256
     if workload.slo is not None:
         described["slo"] = {name: value for name, value in asdict(workload.slo).items() if value is not None}
     if good:
         described["mean_input_tokens"] = sum(record.input_tokens or 0 for record in good) / len(good)
         described["mean_output_tokens"] = sum(record.output_tokens or 0 for record in good) / len(good)
-    if counted:
+    if chunks_counted:
         described["tokens_counted_by"] = "chunks"
     return described
 
 
-def _failures(records: Sequence[RequestRecord]) -> tuple[FailureCount, ...]:
+def _count_failures(records: Sequence[RequestRecord]) -> tuple[FailureCount, ...]:
     failures = [record.failure for record in records if record.failure is not None]
     texts = {failure.kind: failure.text for failure in reversed(failures)}
     counts = Counter(failure.kind for failure in failures)
@@ -288,27 +266,37 @@ def _failures(records: Sequence[RequestRecord]) -> tuple[FailureCount, ...]:
 
 
 def _content(
-    measured: WorkloadPass,
+    done: WorkloadPass,
     records: Sequence[RequestRecord],
-    arrays: Mapping[str, list[Any]],
+    samples: Samples,
+    latency: Floats,
     duration: float,
     described: Mapping[str, Any],
     guards: Guards,
 ) -> bytes:
-    """Times in seconds from the moment at which the first request was due."""
-    begun = measured.begun
+    """The measured content, with the array names of vLLM's client.
+
+    Times are in seconds, moments from when the first request was due.
+    """
+    begun = done.begun
+    gaps = np.split(samples.itl, samples.itl_start[1:-1])
     return orjson.dumps(
         {
-            **arrays,
+            "ttfts": samples.ttft.tolist(),
+            "itls": [own.tolist() for own in gaps],
+            "latencies": latency.tolist(),
+            "input_lens": samples.input_tokens.tolist(),
+            "output_lens": samples.output_tokens.tolist(),
+            "errors": ["" if record.failure is None else str(record.failure.text) for record in records],
             "format": FORMAT,
             "client_version": CLIENT_VERSION,
-            "scenario": measured.scenario,
-            "ordinal": measured.ordinal,
-            "started": measured.started,
+            "scenario": done.scenario,
+            "ordinal": done.ordinal,
+            "started": done.started,
             "duration": duration,
             "workload": described,
             "guards": asdict(guards),
-            "warmup_failed": measured.warmup_failed,
+            "warmup_failed": done.warmup_failed,
             "error_kinds": ["" if record.failure is None else record.failure.kind for record in records],
             "start_times": [record.sent - begun for record in records],
             "scheduled_times": [record.scheduled - begun for record in records],

@@ -296,23 +296,23 @@ def _reading(
     samples, definitions = None, SERVER_TOKENS if is_counted_by_server(table) else ENCODED_AGAIN
     summary = summary_from_table(document, table, stated, rounding)
     if records is not None:
-        from regress_gate.measurement.request_collector import check_agreement, latency_statistics
+        from regress_gate.measurement.request_collector import check_agreement
 
         if document:
             checked_metrics(summary)  # what the statistics say of themselves has to be true as well
             check_failures(summary.failed, records)
         definitions = ENCODED_AGAIN if records.encoded_again else SERVER_TOKENS
-        gathered = records.gathered
-        requests = gathered.requests()
-        found = latency_statistics(requests, is_streamed=gathered.is_streamed, folded=gathered.folded)
+        collected = records.collected
+        statistics = collected.statistics()
+        measured = collected.latencies(statistics)
         # The tool's own time per token rests on its own count of tokens.
         by_count = () if records.encoded_again else ("tpot",)
-        check_agreement({family: stated[family] for family in stated.keys() - by_count}, found)
-        keeps = context.with_samples and gathered.is_streamed and gathered.folded is None
-        samples = requests.samples if keeps else None
-        notes += gathered.notes
-        summary = summary_from_records(records, found, table_duration(table))
-        if not gathered.is_streamed:
+        check_agreement({family: stated[family] for family in stated.keys() - by_count}, measured)
+        keeps_samples = context.with_samples and collected.is_streamed and collected.gap_histogram is None
+        samples = statistics.samples if keeps_samples else None
+        notes += collected.notes
+        summary = summary_from_records(records, measured, table_duration(table))
+        if not collected.is_streamed:
             notes += ("not every answer says when its first token came: ttft, tpot, itl and requests left out",)
         if records.cancelled:
             notes += (f"{plural(records.cancelled, 'request')} that the client cancelled left out",)

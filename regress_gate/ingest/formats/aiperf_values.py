@@ -175,7 +175,7 @@ class Times:
 class Records:
     """All requests of the measured phase."""
 
-    gathered: "RequestCollector"
+    collected: "RequestCollector"
     encoded_again: bool
     """Whether tokens are counted by AIPerf and not by the server."""
     cancelled: int
@@ -196,7 +196,7 @@ def collect_records(documents: Iterable[Any]) -> Records:
     """Raises RefusalError where a line is no such record or holds what cannot be a measurement."""
     from regress_gate.measurement.request_collector import RequestCollector
 
-    gathered = RequestCollector()
+    collected = RequestCollector()
     by_server, input_encoded, output_encoded = True, array("q"), array("q")
     cancelled, first, last = 0, float("inf"), 0.0
     for number, record in enumerate(documents, 1):
@@ -208,11 +208,11 @@ def collect_records(documents: Iterable[Any]) -> Records:
         if metadata.get("was_cancelled"):
             cancelled += 1
         elif record.get("error"):
-            gathered.failed += 1
+            collected.failed += 1
         else:
             try:
                 times = request_times(record)
-                gathered.add(
+                collected.add(
                     start=times.start,
                     ttft=times.ttft,
                     e2el=times.e2el,
@@ -228,8 +228,8 @@ def collect_records(documents: Iterable[Any]) -> Records:
             by_server &= times.output_tokens is not None and times.input_tokens is not None
             first, last = min(first, times.start), max(last, times.start + times.e2el)
     if not by_server:
-        gathered.input_tokens, gathered.output_tokens = input_encoded, output_encoded
-    return Records(gathered, not by_server, cancelled, first, last)
+        collected.input_tokens, collected.output_tokens = input_encoded, output_encoded
+    return Records(collected, not by_server, cancelled, first, last)
 
 
 def request_times(record: Mapping[str, Any]) -> Times:
@@ -313,20 +313,20 @@ def summary_from_table(
 
 
 def summary_from_records(records: Records, latencies: dict[str, dict[str, float]], duration: float | None) -> Summary:
-    gathered = records.gathered
-    input_tokens, output_tokens = sum(gathered.input_tokens), sum(gathered.output_tokens)
+    collected = records.collected
+    input_tokens, output_tokens = sum(collected.input_tokens), sum(collected.output_tokens)
     duration = max(records.last - records.first, 0.0) if duration is None else duration
     counts = {
-        "request_throughput": len(gathered),
+        "request_throughput": len(collected),
         "output_throughput": output_tokens,
         "total_throughput": input_tokens + output_tokens,
     }
     return Summary(
         latencies=latencies,
         rates={name: counted / duration for name, counted in counts.items() if counted} if duration > 0 else {},
-        completed=len(gathered),
-        failed=gathered.failed,
-        duration=duration if len(gathered) else None,
+        completed=len(collected),
+        failed=collected.failed,
+        duration=duration if len(collected) else None,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
     )
@@ -363,13 +363,13 @@ def is_counted_by_server(table: UnitTable) -> bool:
 def missing_requests(table: UnitTable, records: Records) -> str | None:
     """What is wrong with the number of requests; None where all are there."""
     completed = table.count("request_count")
-    if completed is None or len(records.gathered) == completed:
+    if completed is None or len(records.collected) == completed:
         return None
-    return f"holds {len(records.gathered)} of {plural(completed, 'request')}"
+    return f"holds {len(records.collected)} of {plural(completed, 'request')}"
 
 
 def check_failures(stated: int | None, records: Records) -> None:
     """The statistics may count the requests that the client cancelled as failures, or not."""
-    counted = records.gathered.failed
+    counted = records.collected.failed
     if stated is not None and not counted <= stated <= counted + records.cancelled:
         raise RefusalError(f"the statistics say that {stated} requests failed, the requests {counted}: edited or cut")

@@ -24,11 +24,11 @@ from regress_gate.ingest.formats.guidellm_cell import (
     reading_of_cell,
     report_version,
 )
-from regress_gate.ingest.formats.single_requests import MeasuredRequest
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import plural
 
 # MERGED regress_gate.ingest.formats.guidellm_report: GuideLLM's JSON and YAML reports, 0.2 to 0.8, to cells: one

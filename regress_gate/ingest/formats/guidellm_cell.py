@@ -16,10 +16,11 @@ from math import isfinite
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.formats.single_requests import MeasuredRequest, reading_from_requests
+from regress_gate.ingest.formats.single_requests import reading_from_requests
 from regress_gate.ingest.interface import Reading
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import excerpt, plural, quoted
 
 ReportObject = Mapping[str, Any]
@@ -173,9 +174,7 @@ def _by_statistics(cell: Cell, position: int) -> Reading:
         )
     metrics = plausibility.metrics_by_name(latencies)
     metrics["failed_requests"] = cell.errored / (cell.completed + cell.errored)
-    if cell.errored:
-        total = plural(cell.completed + cell.errored, "request")
-        notes.append(f"{cell.errored} of {total} failed: latencies are the survivors'")
+    notes += plausibility.failure_notes(cell.completed, cell.errored)
     return Reading(
         position=position,
         completed=cell.completed,

@@ -96,11 +96,11 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
     stated, notes = _latencies(summary), list[str]()
     found, samples = _summary(summary, stated), None
     if responses:
-        from regress_gate.measurement.request_collector import check_agreement, latency_statistics
+        from regress_gate.measurement.request_collector import check_agreement
 
-        gathered, gaps, empty = _gather(responses)
-        requests = gathered.requests()
-        latencies = latency_statistics(requests)
+        collected, gaps, empty = _collect(responses)
+        statistics = collected.statistics()
+        latencies = collected.latencies(statistics)
         latencies.pop("itl", None)
         if gaps:
             latencies["unclear_tpot"] = _of(gaps)
@@ -108,8 +108,8 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
             notes.append(f"{plural(empty, 'answer')} without tokens counted as failed")
         else:
             check_agreement(stated, latencies)
-        found = _summary_of(gathered, latencies, found.duration)
-        samples = requests.samples if context.with_samples else None
+        found = _summary_of(collected, latencies, found.duration)
+        samples = statistics.samples if context.with_samples else None
     workload = _workload(summary)
     metrics, more = checked_metrics(replace(found, max_concurrency=workload.get("max_concurrency")))
     workload |= mean_tokens(found)
@@ -159,23 +159,23 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
     return None if mean is None or completed is None else mean * completed
 
 
-def _gather(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
+def _collect(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
     """The requests, their own times per token, and how many answers had no token."""
     from regress_gate.measurement.request_collector import RequestCollector
 
-    gathered, per_token, empty = RequestCollector(), list[float](), 0
+    collected, per_token, empty = RequestCollector(), list[float](), 0
     for number, response in enumerate(responses, 1):
         if not isinstance(response, dict):
             raise RefusalError(f"response {number} is not an object, unlike others in the file")
         if response.get("error_code") is not None:
-            gathered.failed += 1
+            collected.failed += 1
             continue
         tokens = fields.count(response, "number_output_tokens")
         if tokens == 0:
-            gathered.failed += 1
+            collected.failed += 1
             empty += 1
             continue
-        gathered.add(
+        collected.add(
             ttft=fields.required(response, "ttft_s"),
             e2el=fields.required(response, "end_to_end_latency_s"),
             input_tokens=fields.count(response, "number_input_tokens") or 0,
@@ -183,7 +183,7 @@ def _gather(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]"
         )
         if (value := fields.number(response, "inter_token_latency_s")) is not None:
             per_token.append(value)
-    return gathered, per_token, empty
+    return collected, per_token, empty
 
 
 def _of(values: list[float]) -> dict[str, float]:
@@ -194,17 +194,17 @@ def _of(values: list[float]) -> dict[str, float]:
 
 
 def _summary_of(
-    gathered: "RequestCollector", latencies: Mapping[str, Mapping[str, float]], duration: float | None
+    collected: "RequestCollector", latencies: Mapping[str, Mapping[str, float]], duration: float | None
 ) -> Summary:
-    completed, tokens = len(gathered), sum(gathered.output_tokens)
+    completed, tokens = len(collected), sum(collected.output_tokens)
     counts = {"request_throughput": completed, "output_throughput": tokens}
     return Summary(
         latencies=latencies,
         rates={name: counted / duration for name, counted in counts.items() if counted} if duration else {},
         completed=completed,
-        failed=gathered.failed,
+        failed=collected.failed,
         duration=duration,
-        input_tokens=sum(gathered.input_tokens),
+        input_tokens=sum(collected.input_tokens),
         output_tokens=tokens,
     )
 

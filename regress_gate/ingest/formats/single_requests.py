@@ -1,28 +1,14 @@
-"""The requests of another tool's result, brought into the shape of vLLM's own client and read by the same code.
+"""A reading of another tool's result from its single requests.
 
-So every tool's numbers meet the same definitions and the same checks. Not for knowing any tool's format.
+The statistics follow vLLM's definitions and pass the same checks as those of its client. Not for knowing any format.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.interface import Reading
+from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredRequest:
-    """One request that succeeded; seconds."""
-
-    start: float
-    ttft: float
-    e2el: float
-    """To the last chunk with tokens."""
-    gaps: Sequence[float]
-    """Between its chunks; empty where the tool does not keep them."""
-    input_tokens: int
-    output_tokens: int
+from regress_gate.measurement.totals import LoadTotals, MeasuredRequest
 
 
 def reading_from_requests(
@@ -34,36 +20,43 @@ def reading_from_requests(
     position: int = 0,
     with_samples: bool = True,
 ) -> Reading:
-    """Raises RefusalError for what cannot be a measurement; no success at all is one such."""
+    """`requests` succeeded, `failed` others did not. `duration`: seconds. `concurrency`: None means without limit.
+
+    Raises RefusalError for what cannot be a measurement, such as no success at all.
+    """
+    from regress_gate.measurement.request_statistics import pass_metrics, statistics_of_requests
+
     completed = len(requests)
     if not completed:
         raise RefusalError(f"no request succeeded ({failed} failed); look at the server's log")
     if duration <= 0:
         raise RefusalError(f"its duration is {duration:g} s")
-    requests = sorted(requests, key=lambda request: request.start)
     input_tokens = sum(request.input_tokens for request in requests)
     output_tokens = sum(request.output_tokens for request in requests)
-    return normalise(
-        {
-            "completed": completed,
-            "failed": failed,
-            "num_prompts": completed + failed,
-            "duration": duration,
+    totals = LoadTotals.from_counts(
+        completed=completed,
+        num_prompts=completed + failed,
+        duration=duration,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_concurrency=concurrency,
+    )
+    statistics = statistics_of_requests(requests, failed)
+    plausibility.check_counts(totals, failed)
+    metrics, notes = pass_metrics(statistics, totals)
+    metrics["failed_requests"] = failed / (completed + failed)
+    return Reading(
+        position=position,
+        completed=completed,
+        failed=failed,
+        duration=duration,
+        metrics=metrics,
+        workload={
             "max_concurrency": concurrency,
-            "total_input_tokens": input_tokens,
-            "total_output_tokens": output_tokens,
-            "request_throughput": completed / duration,
-            "output_throughput": output_tokens / duration,
-            "total_token_throughput": (input_tokens + output_tokens) / duration,
-            # The failed ones keep a place, as in the files of vLLM's client.
-            "ttfts": [request.ttft for request in requests] + [0.0] * failed,
-            "itls": [list(request.gaps) for request in requests] + [[]] * failed,
-            "latencies": [request.e2el for request in requests] + [0.0] * failed,
-            "input_lens": [request.input_tokens for request in requests] + [0] * failed,
-            "output_lens": [request.output_tokens for request in requests] + [0] * failed,
-            "start_times": [request.start for request in requests] + [requests[0].start] * failed,
-            "errors": [""] * completed + ["failed"] * failed,
+            "num_prompts": completed + failed,
+            "mean_input_tokens": input_tokens / completed,
+            "mean_output_tokens": output_tokens / completed,
         },
-        position,
-        with_samples=with_samples,
+        samples=statistics.samples if with_samples else None,
+        notes=(*notes, *plausibility.failure_notes(completed, failed)),
     )

@@ -20,9 +20,9 @@ from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
 from regress_gate.measurement import plausibility
-from regress_gate.measurement.plausibility import LoadTotals, RefusalError
-from regress_gate.model.metric import LATENCIES
-from regress_gate.text import excerpt, plural, quoted
+from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import LoadTotals
+from regress_gate.text import excerpt, quoted
 
 if TYPE_CHECKING:
     from regress_gate.measurement.request_statistics import RequestStatistics
@@ -46,7 +46,7 @@ _CLIENT_KEYS = frozenset(
 _CLIENT_KEY_PATTERN = re.compile(r".*_ms|spec_decode_.*|diffusion_.*|probe_.*")
 
 
-def workload_of(data: Mapping[str, Any], scalars: LoadTotals, *, sweep: bool) -> dict[str, Any]:
+def workload_of(data: Mapping[str, Any], totals: LoadTotals, *, sweep: bool) -> dict[str, Any]:
     """Raises RefusalError for a load that no client sends. `sweep`: what the client did not write was swept."""
     workload: dict[str, Any] = {}
     if (model := fields.text(data, "model_id")) is not None:
@@ -54,10 +54,10 @@ def workload_of(data: Mapping[str, Any], scalars: LoadTotals, *, sweep: bool) ->
     if "request_rate" in data:
         workload["request_rate"] = _request_rate(data)
     # Clients before 0.6.4 know no limit and do not write the key; console text without it may have been cut.
-    if "max_concurrency" in data or not scalars.rounding:
-        workload["max_concurrency"] = scalars.max_concurrency
-    if scalars.num_prompts is not None:
-        workload["num_prompts"] = scalars.num_prompts
+    if "max_concurrency" in data or not totals.rounding:
+        workload["max_concurrency"] = totals.max_concurrency
+    if totals.num_prompts is not None:
+        workload["num_prompts"] = totals.num_prompts
     if (burstiness := fields.number(data, "burstiness")) is not None:
         if burstiness <= 0:
             raise RefusalError(f"burstiness is {burstiness:g}")
@@ -66,9 +66,9 @@ def workload_of(data: Mapping[str, Any], scalars: LoadTotals, *, sweep: bool) ->
         workload["ramp_up_strategy"] = excerpt(strategy)
         for key in ("ramp_up_start_rps", "ramp_up_end_rps"):
             workload[key] = fields.number(data, key)
-    for name, total in (("input", scalars.input_tokens), ("output", scalars.output_tokens)):
+    for name, total in (("input", totals.input_tokens), ("output", totals.output_tokens)):
         if total is not None:
-            workload[f"mean_{name}_tokens"] = total / scalars.completed
+            workload[f"mean_{name}_tokens"] = total / totals.completed
     if sweep:
         swept = {key: data[key] for key in sorted(_swept_keys(data))}
         workload |= {key: excerpt(value) if isinstance(value, str) else value for key, value in swept.items()}
@@ -129,11 +129,6 @@ def has_request_arrays(data: Mapping[str, Any]) -> bool:
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
 _DATE = re.compile(r"[0-9]{8}-[0-9]{6}")
 _NO_UNIT = re.compile(r"(?:mean|median|p\d+(?:\.\d+)?)_(?:ttft|tpot|itl|e2el)")
-_PERCENTS: Mapping[str, float] = {"median": 50, "p90": 90, "p95": 95, "p99": 99}
-_TOLERANCE = 0.02
-"""Relative difference between a stated statistic and the one of its own samples beyond which the file is refused."""
-_SAMPLE_ROUNDING = 2e-6
-"""Seconds by which samples that somebody rounded to microseconds may differ."""
 
 
 def is_serve_result(document: object) -> bool:
@@ -227,52 +222,50 @@ def normalise(
     keys = _classify_keys(tuple(data))
     if (bare := keys.without_unit) is not None:
         raise RefusalError(f"{bare} has no unit in its name (InferenceX writes seconds); import the client's own file")
-    scalars = _scalars(data, printed)
+    totals = _totals(data, printed)
     notes: list[str] = []
-    requests = _requests(data, scalars.completed) if scalars.completed and has_request_arrays(data) else None
-    failed, failed_known = _failed(data, scalars, requests)
-    plausibility.check_counts(scalars, failed)
+    statistics = _statistics(data, totals.completed) if totals.completed and has_request_arrays(data) else None
+    failed, failed_known = _failed(data, totals, statistics)
+    plausibility.check_counts(totals, failed)
     stated = _stated_latencies(data, keys.latencies)
     if swapped := "best_of" in data and "use_beam_search" in data:
         stated = _unswapped(stated)
-    if requests is None:
+    if statistics is None:
         latencies = plausibility.catalogue_statistics(stated)
         if swapped and stated.get("e2el"):
             notes.append("mean and median e2el are swapped back: this client (0.6.2 and earlier) wrote them so")
     else:
-        plausibility.check_output_tokens(scalars, int(requests.samples.output_tokens[requests.samples.ok].sum()))
-        latencies = {family: found for family in LATENCIES if (found := _catalogue_statistics(requests, family))}
-        _cross_check(stated, latencies, requests, swapped)
-    notes += plausibility.check_latencies(latencies, scalars)
+        from regress_gate.ingest.formats.vllm_serve_arrays import checked_latencies
+
+        plausibility.check_output_tokens(totals, int(statistics.samples.output_tokens[statistics.samples.ok].sum()))
+        latencies = checked_latencies(statistics, stated, may_be_swapped=swapped)
+    notes += plausibility.check_latencies(latencies, totals)
     metrics = plausibility.metrics_by_name(latencies)
-    metrics |= plausibility.throughput_metrics(scalars)
+    metrics |= plausibility.throughput_metrics(totals)
     if failed_known:
-        metrics["failed_requests"] = failed / (scalars.completed + failed)
+        metrics["failed_requests"] = failed / (totals.completed + failed)
     else:
         notes.append("does not say how many requests failed")
-    if failed:
-        notes.append(
-            f"{failed} of {plural(scalars.completed + failed, 'request')} failed: latencies are the survivors'"
-        )
+    notes += plausibility.failure_notes(totals.completed, failed)
     if not latencies:
         notes.append("no latencies in it")
     started = _started(data, notes)
     return Reading(
         position=position,
-        completed=scalars.completed,
+        completed=totals.completed,
         failed=failed,
-        duration=scalars.duration,
+        duration=totals.duration,
         metrics=metrics,
-        workload=workload_of(data, scalars, sweep=sweep),
+        workload=workload_of(data, totals, sweep=sweep),
         started=started,
-        samples=requests.samples if requests and with_samples else None,
+        samples=statistics.samples if statistics and with_samples else None,
         metadata=metadata_of(data, keys.unknown),
         trial=sweep_trial(data) if sweep else None,
         notes=tuple(notes),
     )
 
 
-def _scalars(data: Mapping[str, Any], printed: bool) -> LoadTotals:
+def _totals(data: Mapping[str, Any], printed: bool) -> LoadTotals:
     completed = fields.count(data, "completed")
     if completed is None:
         raise RefusalError("completed is missing: how many requests succeeded is not known")
@@ -292,29 +285,28 @@ def _scalars(data: Mapping[str, Any], printed: bool) -> LoadTotals:
     )
 
 
-def _requests(data: Mapping[str, Any], completed: int) -> "RequestStatistics":
-    from regress_gate.ingest.formats.vllm_serve_arrays import (
-        read_request_arrays,  # needs numpy, which no file without details does
-    )
+def _statistics(data: Mapping[str, Any], completed: int) -> "RequestStatistics":
+    # Needs numpy, and a file without details does not.
+    from regress_gate.ingest.formats.vllm_serve_arrays import read_request_arrays
 
     return read_request_arrays(data, completed)
 
 
-def _failed(data: Mapping[str, Any], scalars: LoadTotals, requests: "RequestStatistics | None") -> tuple[int, bool]:
+def _failed(data: Mapping[str, Any], totals: LoadTotals, statistics: "RequestStatistics | None") -> tuple[int, bool]:
     """How many requests failed, and whether the file says so at all."""
     stated = fields.count(data, "failed")
-    if requests is not None:
-        counted = len(requests.samples) - scalars.completed  # so many succeeded, or they would not have been read
+    if statistics is not None:
+        counted = len(statistics.samples) - totals.completed  # read_request_arrays has checked how many succeeded
         if stated is not None and stated != counted:
             raise RefusalError(f"failed says {stated}, the arrays hold {counted} failed requests: edited or cut")
         return counted, True
     if stated is not None:
         return stated, True
     errors = data.get("errors")
-    if isinstance(errors, list) and len(errors) >= scalars.completed > 0:
-        return len(errors) - scalars.completed, True
-    if scalars.num_prompts is not None:
-        return max(scalars.num_prompts - scalars.completed, 0), True
+    if isinstance(errors, list) and len(errors) >= totals.completed > 0:
+        return len(errors) - totals.completed, True
+    if totals.num_prompts is not None:
+        return max(totals.num_prompts - totals.completed, 0), True
     return 0, False
 
 
@@ -353,41 +345,6 @@ def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float
     other = {"mean": "median", "median": "mean"}
     swapped = {other.get(name, name): value for name, value in stated.get("e2el", {}).items()}
     return {**stated, "e2el": swapped} if swapped else stated
-
-
-def _catalogue_statistics(requests: "RequestStatistics", family: str) -> dict[str, float]:
-    """The statistics of the catalogue, from the samples; empty where no request has a value."""
-    mean = requests.statistic(family, None)
-    if mean is None:
-        return {}
-    return {"mean": mean, **dict(zip(_PERCENTS, requests.statistics(family, _PERCENTS.values()), strict=True))}
-
-
-def _cross_check(
-    stated: dict[str, dict[str, float]],
-    latencies: dict[str, dict[str, float]],
-    requests: "RequestStatistics",
-    swapped: bool,
-) -> None:
-    """Refuse a file whose own statistics are not those of its own samples. `latencies`: those of the catalogue."""
-    from regress_gate.measurement.request_statistics import agrees
-
-    for family, statistics in stated.items():
-        known = latencies.get(family, {})
-        for name, value in statistics.items():
-            percent = None if name == "mean" else 50.0 if name == "median" else float(name[1:])
-            if percent is not None and percent > 100:
-                raise RefusalError(f"{name}_{family}_ms is no percentile")
-            measured = known[name] if name in known else requests.statistic(family, percent)
-            if measured is None or agrees(value, measured, relative=_TOLERANCE, absolute=_SAMPLE_ROUNDING):
-                continue
-            other = statistics.get("median" if name == "mean" else "mean", value)
-            if swapped and family == "e2el" and agrees(other, measured, relative=_TOLERANCE, absolute=_SAMPLE_ROUNDING):
-                continue  # a client that has the keys of 0.6.2 but no longer swaps
-            raise RefusalError(
-                f"{name}_{family}_ms says {value * 1000:g}, its own samples say {measured * 1000:g}: "
-                "wrong unit, or the file was edited"
-            )
 
 
 def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:

@@ -1,4 +1,7 @@
-"""The per-request arrays that vLLM's own client writes into its JSON results."""
+"""The per-request arrays of a `vllm bench serve` result, and the file's own statistics checked by them.
+
+Apart from vllm_serve.py because it needs numpy, and a file without details does not.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, chain
@@ -8,9 +11,19 @@ from typing import Any
 import numpy as np
 
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.request_statistics import RequestStatistics, compute_request_statistics
+from regress_gate.measurement.request_statistics import (
+    RequestStatistics,
+    agrees,
+    compute_request_statistics,
+    latency_statistics,
+)
 from regress_gate.model.samples import Floats, Ints, Samples
 from regress_gate.text import quoted
+
+_TOLERANCE = 0.02
+"""Largest relative difference between a stated statistic and the one made from the samples."""
+_ROUNDING = 2e-6
+"""Seconds by which they may differ as well: some files have samples rounded to microseconds."""
 
 
 def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStatistics:
@@ -36,6 +49,35 @@ def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStati
     latency = _latencies(data, ttft, itl, itl_start)
     samples = Samples(ttft, itl, itl_start, input_tokens, output_tokens, ok, _starts(data, n))
     return compute_request_statistics(samples, latency)
+
+
+def checked_latencies(
+    statistics: RequestStatistics, stated: Mapping[str, Mapping[str, float]], *, may_be_swapped: bool
+) -> dict[str, dict[str, float]]:
+    """The catalogue's statistics, made from the samples: seconds, by family and statistic.
+
+    Refuses a file whose own statistics (`stated`, with the file's names) are not those of its samples.
+    `may_be_swapped`: the file has the keys of a client that writes mean and median e2el swapped; `stated` has them
+    swapped back, which is wrong for a later client that kept the keys.
+    """
+    latencies = latency_statistics(statistics)
+    for family, values in stated.items():
+        known = latencies.get(family, {})
+        for name, value in values.items():
+            percent = None if name == "mean" else 50.0 if name == "median" else float(name[1:])
+            if percent is not None and percent > 100:
+                raise RefusalError(f"{name}_{family}_ms is no percentile")
+            measured = known[name] if name in known else statistics.statistic(family, percent)
+            if measured is None or agrees(value, measured, relative=_TOLERANCE, absolute=_ROUNDING):
+                continue
+            other = values.get("median" if name == "mean" else "mean", value)
+            if may_be_swapped and family == "e2el" and agrees(other, measured, relative=_TOLERANCE, absolute=_ROUNDING):
+                continue
+            raise RefusalError(
+                f"{name}_{family}_ms says {value * 1000:g}, its own samples say {measured * 1000:g}: "
+                "wrong unit, or the file was edited"
+            )
+    return latencies
 
 
 def _succeeded(

@@ -1,4 +1,4 @@
-"""Metrics of results without single requests: checked by the same laws as those of vLLM's client."""
+"""Metrics of results without single requests pass the same checks as those of vLLM's client."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_unknown_counts_are_no_metric_and_are_said():
 def test_failures_are_a_share_and_a_note():
     metrics, notes = of(completed=75, failed=25, rates={})
     assert metrics["failed_requests"] == 0.25
-    assert notes == ["25 of 100 requests failed: latencies are the survivors'"]
+    assert notes == ["25 of 100 requests failed: latencies cover only the successful ones"]
 
 
 def test_a_rate_that_was_rounded_to_nothing_is_left_out():

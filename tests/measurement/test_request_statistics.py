@@ -1,4 +1,4 @@
-"""Means and percentiles of the requests of a result."""
+"""Means and percentiles of the requests of a pass."""
 
 import numpy as np
 import pytest
@@ -10,17 +10,17 @@ from regress_gate.model.samples import Samples
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300), st.floats(0, 100))
-def test_they_are_those_of_numpy_to_the_last_digit(values, percent):
+def test_a_percentile_is_that_of_numpy_to_the_last_digit(values, percent):
     assert percentile(np.sort(np.array(values)), percent) == np.percentile(values, percent)
 
 
-def test_between_two_values_lies_their_straight_line():
+def test_percentiles_interpolate_linearly_between_values():
     ascending = np.array([1.0, 2.0, 4.0])
     assert [percentile(ascending, percent) for percent in (0, 25, 50, 75, 100)] == [1.0, 1.5, 2.0, 3.0, 4.0]
 
 
 @given(st.lists(st.floats(1e-6, 1e6), max_size=300))
-def test_of_requests_the_statistics_are_those_of_numpy_and_none_of_nothing(times):
+def test_statistics_of_requests_are_those_of_numpy_and_none_without_requests(times):
     size, none = len(times), np.zeros(0)
     ttft = np.array(times, dtype=np.float64)
     tokens, no_gaps = np.ones(size, dtype=np.int64), np.zeros(size + 1, dtype=np.int64)
@@ -33,7 +33,7 @@ def test_of_requests_the_statistics_are_those_of_numpy_and_none_of_nothing(times
     assert requests.statistic("itl", None) is None
 
 
-def test_of_a_failed_request_nothing_counts():
+def test_a_failed_request_counts_in_no_statistic():
     samples = Samples(
         ttft=np.array([0.1, 9.0, 0.2]),
         itl=np.array([0.01, 5.0, 6.0, 0.02, 0.03]),

@@ -1,4 +1,4 @@
-"""Percentiles of values that are not kept are those of values that are, to one part in ten thousand."""
+"""Requests that are collected one by one; gaps that are too many to be kept go into a histogram."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from regress_gate.measurement import request_collector
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.request_collector import PRECISION, Histogram, RequestCollector, latency_statistics
+from regress_gate.measurement.request_collector import PRECISION, Histogram, RequestCollector
 
 
 @given(
@@ -37,7 +37,7 @@ def test_what_is_no_gap_is_refused(bad: float) -> None:
 
 
 def test_more_gaps_than_are_kept_give_the_same_statistics_and_no_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gather() -> RequestCollector:
+    def collect() -> RequestCollector:
         made = RequestCollector()
         generator = np.random.default_rng(20261122)
         for _ in range(100):
@@ -45,13 +45,13 @@ def test_more_gaps_than_are_kept_give_the_same_statistics_and_no_samples(monkeyp
             made.add(ttft=0.05, e2el=0.05 + sum(gaps) / 1000, gaps=gaps, gap_unit=1e-3, output_tokens=65)
         return made
 
-    exact = gather()
-    kept = latency_statistics(exact.requests())
+    exact = collect()
+    kept = exact.latencies(exact.statistics())
     monkeypatch.setattr(request_collector, "MAX_KEPT_GAPS", 1000)
-    folded = gather()
-    found = latency_statistics(folded.requests(), folded=folded.folded)
-    assert len(folded.itl) == 0
-    assert folded.notes
+    bounded = collect()
+    found = bounded.latencies(bounded.statistics())
+    assert len(bounded.itl) == 0
+    assert bounded.notes
     assert not exact.notes
     assert found["itl"] == pytest.approx(kept["itl"], rel=2e-4)
     assert {name: found[name] for name in ("ttft", "tpot", "e2el")} == {
