@@ -1,1 +1,1 @@
-"""Known issues: find, load and lint the curated records, and hold them against a deployment and a move."""
+"""Known issues: curated records, matched with a deployment, a move between versions, and measured losses."""

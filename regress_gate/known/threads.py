@@ -1,7 +1,7 @@
-"""What threads and commits say of each other in their own words: pure text in, references out.
+"""Finds references between threads and commits in their texts: pure text in, references out.
 
-GitHub's REST interface does not say which pull request closes an issue, of what an issue is a duplicate, or what a
-revert takes back. The words that make GitHub itself act on it do: "Fixes #12"
+GitHub's REST API does not contain which pull request closes an issue, which issue a duplicate repeats, or what a revert
+reverts. The texts do, in the words on which GitHub itself acts: "Fixes #12"
 (docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/linking-a-pull-request-to-an-issue),
 "Duplicate of #12", and "Reverts owner/name#12", which its revert button writes.
 """
@@ -23,7 +23,7 @@ _REVERTS = re.compile(rf"\breverts[ \t]+{_REFERENCE}", re.IGNORECASE)
 _UNDO = re.compile(r'^\s*(?:\[[^\]]*\]\s*)*(?P<word>revert|reapply|reland)\b[\s:]*"?', re.IGNORECASE)
 _PULLS = re.compile(r"\(#([1-9]\d{0,8})\)")
 MAX_TEXT = 100_000
-"""Characters of a post that are read; GitHub takes no longer ones than 65,536."""
+"""Characters of a post that are searched; GitHub allows 65,536."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +35,7 @@ class ThreadRef:
     number: int
     host: str = "github.com"
     kind: Literal["issues", "pull"] = "issues"
-    """As in the address. Pull requests are issues too, so both name the same thread."""
+    """As in the address. A pull request is an issue too, so both kinds name the same thread."""
 
     @classmethod
     def parse(cls, url: str) -> Self | None:
@@ -57,22 +57,22 @@ class ThreadRef:
 
 
 def reference(repo: str, number: int) -> str:
-    """`owner/name#12`; repositories are named without regard to case."""
+    """`owner/name#12`, in lower case: GitHub ignores the case of repositories."""
     return f"{repo.lower()}#{number}"
 
 
 def closing_references(text: str, repo: str) -> list[str]:
-    """The threads that a pull request's text closes when it is merged. `#12` is meant in `repo`."""
+    """The threads that a pull request's text closes on merge. A bare `#12` is in `repo`."""
     return _references(_CLOSES, text, repo)
 
 
 def duplicate_references(text: str, repo: str) -> list[str]:
-    """The threads of which a comment says that this one is a duplicate."""
+    """The originals that a comment names with "duplicate of"."""
     return _references(_DUPLICATE, text, repo)
 
 
 def reverted_references(title: str, text: str, repo: str) -> list[str]:
-    """The pull requests that a pull request takes back, by its text or else by its title."""
+    """The pull requests that a pull request reverts, by its text or else by its title."""
     found = _references(_REVERTS, text, repo)
     if found or not _UNDO.match(title):
         return found
@@ -80,10 +80,10 @@ def reverted_references(title: str, text: str, repo: str) -> list[str]:
 
 
 def subject_effect(subject: str, number: int) -> bool | None:
-    """What a commit with that subject does to the change of a pull request: True puts it in, False takes it out.
+    """Whether a commit with that subject applies (True) or reverts (False) the change of a pull request.
 
-    None where the subject does not name the pull request. `Revert "Fix it (#12)" (#15)` takes 12 out; a revert of
-    that, and `Reapply "Fix it (#12)"`, put it in again.
+    None if the subject does not name the pull request. `Revert "Fix it (#12)" (#15)` reverts 12; a revert of that, and
+    `Reapply "Fix it (#12)"`, apply it again.
     """
     if carries(subject, number):
         return True
@@ -97,9 +97,9 @@ def subject_effect(subject: str, number: int) -> bool | None:
 
 
 def carries(subject: str, number: int) -> bool:
-    """Whether the commit is that pull request's own, or a pick of it: not one that takes it back or puts it in again.
+    """Whether the commit is the pull request's own or a cherry-pick of it, and not a revert or a reapplication.
 
-    What stands behind the closing quote of `Revert "…" (#15)` is the commit's own number.
+    In `Revert "…" (#15)`, the number after the closing quote is the commit's own.
     """
     own = subject
     if _UNDO.match(subject):

@@ -34,7 +34,7 @@ def test_a_draft_does_not_pass_the_lint(gate):
 def test_a_thread_that_is_none_is_an_error(gate):
     done = gate("issues", "new", "28882")
     assert (done.code, done.out) == (2, "")
-    assert "'28882' is no thread on GitHub; write https://github.com/OWNER/NAME/issues/NUMBER" in done.error
+    assert "'28882' is not a thread on GitHub; write https://github.com/OWNER/NAME/issues/NUMBER" in done.error
 
 
 def test_a_directory_that_is_not_there_is_an_error(gate):

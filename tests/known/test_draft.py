@@ -33,7 +33,7 @@ def test_the_id_is_the_threads(url: str, id_: str) -> None:
     ["", "28882", "http://github.com/a/b/issues/1", "https://github.com/a/b", f"{URL}x", "https://evil/a/b/issues/1"],
 )
 def test_what_is_no_thread_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="is no thread on GitHub"):
+    with pytest.raises(InputError, match="is not a thread on GitHub"):
         draft_record(url, today=TODAY)
 
 

@@ -55,7 +55,10 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
         ),
         pytest.param({"tracker": tracker(state="closed")}, "warning", "closed without state_reason", id="closing"),
         pytest.param(
-            {"tracker": tracker(state_reason="stale")}, "error", "an open thread has no reason 'stale'", id="open stale"
+            {"tracker": tracker(state_reason="stale")},
+            "error",
+            "an open thread cannot have the reason 'stale'",
+            id="open stale",
         ),
         pytest.param({"tracker": tracker(checked="2026-11-22")}, "error", "checked in the future", id="checked"),
         pytest.param({"reviewed": "2026-11-22"}, "error", "reviewed in the future", id="reviewed"),
@@ -75,7 +78,7 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
         pytest.param(
             {"affected": [affected({"introduced": "0.20.0"}, {"introduced": "0.21.0"}, {"fixed": "0.22.0"})]},
             "error",
-            "must take turns",
+            "must alternate",
             id="introduced twice",
         ),
         pytest.param(
@@ -104,7 +107,7 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
             id="unchanged",
         ),
         pytest.param({"signature": []}, "warning", "performance issue without a signature", id="no signature"),
-        pytest.param({"scope": {}}, "warning", "applies to everybody", id="empty scope"),
+        pytest.param({"scope": {}}, "warning", "applies to every deployment", id="empty scope"),
         pytest.param({"scope": {"model": ["*"]}}, "error", "matches everything", id="star"),
         pytest.param(
             {"scope": {"architecture": ["*"]}}, "error", "architecture pattern '*' matches", id="architecture"
@@ -112,9 +115,9 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
         pytest.param(
             {"scope": {"backends": {"moe": ["*"]}}}, "error", "moe pattern '*' matches everything", id="backend"
         ),
-        pytest.param({"scope": {"parallel": {}}}, "error", "parallel says nothing", id="no sizes"),
-        pytest.param({"scope": {"backends": {}}}, "error", "backends says nothing", id="no backends"),
-        pytest.param({"scope": {"workload": {}}}, "error", "workload says nothing", id="no region"),
+        pytest.param({"scope": {"parallel": {}}}, "error", "parallel is empty", id="no sizes"),
+        pytest.param({"scope": {"backends": {}}}, "error", "backends is empty", id="no backends"),
+        pytest.param({"scope": {"workload": {}}}, "error", "workload is empty", id="no region"),
         pytest.param({"scope": {"platform": ["metal"]}}, "error", "Input should be 'cuda'", id="platform"),
         pytest.param({"scope": {"gpu_arch": ["Hopper"]}}, "error", "String should match pattern", id="level"),
         pytest.param({"scope": {"features": ["music"]}}, "error", "Input should be 'lora'", id="feature"),
@@ -187,22 +190,22 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
             {"scope": {"engine_args": {"enable-expert-parallel": True}}}, "error", "with underscores", id="dashes"
         ),
         pytest.param({"scope": {"engine_args": {"tp": 8}}}, "error", "write its full name", id="short name"),
-        pytest.param({"scope": {"engine_args": {"block_size": []}}}, "error", "never holds", id="empty list"),
+        pytest.param({"scope": {"engine_args": {"block_size": []}}}, "error", "never matches", id="empty list"),
         pytest.param({"scope": {"env": {"VLLM-X": "1"}}}, "error", "no name of an environment variable", id="env name"),
-        pytest.param({"scope": {"env": {"VLLM_X": []}}}, "error", "never holds", id="empty env list"),
+        pytest.param({"scope": {"env": {"VLLM_X": []}}}, "error", "never matches", id="empty env list"),
         pytest.param(
             {
                 "scope": {"env": {"VLLM_X": ["0", "2"]}},
                 "workarounds": [{"text": "Turn it off.", "env": {"VLLM_X": "false"}}],
             },
             "error",
-            "the workaround VLLM_X=false is what the scope asks for",
+            "the workaround VLLM_X=false is part of the scope",
             id="workaround in scope",
         ),
         pytest.param(
             {"scope": {"engine_args": {"moe_backend": "Triton"}}},
             "error",
-            "the workaround moe_backend=triton is what the scope asks for",
+            "the workaround moe_backend=triton is part of the scope",
             id="workaround argument in scope",
         ),
     ],

@@ -152,7 +152,7 @@ class TestTheSuite:
 
     def test_nothing_to_suggest_is_said_in_comments(self) -> None:
         text = suite_text(Suggestions((), ()), OURS, "0.20.0")
-        assert text.startswith("# No known issue")
+        assert text.startswith("# No further scenario")
         assert yaml.safe_load(text) is None
         text = suite_text(Suggestions((), ("VLLM-1: it needs lora",)), OURS, "0.20.0")
         assert text == "# No scenario for VLLM-1: it needs lora\n"

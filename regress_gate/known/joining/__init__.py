@@ -1,1 +1,1 @@
-"""Joining: known issues held against measured losses."""
+"""Joining: attribution of measured losses to known issues, and scenarios that would show an issue."""

@@ -1,7 +1,7 @@
-"""Hold what was measured against what the records claim: which record made which loss, which claim came to nothing.
+"""Attributes measured losses to known issues, and says which claims of the records were not observed.
 
-Pure: units and findings in, probabilities and words out. The model is that of `joining_posterior`, its assumptions are
-in `joining_causes`. Not for deciding anything: a loss counts whoever made it.
+Pure: losses and findings in, probabilities and texts out. The model is in `posterior`. Its assumptions are the numbers
+below; docs/joining.md gives the source of each. Not for: the decision. A loss counts, whatever its cause.
 """
 
 import math
@@ -17,42 +17,37 @@ from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
 from regress_gate.model.issue import Confidence, KnownIssue, WorkloadRegion
 from regress_gate.model.result import IssueObservation
 
-# MERGED regress_gate.known.joining_causes: The causes that a loss may have, with what is assumed of each: known
-# issues, and causes that nobody has recorded.  The numbers here are the model's assumptions; docs/joining.md says
-# where each comes from.
-
-
 P_RECORD = {Confidence.HIGH: 0.7, Confidence.MEDIUM: 0.45, Confidence.LOW: 0.2}
-"""Probability that versions and scope are as recorded, and that the issue is seen by whoever they fit."""
+"""Probability that versions and scope are as recorded, and that every deployment in them has the issue."""
 P_APPLIES = {Applies.YES: 1.0, Applies.UNKNOWN: 0.3, Applies.MITIGATED: 0.1, Applies.NO: 0.0}
 P_EFFECT = {Effect.NEW: 1.0, Effect.CARRIED: 0.05, Effect.RESOLVED: 0.0}
-"""What both versions have makes no difference between them, unless it has grown."""
+"""An issue of both versions makes no difference between them, unless it has grown."""
 P_NOT_FIXED = {Status.FIX_IN_CANDIDATE: 0.1, Status.MEASURED_FIXED: 0.05}
-"""Of statuses that say that the issue is gone; 1 for all others."""
+"""For statuses of a fixed issue; 1 for all others."""
 
 HIT = (0.95, 0.5, 0.1, 0.01)
-"""By the steps from what a record names."""
+"""Probability that an active cause affects a loss, by the steps from what the record names."""
 OWN = (0.5, 1.0, 1.0, 1.0)
-"""By the same, standard deviation of the logarithm of the size between workloads: first that of the ranges in the
-records."""
+"""By the same steps: standard deviation of the logarithm of the size between workloads. The first is that of the ranges
+in the records."""
 SHARED = 0.6
-"""The same between this machine and that of the report."""
+"""The same between this machine and the machine of the report."""
 UNSIZED_CENTER, UNSIZED_SHARED = math.log(0.26), 1.1
-"""Median and spread of the sizes in the records, for those that give none."""
+"""Median and spread of the sizes in the records, for records without a size."""
 
 P_UNRECORDED = 0.3
-"""Probability that a version has a cause of losses in many series that no record tells of."""
+"""Probability that a version has an unrecorded cause of losses in many series."""
 HIT_UNRECORDED = 0.7
 UNRECORDED_CENTER = math.log(0.1)
-"""Below that of the records: what is reported is what was large enough to be noticed."""
+"""Below the median of the records: only losses that are large enough to notice are reported."""
 _SMALLEST_SIZE = 0.01
-"""A claimed size of nothing has no logarithm."""
+"""A claimed size of zero has no logarithm."""
 
 
 def issue_prior(finding: IssueFinding) -> float:
     """Probability that the issue makes a difference here between the two versions, before any measurement.
 
-    It does when all of these hold, taken as independent: the record is right, it applies, the move brings it, and it
+    Four conditions, taken as independent, must hold: the record is right, it applies, the move brings the issue, and it
     is not fixed.
     """
     found = P_RECORD[finding.issue.confidence] * P_APPLIES[finding.applies] * P_EFFECT[finding.effect]
@@ -60,7 +55,7 @@ def issue_prior(finding: IssueFinding) -> float:
 
 
 def issue_cause(finding: IssueFinding, claims: Sequence[Claim | None]) -> Cause:
-    """`claims`: one for each unit. A cause whose sizes are all unknown has them in common all the more widely."""
+    """The cause for one issue. `claims`: one for each loss. Without any size, the common part varies more."""
     sized = any(claim is not None and claim.size is not None for claim in claims)
     signs = {"worse": 1.0, "better": -1.0, "unchanged": 0.0}
     return Cause(
@@ -74,9 +69,9 @@ def issue_cause(finding: IssueFinding, claims: Sequence[Claim | None]) -> Cause:
 
 
 def unrecorded_causes(units: Sequence[ObservedLoss]) -> list[Cause]:
-    """Causes that no record tells of: of everything that has to do with pace, of one family, of one scenario.
+    """Causes without a record: one for all families of speed, one for each family, one for each scenario.
 
-    Each of the three kinds is as likely as the others, and so is each cause of a kind.
+    The three kinds are equally likely, and so are the causes of a kind.
     """
     of_pace = [unit.family in (*PACE, "throughput", "goodput") for unit in units]
     kinds = [
@@ -103,7 +98,7 @@ def _membership_by_name(names: Sequence[str]) -> list[list[bool]]:
 
 
 def _log_size(claim: Claim | None) -> float:
-    """Of the logarithm of the size: the middle of the claimed range."""
+    """The logarithm of the claimed size: the middle of its range."""
     if claim is None or claim.size is None or claim.direction == "unchanged":
         return UNSIZED_CENTER
     low, high = (max(end, _SMALLEST_SIZE) for end in claim.size)
@@ -111,27 +106,27 @@ def _log_size(claim: Claim | None) -> float:
 
 
 EXPLAINS = 0.5
-"""Probability from which a record is said to explain a loss: likelier than everything else together."""
+"""Probability from which a record explains a loss: likelier than everything else together."""
 _WORTH_NAMING = 0.02
-"""Probability from which a record is worth naming as one that comes near."""
+"""Probability from which a record is named as a possible cause."""
 _MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class IssueAttribution:
-    """What the measurements say of one record."""
+    """What the measurements show about one record."""
 
     measured: IssueObservation
     why: str
     series: tuple[str, ...] = ()
     """Regressions that it explains."""
     score: float | None = None
-    """Probability that it made at least one of the regressions; None where it could have made none."""
+    """Probability that it caused at least one of the regressions; None if it cannot have caused any."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossExplanation:
-    """The regressions of one unit, and the records that may have made them."""
+    """The regressions of one loss, and the records that may have caused them."""
 
     unit: ObservedLoss
     shares: tuple[tuple[str, float], ...]
@@ -145,15 +140,15 @@ class LossExplanation:
 @dataclass(frozen=True, slots=True)
 class Attribution:
     explanations: tuple[LossExplanation, ...]
-    """One for each unit with a regression."""
+    """One for each loss with a regression."""
     standings: dict[str, IssueAttribution]
-    """By issue id; issues without a signature, and those that the move neither brings nor could explain, have none."""
+    """By issue id. Issues without a signature are left out, and carried issues that explain nothing."""
 
 
 def attribute_losses(
     findings: Sequence[IssueFinding], units: Sequence[ObservedLoss], excluded: ExclusionReason
 ) -> Attribution:
-    """Every regression with its likeliest records, and every record that claims something with what came of it."""
+    """Every regression with its likeliest records, and every record with a claim and its outcome."""
     live = [finding for finding in findings if finding.issue.signature and issue_prior(finding) > 0]
     claims = {
         finding.issue.id: [
@@ -179,7 +174,7 @@ def attribute_losses(
             np.array([unit.loss for unit in units]),
             np.array([unit.standard_error for unit in units]),
             [*(issue_cause(finding, claims[finding.issue.id]) for finding in suspects), *others],
-            rivals=len(others),
+            exclusive=len(others),
             asked=lost,
         )
         for at, finding in enumerate(suspects):
@@ -229,19 +224,19 @@ def _attribute_issue(
         return IssueAttribution(
             IssueObservation.NOT_TESTABLE, _untestable_reason(finding.issue, units, excluded), score=score
         )
-    told = _list_text([unit.text for unit, _ in tested])
+    measurements = _list_text([unit.text for unit, _ in tested])
     if all(unit.bounds[1] < _smallest_claimed_loss(claim, unit) for unit, claim in tested):
-        return IssueAttribution(IssueObservation.NOT_OBSERVED, f"less than it claims: {told}", score=score)
-    return IssueAttribution(IssueObservation.UNCLEAR, f"neither shown nor excluded: {told}", score=score)
+        return IssueAttribution(IssueObservation.NOT_OBSERVED, f"less than it claims: {measurements}", score=score)
+    return IssueAttribution(IssueObservation.UNCLEAR, f"neither shown nor excluded: {measurements}", score=score)
 
 
 def _smallest_claimed_loss(claim: Claim, unit: ObservedLoss) -> float:
-    """The smallest loss that the claim allows; where it names no size, what the user would not accept."""
+    """The smallest loss that the claim allows; for a claim without a size, the user's margin."""
     return claim.size[0] if claim.size is not None else unit.margin
 
 
 def _untestable_reason(issue: KnownIssue, units: Sequence[ObservedLoss], excluded: ExclusionReason) -> str:
-    """Why, and what a scenario would have to be like."""
+    """Why no scenario can show the issue, or what a scenario would need."""
     reasons = [excluded(issue, unit.scenario) for unit in units]
     if units and all(reasons):
         return f"no scenario can show it: {reasons[0]}"
@@ -256,8 +251,8 @@ def _untestable_reason(issue: KnownIssue, units: Sequence[ObservedLoss], exclude
 
 
 def _region_text(region: WorkloadRegion | None) -> str | None:
-    told = [f"{field} {condition}" for field, condition in region or () if condition is not None]
-    return ", ".join(told) or None
+    limits = [f"{field} {condition}" for field, condition in region or () if condition is not None]
+    return ", ".join(limits) or None
 
 
 def _list_text(texts: Sequence[str], limit: int = 2) -> str:

@@ -1,15 +1,16 @@
-"""Which causes made the losses that were measured: a posterior over sets of causes.
+"""The posterior probability of sets of causes, given measured losses.
 
-Model. A cause is live or not. A live cause hits each unit that it claims with a given probability; a hit unit truly
-loses exp(center + shared + own), where `shared`, normal, is one number for all units of the cause (this machine is not
-that of the report) and `own`, normal, is another for each (this workload is not that of the report). So units that one
-cause explains alike are not independent evidence for it. A unit that nothing hits has lost nothing but a drift, or now
-and then something of its own. What was measured is the true loss with a normal error. Where several live causes claim
-a unit it is up to one of them, in proportion to how probably they hit it.
+Model. A unit is one measured loss. A cause is active or not. An active cause hits each unit that it claims with a given
+probability. The true loss of a hit unit is exp(center + shared + own): `shared`, normal, is one number for all units of
+the cause (this machine is not the machine of the report), and `own`, normal, is another for each unit (this workload is
+not the workload of the report). So units that one cause explains alike are not independent evidence for it. The true
+loss of a unit that is not hit is a small drift, or in rare cases a loss of its own. The measurement is the true loss
+plus a normal error. If several active causes claim a unit, one of them is responsible for it, with a probability in
+proportion to its probability of a hit.
 
-All sums are exact but for grids: Gauss-Hermite for `shared`, an even grid in the logarithm of the loss for `own`.
-Limits: all sets of up to two causes are weighed, of more (up to four) only those of the six likeliest. What more than
-four did is taken for something of a unit's own. Standard errors are believed.
+All sums are exact up to grids: Gauss-Hermite for `shared`, an even grid in the logarithm of the loss for `own`. Limits:
+all sets of up to two causes are evaluated, larger ones (up to four) only for the six likeliest causes. The effect of
+more than four counts as a unit's own loss. Standard errors are taken as exact.
 """
 
 import math
@@ -23,15 +24,15 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 DRIFT = 0.01
-"""Standard deviation of the loss, in logarithms, between two builds of which nobody would say that one is slower."""
+"""Standard deviation of the loss, in logarithms, between two builds of equal speed."""
 _OWN_PROBABILITY = 0.02
-"""That a unit has a loss (and as much again: a gain) that no other unit shares."""
+"""Probability of a loss that no other unit shares; the same again for a gain."""
 _OWN_CENTER, _OWN_SPREAD = math.log(0.1), 1.1
 _NODES = 7
 _LOG_SIZES = np.arange(math.log(1e-3), math.log(10.0), 0.01)
 _EXHAUSTIVE_SET, _LARGEST_SET = 2, 4
 _LIKELIEST = 6
-"""Of which sets of more than two are formed."""
+"""Causes from which sets of more than two are formed."""
 _NEGLIGIBLE = 1e-7
 _SMALLEST_DENSITY = 1e-300
 
@@ -41,13 +42,13 @@ class Cause:
     """Arrays have one entry per unit."""
 
     prior: float
-    """Probability, between 0 and 1, that it is live."""
+    """Probability, between 0 and 1, that it is active."""
     hit: Floats
-    """Probability that it hits where it is live; 0 where it claims nothing."""
+    """Probability that it hits a unit if it is active; 0 without a claim."""
     sign: Floats
     """1 for a loss, -1 for a gain, 0 for "no change"."""
     center: Floats
-    """Logarithm of the size that it claims."""
+    """Logarithm of the claimed size."""
     own: Floats
     """Standard deviation of a unit's own part of the logarithm of the size."""
     shared: float
@@ -57,30 +58,30 @@ class Cause:
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
     made: Floats
-    """Shape (causes, units): probability that the cause made what the unit shows."""
+    """Shape (causes, units): probability that the cause made the unit's loss."""
     made_any: Floats
-    """Shape (causes,): that it made at least one of the units asked for."""
+    """Shape (causes,): probability that it made at least one of the losses in question (`asked`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WeighedCause:
-    """A cause against the measurements, relative to "nothing hit"."""
+    """A cause and the measurements, relative to "no hit"."""
 
     log_odds: float
     weights: Floats
-    """Shape (nodes,): of the sizes' common part."""
+    """Shape (nodes,): weights for the common part of the sizes."""
     hit: Floats
     """Shape (units,): as in the cause."""
     ratio: Floats
-    """Shape (nodes, units): density of the measurement if the cause is live over that if it is not; 1 if unclaimed."""
+    """Shape (nodes, units): density of the measurement with the cause over that without it; 1 if unclaimed."""
     made: Floats
-    """Shape (nodes, units): the part of it that comes from a hit."""
+    """Shape (nodes, units): the part of `ratio` that comes from a hit."""
 
 
 def cause_posterior(
-    losses: Floats, errors: Floats, causes: Sequence[Cause], *, rivals: int, asked: npt.NDArray[np.bool_]
+    losses: Floats, errors: Floats, causes: Sequence[Cause], *, exclusive: int, asked: npt.NDArray[np.bool_]
 ) -> Posterior:
-    """`losses` and their standard `errors`, shape (units,). The last `rivals` causes exclude each other.
+    """`losses` and their standard `errors`, shape (units,). The last `exclusive` causes exclude each other.
 
     `asked`, shape (units,): the units of which one is enough for `made_any`.
     """
@@ -94,13 +95,15 @@ def cause_posterior(
     nothing = (1 - 2 * _OWN_PROBABILITY) * still + _OWN_PROBABILITY * (worse @ own + better @ own)
     nothing = np.maximum(nothing, _SMALLEST_DENSITY)
     weighed = [_weigh(cause, worse, better, still, nothing) for cause in causes]
-    rival = np.arange(len(causes)) >= len(causes) - rivals
-    evidence = _set_evidence(weighed, _cause_sets(range(len(causes)), range(_EXHAUSTIVE_SET + 1), rival), len(losses))
+    is_exclusive = np.arange(len(causes)) >= len(causes) - exclusive
+    evidence = _set_evidence(
+        weighed, _cause_sets(range(len(causes)), range(_EXHAUSTIVE_SET + 1), is_exclusive), len(losses)
+    )
     likeliest = sorted(
         int(index) for index in np.argsort(-_live_probability(evidence, len(causes)), kind="stable")[:_LIKELIEST]
     )
     evidence |= _set_evidence(
-        weighed, _cause_sets(likeliest, range(_EXHAUSTIVE_SET + 1, _LARGEST_SET + 1), rival), len(losses)
+        weighed, _cause_sets(likeliest, range(_EXHAUSTIVE_SET + 1, _LARGEST_SET + 1), is_exclusive), len(losses)
     )
     made, made_any = np.zeros((len(causes), len(losses))), np.zeros(len(causes))
     for members, weights in _normalised(evidence).items():
@@ -113,15 +116,17 @@ def cause_posterior(
     return Posterior(made, made_any)
 
 
-def _cause_sets(causes: Sequence[int], sizes: Sequence[int], rival: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
+def _cause_sets(
+    causes: Sequence[int], sizes: Sequence[int], is_exclusive: npt.NDArray[np.bool_]
+) -> list[tuple[int, ...]]:
     every = [members for size in sizes for members in combinations(causes, size)]
-    return [members for members in every if sum(bool(rival[index]) for index in members) <= 1]
+    return [members for members in every if sum(bool(is_exclusive[index]) for index in members) <= 1]
 
 
 def _set_evidence(
     weighed: Sequence[_WeighedCause], sets: Sequence[tuple[int, ...]], units: int
 ) -> dict[tuple[int, ...], Floats]:
-    """Of each set its unnormalised log-posterior, with an axis of nodes for each of its causes."""
+    """The unnormalised log-posterior of each set, with one axis of nodes for each of its causes."""
     found = {}
     for members in sets:
         causes = [weighed[index] for index in members]
@@ -139,7 +144,7 @@ def _normalised(evidence: dict[tuple[int, ...], Floats]) -> dict[tuple[int, ...]
 
 
 def _live_probability(evidence: dict[tuple[int, ...], Floats], causes: int) -> Floats:
-    """Shape (causes,): probability that each is live, by these sets."""
+    """Shape (causes,): probability that each cause is active, by these sets."""
     live = np.zeros(causes)
     for members, weights in _normalised(evidence).items():
         live[list(members)] += float(weights.sum())
@@ -163,7 +168,7 @@ def _weigh(cause: Cause, worse: Floats, better: Floats, still: Floats, nothing: 
 
 
 def _joint(causes: Sequence[_WeighedCause], units: int) -> Floats:
-    """Shape (nodes, …, units): density of each measurement relative to "nothing hit"."""
+    """Shape (nodes, …, units): density of each measurement relative to "no hit"."""
     joint = np.ones((1,) * len(causes) + (units,))
     if not causes:
         return joint
@@ -175,21 +180,21 @@ def _joint(causes: Sequence[_WeighedCause], units: int) -> Floats:
 
 
 def _shares(causes: Sequence[_WeighedCause]) -> list[Floats]:
-    """Of each cause, shape (nodes, …, units): probability that it made what a unit shows, where just these are live."""
+    """For each cause, shape (nodes, …, units): probability that it made a unit's loss, if just these are active."""
     up_to = _responsibility(causes)
     joint = np.maximum(_joint(causes, up_to.shape[1]), _SMALLEST_DENSITY)
     return [_on_axis(axis, len(causes), up_to[axis] * one.made) / joint for axis, one in enumerate(causes)]
 
 
 def _responsibility(causes: Sequence[_WeighedCause]) -> Floats:
-    """Shape (causes, units): probability that a unit is up to that cause; zeros where nobody claims it."""
+    """Shape (causes, units): probability that the cause is responsible for the unit; 0 for unclaimed units."""
     hits = np.stack([one.hit for one in causes])
     total = hits.sum(axis=0)
     return np.asarray(hits / np.where(total > 0, total, 1.0), dtype=np.float64)
 
 
 def _on_axis(axis: int, axes: int, values: Floats) -> Floats:
-    """The values of one cause's nodes, along its own of the axes; what follows the nodes stays last."""
+    """The values of one cause's nodes on that cause's axis; further axes stay last."""
     shape = [1] * axes
     shape[axis] = len(values)
     return values.reshape(*shape, *values.shape[1:])

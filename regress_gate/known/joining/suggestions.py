@@ -1,7 +1,7 @@
-"""Scenarios in which the known issues that apply would show, where no scenario of the suite does.
+"""Suggests scenarios for known issues that apply and that no scenario of the suite can show, also as a suite file.
 
-Pure: findings and a deployment in, scenarios out. What no workload of a suite can send is said and left out. How long
-a scenario takes, and whether the machine is large enough for it, is not looked at.
+Pure: findings and a deployment in, scenarios out. Issues that need requests which no workload of a suite can send are
+named and left out. Not for: how long a scenario takes, or whether the machine is large enough for it.
 """
 
 import re
@@ -21,11 +21,11 @@ from regress_gate.model.issue import KnownIssue, Scope, SignaturePart, WorkloadR
 from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
 
 _CONCURRENCY, _INPUT_LEN, _OUTPUT_LEN = 8, 1024, 128
-"""Where a record does not care."""
+"""Used if a record does not limit them."""
 _REQUESTS = 100
-"""The least that supports a p99."""
+"""The smallest number that supports a p99."""
 _WARMUP = 64
-"""The most requests that are worth sending before."""
+"""The largest useful number of warm-up requests."""
 _DOCUMENTS = 10
 _UNSUPPORTED_FEATURES = ("lora", "multimodal", "disaggregated_prefill", "structured_output")
 _GLOB = re.compile(r"[*?\[]")
@@ -35,7 +35,7 @@ _GLOB = re.compile(r"[*?\[]")
 class Suggestions:
     scenarios: tuple[Scenario, ...]
     impossible: tuple[str, ...]
-    """Issues that apply and for which there is no scenario, each with the reason."""
+    """Issues that apply and that no scenario can show, each with the reason."""
 
 
 def suggest_scenarios(
@@ -66,7 +66,7 @@ def suggest_scenarios(
 
 
 def _merge_scenarios(made: Sequence[tuple[KnownIssue, Scenario]]) -> tuple[Scenario, ...]:
-    """As few of them as show all issues: who asks for a region comes first, and others go along where they can."""
+    """As few scenarios as possible: those for a workload region first, then issues that an existing one shows too."""
     found: list[Scenario] = []
     for issue, scenario in sorted(made, key=lambda one: not _has_region(one[0])):
         for at, other in enumerate(found):
@@ -84,12 +84,12 @@ def _has_region(issue: KnownIssue) -> bool:
 
 
 def is_testable(issue: KnownIssue, scenarios: Sequence[Scenario], excluded: ExclusionReason) -> bool:
-    """Whether some scenario lies in the region of a loss that the record claims, on a server that can have it."""
+    """Whether a scenario measures a claimed loss, on a server in the scope of the issue."""
     return any(is_measurable_in(issue, each.workload) and excluded(issue, each.name) is None for each in scenarios)
 
 
 def _scenario(issue: KnownIssue, losses: Sequence[SignaturePart], deployment: Deployment) -> Scenario | str:
-    """The scenario, or why there is none."""
+    """The scenario, or the reason for none."""
     server = _server(issue.scope, deployment)
     if isinstance(server, str):
         return server
@@ -102,19 +102,19 @@ def _scenario(issue: KnownIssue, losses: Sequence[SignaturePart], deployment: De
         if isinstance(workload, str):
             why = workload
         elif is_measurable_in(issue, workload):
-            told = f"{issue.id}: {' '.join(issue.summary.split())}"
-            return Scenario(name=issue.id.lower(), why=told, sees=[issue.id], server=server, workload=workload)
+            why = f"{issue.id}: {' '.join(issue.summary.split())}"
+            return Scenario(name=issue.id.lower(), why=why, sees=[issue.id], server=server, workload=workload)
     return why
 
 
 def _server(scope: Scope, deployment: Deployment) -> ServerConfig | str:
-    """The deployment's own server, with what the scope asks for."""
+    """The deployment's server with the settings of the scope."""
     model = deployment.model or next((name for name in scope.model or [] if not _GLOB.search(name)), None)
     if model is None:
         return "the model is not known (--model)"
     args: dict[str, ArgValue] = dict(deployment.engine_args)
     if unsent := [name for name in scope.features or [] if name in _UNSUPPORTED_FEATURES]:
-        return f"it needs {unsent[0].replace('_', ' ')}, which no workload here sends"
+        return f"it needs {unsent[0].replace('_', ' ')}, which no workload of a suite can send"
     speculates = any(key.startswith("speculative") for key in args)
     if "speculative_decoding" in (scope.features or []) and not speculates:
         return "it needs speculative decoding (--engine-arg speculative_config=…)"
@@ -138,7 +138,7 @@ def _parallel(scope: Scope, args: Mapping[str, ArgValue]) -> dict[str, ArgValue]
 
 
 def _workload(regions: Sequence[WorkloadRegion | None], api: str, longest: Any) -> Workload | str:
-    """Numbers at the edge of what the regions ask for, and ordinary ones where they ask for nothing."""
+    """A workload with numbers at the boundary of the regions, and usual numbers where they give none."""
     given = [region for region in regions if region is not None]
     numbers: dict[str, float] = {}
     for field in WorkloadRegion.model_fields:
@@ -179,10 +179,10 @@ def _fits(regions: Sequence[WorkloadRegion], field: str, value: float) -> bool:
 
 
 def _boundary_value(condition: str) -> float:
-    """The number nearest to the bound that meets it: 8 for `<=8`, 7 for `<8`, 9 for `>8`."""
+    """The number nearest to the bound that satisfies it: 8 for `<=8`, 7 for `<8`, 9 for `>8`."""
     found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
     if found is None:
-        raise ValueError(f"{condition!r} is no condition on a number")
+        raise ValueError(f"{condition!r} is not a condition on a number")
     return float(found[2]) + {"<": -1, ">": 1}.get(found[1] or "", 0)
 
 
@@ -190,14 +190,11 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) else value
 
 
-# MERGED regress_gate.known.suggest_suite: Suggested scenarios as the text of a suite file.
-
-
 SUGGESTED_SUITE = "suggested"
 
 
 def suite_text(found: Suggestions, deployment: Deployment, candidate: str) -> str:
-    """YAML that loads as a suite; without a scenario only comments, which do not."""
+    """The text of a suite file; without a scenario only comments."""
     lines = [f"# {text}" for text in (*_header_lines(found), *(f"No scenario for {why}" for why in found.impossible))]
     if not found.scenarios:
         return "\n".join(lines) + "\n"
@@ -214,5 +211,7 @@ def suite_text(found: Suggestions, deployment: Deployment, candidate: str) -> st
 
 def _header_lines(found: Suggestions) -> list[str]:
     if not found.scenarios:
-        return ["No known issue that applies claims a loss that is not measured already."] * (not found.impossible)
-    return ["Made from the records, never measured: look at sizes and times before you run it."]
+        return ["No further scenario: the suite measures every loss that an applicable known issue claims."] * (
+            not found.impossible
+        )
+    return ["Made from the records and never run: check sizes and times first."]

@@ -16,6 +16,7 @@ from regress_gate.model.deployment import Deployment
 from regress_gate.model.finding import Applies, Effect, IssueFinding
 from regress_gate.model.issue import IssueKind, KnownIssue, Workaround
 from regress_gate.model.version import Version
+from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Suite, Workload
@@ -179,8 +180,7 @@ def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[st
     first = Counter(flag for finding in waiting if finding.issue.id in deciding for flag in set(finding.missing))
     ranked = sorted(counts.items(), key=lambda item: (-first[item[0]], -item[1], item[0]))[:_MAX_FLAGS]
     listed = ", ".join(f"{flag} ({count})" for flag, count in ranked)
-    issues = "1 known issue needs" if len(waiting) == 1 else f"{len(waiting)} known issues need"
-    return f"{issues} more facts; most wanted: {listed}."
+    return f"{plural(len(waiting), 'known issue needs', 'known issues need')} more facts; most wanted: {listed}."
 
 
 ExclusionReason = Callable[[KnownIssue, str], str | None]

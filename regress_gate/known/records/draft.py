@@ -1,6 +1,6 @@
-"""A draft of a record from the address of a thread. Nothing is looked up: what a curator must find out is marked.
+"""Writes a draft of a record for a thread. Nothing is looked up: a placeholder marks what the curator must write.
 
-The linter refuses a draft until every mark is gone.
+The linter refuses a draft until every placeholder is gone.
 """
 
 import re
@@ -14,7 +14,7 @@ _PREFIXES = {"vllm-project/vllm": "VLLM"}
 
 
 def draft_id(url: str) -> str:
-    """`VLLM-28882`; threads of other repositories are called by the repository's name.
+    """`VLLM-28882`; for threads of other repositories the prefix is the repository's name.
 
     Raises InputError for anything but the address of an issue or pull request on GitHub.
     """
@@ -62,8 +62,10 @@ def _match_thread(url: str) -> re.Match[str]:
     found = _THREAD.match(url.strip())
     if found is None:
         todo = "write https://github.com/OWNER/NAME/issues/NUMBER"
-        raise InputError(f"{url[:200]!r} is no thread on GitHub", where="URL", todo=todo)
+        raise InputError(f"{url[:200]!r} is not a thread on GitHub", where="URL", todo=todo)
     rest = url.strip()[found.end() :]
     if rest and not rest.startswith(("/", "#", "?")):
-        raise InputError(f"{url[:200]!r} is no thread on GitHub", where="URL", todo="end it with the thread's number")
+        raise InputError(
+            f"{url[:200]!r} is not a thread on GitHub", where="URL", todo="end it with the thread's number"
+        )
     return found

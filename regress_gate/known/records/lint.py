@@ -1,4 +1,8 @@
-"""Whether a record's scope can hold, and not for everybody, and whether its workarounds are told from it."""
+"""Finds everything wrong or doubtful in a directory of records, in one pass over all files.
+
+Loading answers "can this record be used?"; linting answers "should it be believed?". Not for: what only a person or
+GitHub can answer (does the thread support it? is the fix in the tag?).
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,29 +26,29 @@ _GLOB_KEYS = (
 def _check_scope(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
     given = issue.scope
     if given == Scope() and issue.details is None and issue.kind not in _UNSCOPED_KINDS:
-        what = "the scope is empty, so that the record applies to everybody: narrow it, or say why in details"
+        what = "the scope is empty, so the record applies to every deployment: narrow it, or give the reason in details"
         yield ("scope",), what, "warning"
     for location, listed in _list_globs(given):
         for index, pattern in enumerate(listed):
             yield from _check_glob(location[-1], pattern, (*location, index))
     for key in ("parallel", "backends", "workload"):
         if (part := getattr(given, key)) is not None and not part.model_dump(exclude_none=True):
-            yield ("scope", key), f"{key} says nothing: leave the key out", "error"
+            yield ("scope", key), f"{key} is empty: remove the key", "error"
     for key, allowed in (given.engine_args or {}).items():
         if names.canonical_args({key: True}) != {key: True}:
             what = f"engine argument {key}: write its full name, with underscores and no leading dashes or no_"
             yield ("scope", "engine_args", key), what, "error"
         if allowed == []:
-            yield ("scope", "engine_args", key), f"engine argument {key}: an empty list never holds", "error"
+            yield ("scope", "engine_args", key), f"engine argument {key}: an empty list never matches", "error"
     for key, values in (given.env or {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
-            yield ("scope", "env", key), f"{key!r} is no name of an environment variable", "error"
+            yield ("scope", "env", key), f"{key!r} is not a name of an environment variable", "error"
         if values == []:
-            yield ("scope", "env", key), f"variable {key}: an empty list never holds", "error"
+            yield ("scope", "env", key), f"variable {key}: an empty list never matches", "error"
 
 
 def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """The lists of patterns, with their places."""
+    """The lists of patterns, with their key paths."""
     for key in _GLOB_KEYS:
         yield ("scope", key), getattr(given, key) or []
     for part, patterns in given.backends or ():
@@ -53,7 +57,7 @@ def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
 
 def _check_glob(field: str, pattern: str, location: KeyPath) -> Iterator[LocatedMessage]:
     if not pattern.strip("*? /"):
-        yield location, f"{field} pattern {pattern!r} matches everything: leave the key out", "error"
+        yield location, f"{field} pattern {pattern!r} matches everything: remove the key", "error"
     elif pattern.count("[") != pattern.count("]"):
         yield location, f"{field} pattern {pattern!r} has an unfinished [", "error"
     elif field == "accelerator" and "[" in pattern:
@@ -61,28 +65,24 @@ def _check_glob(field: str, pattern: str, location: KeyPath) -> Iterator[Located
 
 
 def _check_workarounds(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
-    """A workaround that is also what the scope asks for could never be told from the trouble."""
+    """A workaround must differ from the scope; else it cannot be distinguished from the issue."""
     scope_args, scope_env = issue.scope.engine_args or {}, issue.scope.env or {}
     for index, workaround in enumerate(issue.workarounds):
         for key, value in names.canonical_args(workaround.engine_args or {}).items():
             wanted = scope_args.get(key, [])
             if any(names.same_value(value, one) for one in (wanted if isinstance(wanted, list) else [wanted])):
-                what = f"the workaround {key}={value} is what the scope asks for"
+                what = f"the workaround {key}={value} is part of the scope"
                 yield ("workarounds", index, "engine_args"), what, "error"
         for key, text in (workaround.env or {}).items():
             allowed = scope_env.get(key, [])
             if any(names.same_env_value(text, one) for one in (allowed if isinstance(allowed, list) else [allowed])):
-                what = f"the workaround {key}={text} is what the scope asks for"
+                what = f"the workaround {key}={text} is part of the scope"
                 yield ("workarounds", index, "env"), what, "error"
-
-
-# MERGED regress_gate.known.lint_thread: What a record says of its thread, its own age, its references and its
-# measured effect.
 
 
 REVIEW_AFTER = timedelta(days=180)
 PLACEHOLDER = "TODO"
-"""What `issues new` writes where a curator has to."""
+"""Written by `issues new` where the curator must write something."""
 
 
 def _check_tracker(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
@@ -94,9 +94,9 @@ def _check_tracker(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
     if Reference(type="REPORT", url=url) not in issue.references:
         yield ("references",), f"the tracker {url} is not among the references as REPORT", "error"
     if state == "closed" and reason is None:
-        yield ("tracker", "state"), "closed without state_reason: say why, or `unknown`", "warning"
+        yield ("tracker", "state"), "closed without state_reason: write the reason, or `unknown`", "warning"
     if state == "open" and reason not in (None, "reopened", "unknown"):
-        yield ("tracker", "state_reason"), f"an open thread has no reason {reason!r}", "error"
+        yield ("tracker", "state_reason"), f"an open thread cannot have the reason {reason!r}", "error"
     if issue.tracker.checked > today:
         yield ("tracker", "checked"), f"checked in the future ({issue.tracker.checked})", "error"
 
@@ -108,7 +108,7 @@ def _check_review_date(issue: KnownIssue, today: date) -> Iterator[LocatedMessag
         yield ("reviewed",), f"last reviewed {issue.reviewed}, over {REVIEW_AFTER.days} days ago", "warning"
 
 
-def _check_references(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks are called alike)
+def _check_references(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks have this signature)
     seen: set[tuple[str, str]] = set()
     for index, reference in enumerate(issue.references):
         link = (reference.type, reference.url.rstrip("/"))
@@ -118,7 +118,7 @@ def _check_references(issue: KnownIssue, today: date) -> Iterator[LocatedMessage
 
 
 def _check_placeholders(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
-    """Places that a draft left open."""
+    """Placeholders of a draft."""
     named: dict[KeyPath, str | None] = {
         ("summary",): issue.summary,
         ("details",): issue.details,
@@ -146,11 +146,7 @@ def _check_signature(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]
         yield ("kind",), "a performance issue without a signature cannot be joined with measurements", "warning"
 
 
-# MERGED regress_gate.known.lint_versions: Whether a record's versions can be: their order, and the days of its
-# changes against those of the releases.
-
-
-def _check_versions(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks are called alike)
+def _check_versions(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001 (all checks have this signature)
     ranges = [
         (("affected", at, "ranges", index), part)
         for at, entry in enumerate(issue.affected)
@@ -162,19 +158,19 @@ def _check_versions(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
     if any(event.fixed for event in events) and not any(link.type == "FIX" for link in issue.references):
         yield ("references",), "there is a fixed event, but no FIX reference that shows it", "error"
     if not any(part.type == "ECOSYSTEM" for _, part in ranges):
-        yield ("affected",), "no ECOSYSTEM range: the record can be matched against no release", "warning"
+        yield ("affected",), "no ECOSYSTEM range: the record cannot be matched with any release", "warning"
     if not issue.version_regression and not any(event.introduced == "0" for event in events):
         what = 'not a version regression, yet introduced after version "0": a move across it would be reported as new'
         yield ("version_regression",), what, "warning"
 
 
 def _check_events(part: Range, location: KeyPath) -> Iterator[LocatedMessage]:
-    """Events stand in order and take turns: introduced, fixed (or last_affected), introduced, …"""
+    """Events must be in order and alternate: introduced, fixed (or last_affected), introduced, …"""
     before, open_ = None, False
     for index, event in enumerate(part.events):
         here = (*location, "events", index)
         if bool(event.introduced) == open_:
-            yield here, f"{event.value}: introduced and fixed (or last_affected) must take turns", "error"
+            yield here, f"{event.value}: introduced and fixed (or last_affected) must alternate", "error"
         open_ = bool(event.introduced)
         if part.type == "ECOSYSTEM":
             key = event_key(event)
@@ -185,7 +181,7 @@ def _check_events(part: Range, location: KeyPath) -> Iterator[LocatedMessage]:
 
 
 def _check_changes(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
-    """A change is in no release that was published before it was merged, and no fix is older than its issue."""
+    """A change cannot be in a release from before its merge, and a fix cannot be older than its issue."""
     brought, fixes = issue.changes.introduced_by, issue.changes.fixed_by
     for key, listed in (("introduced_by", brought), ("fixed_by", fixes)):
         for index, change in enumerate(listed):
@@ -206,7 +202,7 @@ def _check_changes(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:
 
 
 def _check_release_dates(issue: KnownIssue, kind: str, listed: Sequence[Change]) -> Iterator[LocatedMessage]:
-    """The first release that is named for a turn must not be older than every change that may have made it."""
+    """The release of an event must not be older than every change that may have caused it."""
     days = [change.merged for change in listed if change.repo == VLLM_REPO]
     named = [(place, event.value) for place, event in _release_events(issue) if getattr(event, kind) not in (None, "0")]
     if not days or None in days or not named:
@@ -232,11 +228,6 @@ def _ends_fixed(issue: KnownIssue) -> bool:
     return bool(events) and events[-1].fixed is not None
 
 
-# MERGED regress_gate.known.lint: Everything that is wrong or doubtful in a directory of records, in one pass that
-# stops at no bad file.  Loading answers "can this record be used?"; linting answers "should it be believed?". What
-# only a person or the network can tell (does the thread say so? is the fix in the tag?) is not checked here.
-
-
 _CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
     _check_tracker,
     _check_review_date,
@@ -251,28 +242,28 @@ _CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
 
 
 def lint_records(directory: Path, *, today: date) -> list[LintMessage]:
-    """All complaints, by file and line. Raises InputError when the directory itself cannot be listed."""
-    complaints = list(_check_file_names(directory))
+    """All messages, ordered by file and line. Raises InputError if the directory cannot be listed."""
+    messages = list(_check_file_names(directory))
     records: list[tuple[Path, Document, KnownIssue]] = []
     for path in record_files(directory):
         try:
             document = read_document(path)
             records.append((path, document, read_issue(document)))
         except InputError as error:
-            complaints.append(LintMessage(path, error.line, error.what, "error"))
+            messages.append(LintMessage(path, error.line, error.what, "error"))
     for path, document, issue in records:
         if path.name != issue.id + SUFFIX:
             what = f"the file is not named by its id: call it {issue.id}{SUFFIX}"
-            complaints.append(LintMessage(path, document.line(("id",)), what, "error"))
+            messages.append(LintMessage(path, document.line(("id",)), what, "error"))
         for check in _CHECKS:
             for location, what, severity in check(issue, today):
-                complaints.append(LintMessage(path, document.line(location), what, severity))
-    complaints.extend(_check_shared_names(records))
-    return sorted(complaints, key=lambda complaint: (complaint.file, complaint.line or 0, complaint.what))
+                messages.append(LintMessage(path, document.line(location), what, severity))
+    messages.extend(_check_shared_names(records))
+    return sorted(messages, key=lambda message: (message.file, message.line or 0, message.what))
 
 
 def _check_file_names(directory: Path) -> Iterator[LintMessage]:
-    record_files(directory)  # says so when there is no such directory
+    record_files(directory)  # raises for a missing directory
     for path in directory.iterdir():
         if path.suffix == ".yml":
             yield LintMessage(path, None, f"is not loaded: call it {path.stem}{SUFFIX}", "error")

@@ -1,6 +1,8 @@
-"""Find and load the records: one YAML file per issue, named by its id. Stops at the first file that does not load.
+"""Finds and loads the records: one YAML file per issue, named by its id. Stops at the first file that does not load.
 
-Whether a record holds together as a whole is the linter's matter.
+A directory may contain an index: all its records as one JSON file, because parsing a thousand YAML files takes most of
+a second. An index is used only if it was made from exactly these files; its data is validated like any other. It is
+made when a wheel is built (hatch_build.py), never by a command. Not for: whether a record is consistent (`lint`).
 """
 
 import hashlib
@@ -17,47 +19,12 @@ from regress_gate.model.documents import Document, KeyPath, parse_yaml, validate
 from regress_gate.model.issue import KnownIssue
 from regress_gate.paths import shipped_directory
 
-# MERGED regress_gate.known.record_index: The records of a directory as one JSON file beside them: to parse a
-# thousand YAML files takes most of a second.  An index belongs to exactly the bytes of the files it was made from;
-# any other is ignored. It only saves the parsing: its data is held against the schema like any. It is made when a
-# wheel is built (hatch_build.py), never by a command.
-
-
-INDEX_NAME = "index.json"
-
-
-def index_digest(files: Mapping[str, bytes]) -> str:
-    """Of names and contents, in the order of the names."""
-    found = hashlib.sha256()
-    for name, content in sorted(files.items()):
-        for part in (name.encode("utf-8", "surrogateescape"), content):
-            found.update(len(part).to_bytes(8, "big"))
-            found.update(part)
-    return found.hexdigest()
-
-
-def read_index(directory: Path, files: Mapping[str, bytes]) -> list[Any] | None:
-    """The records' data in the order of the files' names, or None where no index belongs to these files."""
-    try:
-        document = json.loads((directory / INDEX_NAME).read_bytes())
-        return list(document["records"]) if document["digest"] == index_digest(files) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def index_text(files: Mapping[str, bytes], records: list[Any]) -> str:
-    """The text of an index. `records` are the files' data, in the order of their names."""
-    return (
-        json.dumps({"digest": index_digest(files), "records": records}, ensure_ascii=False, separators=(",", ":"))
-        + "\n"
-    )
-
-
 SUFFIX = ".yaml"
+INDEX_NAME = "index.json"
 MAX_BYTES = 256 * 1024
-"""No record comes near it; a file that does is not one."""
+"""Far above the size of any record."""
 
-# Control characters steer terminals, and bidirectional ones make a text read as another: no record needs them.
+# Control characters steer terminals, bidirectional ones disguise a text. No record needs them.
 _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]")
 
 
@@ -74,18 +41,18 @@ def load_records(directory: Path | None = None) -> list[KnownIssue]:
 
 
 def _load_index(directory: Path, files: list[Path]) -> list[KnownIssue] | None:
-    """The same from the index beside them, if there is one that belongs to them."""
+    """The records from the index; None if there is no index of exactly these files."""
     if not (directory / INDEX_NAME).is_file():
         return None
     try:
         data = read_index(directory, {path.name: path.read_bytes() for path in files})
         return None if data is None else [KnownIssue.model_validate(record) for record in data]
     except (OSError, ValidationError):
-        return None  # reading the files themselves says what is wrong
+        return None  # reading the files gives the error
 
 
 def index_of(directory: Path) -> str:
-    """The text of an index of a directory's records. Raises InputError for the first that cannot be used."""
+    """The text of an index of a directory's records. Raises InputError for the first record that cannot be used."""
     files = record_files(directory)
     for path in files:
         load_record(path)
@@ -118,9 +85,9 @@ def _check_file_name(path: Path, document: Document) -> KnownIssue:
 
 
 def read_issue(document: Document) -> KnownIssue:
-    """The record in a document, whatever its file is called. Raises InputError for the first complaint."""
+    """The record in a document with any file name. Raises InputError for the first problem."""
     texts = list(_texts(document.data, ()))
-    # Hardly any record hides anything, so all its texts are searched at once; only then, which one it is.
+    # Fast path: hardly any record has hidden characters, so all texts are searched at once.
     if _HIDDEN.search("\n".join(text for _, text in texts)):
         location, hidden = next((place, found[0]) for place, text in texts if (found := _HIDDEN.search(text)))
         what = f"hidden character U+{ord(hidden):04X} in a text"
@@ -141,7 +108,7 @@ def _texts(data: Any, location: KeyPath) -> Iterator[tuple[KeyPath, str]]:
 
 
 def read_document(path: Path) -> Document:
-    """The file's data with the lines on which they stand, not yet held against the schema."""
+    """The file's data with line numbers, not yet validated."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"larger than {MAX_BYTES // 1024} KiB: not a record", where=path)
@@ -150,3 +117,30 @@ def read_document(path: Path) -> Document:
         raise InputError(f"not UTF-8 at byte {error.start}", where=path) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=path) from None
+
+
+def index_digest(files: Mapping[str, bytes]) -> str:
+    """A digest of names and contents, in the order of the names."""
+    found = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        for part in (name.encode("utf-8", "surrogateescape"), content):
+            found.update(len(part).to_bytes(8, "big"))
+            found.update(part)
+    return found.hexdigest()
+
+
+def read_index(directory: Path, files: Mapping[str, bytes]) -> list[Any] | None:
+    """The records' data in the order of the file names; None if there is no index of exactly these files."""
+    try:
+        document = json.loads((directory / INDEX_NAME).read_bytes())
+        return list(document["records"]) if document["digest"] == index_digest(files) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def index_text(files: Mapping[str, bytes], records: list[Any]) -> str:
+    """The text of an index. `records` are the files' data, in the order of their names."""
+    return (
+        json.dumps({"digest": index_digest(files), "records": records}, ensure_ascii=False, separators=(",", ":"))
+        + "\n"
+    )

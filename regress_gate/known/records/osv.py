@@ -1,9 +1,9 @@
 """Records as Open Source Vulnerability documents, for other tools (ossf.github.io/osv-schema, version 1.7).
 
-What OSV has no field for goes into `database_specific`. Severity is among it: OSV's is a CVSS vector, which says
-nothing of a regression. A GIT range is left out where its commits are abbreviated, since OSV wants whole ids, and a
-range in which both `fixed` and `last_affected` stand is cut at its turns, since OSV allows one of them a range. The
-prefix `VLLM` is not among those that the OSV project has registered.
+Fields that OSV lacks go into `database_specific`. One of them is severity: OSV's is a CVSS vector, which does not fit a
+regression. GIT ranges with abbreviated commits are left out, because OSV requires full ids. A range with both `fixed`
+and `last_affected` is split, because OSV allows only one of them in a range. The OSV project has not registered the
+prefix `VLLM`.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Which releases of vLLM there are and since when: the shipped table, and what the package index knows beyond it.
+"""The releases of vLLM and their days: the shipped table, and newer ones from a package index.
 
-The index that the configuration names is asked for its JSON document of the project, at most once a day; its answer is
-kept in the user's cache directory. Withdrawn ("yanked") releases are left out. Without an index the shipped table has
-to do, and what it cannot know is said.
+The index from the configuration is asked for the project's JSON document at most once a day; its answer is kept in the
+user's cache directory. Withdrawn ("yanked") releases are left out. Without an index only the shipped table is used, and
+a note names the day from which releases are unknown.
 """
 
 import json
@@ -24,21 +24,21 @@ FRESH = timedelta(days=1)
 TIMEOUT = 15.0
 """Seconds."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Of an answer; the whole history of a large project has a tenth."""
+"""Of one answer; the whole history of a large project has a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownReleases:
     days: Mapping[Pep440, date]
-    """Final release to the day of its publication."""
+    """Final release to its day of publication."""
     note: str | None = None
-    """What is not known, in one line."""
+    """What is unknown, in one line."""
 
 
 def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool) -> KnownReleases:
-    """The releases, as newly as they can be had. `cache` is a file; it may be missing, and need not be writable."""
+    """The newest available list. `cache` is a file, which may be missing or read-only."""
     if url is None:
-        todo = "release_index in [check] names an index to ask"
+        todo = "name an index with release_index in [check]"
         return KnownReleases(shipped_releases(), f"releases after {table_date().isoformat()} are not known; {todo}")
     kept = _read_cache(cache, url)
     if kept is not None and timedelta(0) <= now - kept[0] < FRESH:
@@ -64,7 +64,7 @@ def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool)
 
 
 def _parse_index(document: Any) -> dict[str, str]:
-    """Version to the day of its first file, of an answer of the index; withdrawn files do not count."""
+    """Version to the day of its first file in the index's answer, without withdrawn files."""
     releases = document.get("releases") if isinstance(document, dict) else None
     table: dict[str, str] = {}
     for version, files in (releases if isinstance(releases, dict) else {}).items():

@@ -1,7 +1,7 @@
 """Releases of vLLM and the days on which they were published, as shipped with this program.
 
-The table (releases.json) has all regular releases from 0.5.5 on that are known, not every patch release. What was
-published later is in no shipped table: see `release_index`.
+The table (releases.json) contains the regular releases from 0.5.5 on, but not every patch release. Not for: releases
+after the table was made (`release_index`).
 """
 
 import json
@@ -30,18 +30,18 @@ def table_date() -> date:
 
 
 def beyond_records_text(version: Version) -> str:
-    """One sentence for a release that is newer than all in the table, and so than the records; else empty."""
+    """A sentence for a release that is newer than the table, and so than the records; else empty."""
     newest = max(shipped_releases())
     if version.order_key is None or version.order_key <= newest:
         return ""
     day = shipped_releases()[newest].isoformat()
     return (
-        f"{version} is newer than the records, which know releases up to {newest} of {day}; what it brings is in none."
+        f"{version} is newer than the records, which know releases up to {newest} of {day}; its own issues are in none."
     )
 
 
 def parse_releases(table: dict[str, str]) -> dict[Pep440, date]:
-    """Final releases and their days; what is no such pair is left out."""
+    """Final releases and their days; invalid entries are left out."""
     found = {}
     for text, day in table.items():
         try:
@@ -54,7 +54,7 @@ def parse_releases(table: dict[str, str]) -> dict[Pep440, date]:
 
 
 def release_date(version: str) -> date | None:
-    """The day on which a release was published; None where the shipped table does not tell."""
+    """The day on which a release was published; None if the shipped table does not have it."""
     try:
         return shipped_releases().get(Pep440(version))
     except InvalidVersion:
