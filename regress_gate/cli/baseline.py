@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, format_option, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
+from regress_gate.report import print_view
+from regress_gate.report.views.inventory_view import stored_runs, stored_versions
 
 if TYPE_CHECKING:
-    from regress_gate.model.run import Run
     from regress_gate.model.version import Version
     from regress_gate.store.holdings import Holding
 
@@ -21,7 +22,7 @@ def baseline() -> None:
 
 
 @baseline.command("list", epilog="Example: regress-gate baseline list --format json", context_settings=CONTEXT)
-@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option
 @place_options
 @store_options
 def list_(format_: str, **options: Any) -> None:
@@ -31,18 +32,7 @@ def list_(format_: str, **options: Any) -> None:
 
     with open_combined_store(str(settings.store_url.value)) as library:
         held = [h for h in library.inventory() if _wanted(h, settings.suite.value, settings.testbed.value)]
-    if format_ == "json":
-        from regress_gate.report.render.plain_text import json_text
-
-        click.echo(json_text({"schema_version": "1", "baselines": [_holding_json(holding) for holding in held]}))
-        return
-    if not held:
-        click.echo("nothing is stored; import results with `regress-gate import`")
-        return
-    from regress_gate.report.render.plain_text import columns
-
-    head = ("version", "testbed", "suite", "runs", "trials", "scenarios", "last measured", "origin", "pinned")
-    click.echo(columns(head, [_holding_row(holding) for holding in held]))
+    print_view(stored_versions(held), format_)
 
 
 @baseline.command(epilog="Example: regress-gate baseline show v0.19.1", context_settings=CONTEXT)
@@ -53,7 +43,6 @@ def show(version: str, **options: Any) -> None:
     """The runs of a version: when, under which conditions, and where their numbers came from."""
     settings = settings_from(options)
     from regress_gate.model.version import Version
-    from regress_gate.report.render.plain_text import columns, plain
     from regress_gate.store.combined import open_combined_store
 
     with open_combined_store(str(settings.store_url.value)) as library:
@@ -64,50 +53,7 @@ def show(version: str, **options: Any) -> None:
         ]
     if not runs:
         raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
-    rows = []
-    for run in runs:
-        load = run.conditions.outside_cpu_cores
-        rows.append(
-            (
-                "shipped" if run.id is None else f"run:{run.id}",
-                str(run.version),
-                run.testbed.name,
-                str(run.suite),
-                run.label,
-                len(run.trials),
-                completed_requests(run),
-                failed_requests(run),
-                "not recorded" if load is None else f"{load:.3f}",
-                "" if run.started is None else run.started.isoformat(timespec="minutes"),
-            )
-        )
-    head = ("ref", "version", "testbed", "suite", "run", "trials", "requests", "failed", "outside CPU", "started")
-    click.echo(columns(head, rows))
-    sources = sorted(
-        {(t.source.format, t.source.tool or "unknown tool", t.source.client_version) for r in runs for t in r.trials},
-        key=str,
-    )
-    for format_, tool, client in sources:
-        click.echo(f"read as {plain(format_)}, made by {plain(tool)}" + (f", client {plain(client)}" if client else ""))
-
-
-def completed_requests(run: "Run") -> str:
-    """Of all trials that say; a question mark where some do not."""
-    return _sum_of_all([trial.completed for trial in run.trials])
-
-
-def failed_requests(run: "Run") -> str:
-    """Of all trials that say; a question mark where some do not: those have no fraction of failures either."""
-    return _sum_of_all(
-        [trial.failed if trial.failed or "failed_requests" in trial.metrics else None for trial in run.trials]
-    )
-
-
-def _sum_of_all(counts: "list[int | None]") -> str:
-    said = [count for count in counts if count is not None]
-    if len(said) == len(counts):
-        return str(sum(said))
-    return f"{sum(said)} + ?" if said else "?"
+    print_view(stored_runs(runs))
 
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)
@@ -289,25 +235,3 @@ def _one_suite(name: str | None, held: list[Any]) -> Any:
 
 def _wanted(holding: "Holding", suite: str | None, testbed: str | None) -> bool:
     return suite in (None, holding.suite.name, str(holding.suite)) and testbed in (None, holding.testbed)
-
-
-def _holding_row(holding: "Holding") -> tuple[object, ...]:
-    last = "" if holding.last is None else holding.last.date().isoformat()
-    counts = (holding.runs, holding.trials, holding.scenarios)
-    pinned = "yes" if holding.pinned else ""
-    return (str(holding.version), holding.testbed, str(holding.suite), *counts, last, holding.origin.value, pinned)
-
-
-def _holding_json(holding: "Holding") -> dict[str, Any]:
-    return {
-        "version": str(holding.version),
-        "testbed": holding.testbed,
-        "suite": {"name": holding.suite.name, "version": holding.suite.version},
-        "runs": holding.runs,
-        "trials": holding.trials,
-        "scenarios": holding.scenarios,
-        "first": None if holding.first is None else holding.first.isoformat(),
-        "last": None if holding.last is None else holding.last.isoformat(),
-        "origin": holding.origin.value,
-        "pinned": holding.pinned,
-    }

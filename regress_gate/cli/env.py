@@ -7,21 +7,20 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from regress_gate.app.provisioning import environments_directory, find_build, make_provisioner, provisioning_from
-from regress_gate.cli.options import CONTEXT, provision_options, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, format_option, provision_options, settings_from, store_options
 from regress_gate.errors import InputError
+from regress_gate.report import print_view
+from regress_gate.report.views.inventory_view import environment_size, environments
 
 if TYPE_CHECKING:
     from regress_gate.app.settings import Settings
     from regress_gate.bench.provision.environment_cache import CacheEntry, EnvironmentCache
 
-MAX_SHOWN = 37
-"""Characters of a version in the table, so that it fits 80 columns."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -31,21 +30,12 @@ def env() -> None:
 
 
 @env.command("list", context_settings=CONTEXT, epilog="Example: regress-gate env list --format json")
-@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@format_option
 @store_options
 def list_(format_: str, **options: Any) -> None:
     """List environments, the longest unused first."""
     cache = _cache(settings_from(options))
-    from regress_gate.report.render.plain_text import columns, json_text, plain
-
-    entries = cache.entries()
-    if format_ == "json":
-        click.echo(json_text([_entry_json(cache, entry) for entry in entries]))
-    elif not entries:
-        click.echo(f"no environments in {plain(cache.directory)}")
-    else:
-        head = ("ID", "VERSION", "SIZE", "LAST USED", "STATE")
-        click.echo(columns(head, [_entry_row(cache, entry) for entry in entries]))
+    print_view(environments(cache.entries(), cache.state, cache.directory), format_)
 
 
 @env.command(context_settings=CONTEXT, epilog="Example: regress-gate env prune --unused-for 30d --dry-run")
@@ -68,7 +58,7 @@ def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **optio
     keys = {entry.key for name in which for entry in _named(name, entries)} if which else None
     gone = cache.prune(unused_for=age, keys=keys, dry_run=dry_run)
     for entry in gone:
-        click.echo(f"{'would delete' if dry_run else 'deleted'} {plain(entry.key)} ({_size(entry)})")
+        click.echo(f"{'would delete' if dry_run else 'deleted'} {plain(entry.key)} ({environment_size(entry)})")
     for entry in entries:
         if keys is not None and entry.key in keys and entry.key not in {each.key for each in gone}:
             why = "is in use" if entry.in_use else "was used lately"
@@ -144,36 +134,3 @@ def _named(name: str, entries: "Sequence[CacheEntry]") -> "list[CacheEntry]":
         known = [*(entry.id for entry in entries), *(entry.marker.version for entry in entries if entry.marker)]
         raise InputError(f"no environment is {name!r}{did_you_mean(name, known)}", todo="see `env list`")
     return found
-
-
-def _entry_row(cache: "EnvironmentCache", entry: "CacheEntry") -> tuple[str, ...]:
-    version = entry.marker.version if entry.marker else entry.key
-    shown = re.sub(r"[0-9a-f]{40}", lambda commit: commit[0][:12], version)
-    shown = shown if len(shown) <= MAX_SHOWN else f"{shown[: MAX_SHOWN - 1]}…"
-    used = datetime.fromtimestamp(entry.last_used, UTC).date().isoformat()
-    return entry.id, shown, _size(entry), used, cache.state(entry).value
-
-
-def _size(entry: "CacheEntry") -> str:
-    return f"{entry.marker.size_bytes / 1e9:.1f} GB" if entry.marker else "?"
-
-
-def _entry_json(cache: "EnvironmentCache", entry: "CacheEntry") -> dict[str, Any]:
-    marker = entry.marker
-    return {
-        "id": entry.id,
-        "key": entry.key,
-        "path": str(entry.path),
-        "version": marker.version if marker else None,
-        "requirement": marker.requirement if marker else None,
-        "python": marker.python if marker else None,
-        "installer": marker.installer if marker else None,
-        "size_bytes": marker.size_bytes if marker else None,
-        "created": _moment(marker.created) if marker else None,
-        "last_used": _moment(entry.last_used),
-        "state": cache.state(entry).value,
-    }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

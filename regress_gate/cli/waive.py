@@ -8,6 +8,8 @@ import click
 
 from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, read_config
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.report import print_view
+from regress_gate.report.views.inventory_view import days_left, waivers
 from regress_gate.text import plural
 
 
@@ -77,23 +79,7 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
 def list_(**options: Any) -> None:
     """All waivers, with the days that are left."""
     settings = settings_from(options)
-    from regress_gate.report.render.plain_text import columns
-
-    if not settings.waivers:
-        click.echo("there are no waivers")
-        return
-    rows = [
-        (
-            waiver.finding,
-            waiver.until.isoformat(),
-            _left(waiver.until),
-            f"{waiver.max_change:.1%}",
-            waiver.owner,
-            waiver.reason,
-        )
-        for waiver in settings.waivers
-    ]
-    click.echo(columns(("finding", "until", "state", "at most", "owner", "reason"), rows))
+    print_view(waivers(settings.waivers, _today()))
 
 
 @waive.command(epilog="Example: regress-gate waive check --within 14", context_settings=CONTEXT)
@@ -112,7 +98,7 @@ def check(within: int, **options: Any) -> None:
     horizon = _today() + timedelta(days=within)
     ending = [w for w in settings.waivers if w.is_expired(_today()) or (within and w.until <= horizon)]
     for waiver in ending:
-        click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {_left(waiver.until)}")
+        click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {days_left(waiver.until, _today())}")
     if ending:
         raise click.exceptions.Exit(ExitCode.FAIL)
     click.echo(f"{plural(len(settings.waivers), 'waiver')}, none has expired")
@@ -120,11 +106,6 @@ def check(within: int, **options: Any) -> None:
 
 def _today() -> date:
     return datetime.now(UTC).date()
-
-
-def _left(until: date) -> str:
-    days = (until - _today()).days
-    return f"expired {plural(-days, 'day')} ago" if days < 0 else f"{plural(days, 'day')} left"
 
 
 def _toml(text: str) -> str:

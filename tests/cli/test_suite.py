@@ -55,8 +55,8 @@ class TestShow:
             f"  - {{name: {name}, server: {{model: {name}-model}}, workload: {{}}}}\n" for name in ("a", "b")
         )
         shown = gate("suite", "show", written(gate, text)).out
-        assert "  model        a-model\n" in shown
-        assert "  model        b-model" in shown
+        assert "a: no why\n  -  model a-model\n" in shown
+        assert "b: no why\n  -  model b-model\n" in shown
 
     def test_a_file_cannot_steer_the_terminal(self, gate):
         scenario = '{name: a, server: {model: "\\em"}, workload: {}}'

@@ -19,6 +19,8 @@ class Source(Enum):
 
     VIEW = "view"
     """The result of a command: `render(view, options) -> str`."""
+    RECORDS = "records"
+    """Records of known issues: `render(records) -> str`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,13 @@ FORMATS: dict[str, OutputFormat] = {
     "table": OutputFormat("regress_gate.report.render.terminal:render"),
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
+    "osv": OutputFormat("regress_gate.report.render.json:render_osv", Source.RECORDS),
 }
 
 
-def format_names(source: Source = Source.VIEW) -> tuple[str, ...]:
-    """The choices of `--format` and of `--output`."""
-    return tuple(name for name, format_ in FORMATS.items() if format_.source is source)
+def format_names(*sources: Source) -> tuple[str, ...]:
+    """The choices of `--format` and of `--output`; by default those that a view is made into."""
+    return tuple(name for name, format_ in FORMATS.items() if format_.source in (sources or (Source.VIEW,)))
 
 
 def find_format(name: str, source: Source = Source.VIEW, *, where: str = "--format") -> OutputFormat:

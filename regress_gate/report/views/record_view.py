@@ -1,0 +1,86 @@
+"""Records of known issues: the list of all, and one as a whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regress_gate.known.matching.versions import range_text
+from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
+from regress_gate.report.document import Detail, Document, Line, Link, Pair, Pairs, View
+from regress_gate.report.views.list_view import ListView, value_text
+
+
+def issue_records(records: Sequence[KnownIssue]) -> ListView:
+    return ListView(
+        titles=("id", "severity", "kind", "affected", "tracker", "summary"),
+        rows=[
+            (one.id, one.severity.value, one.kind.value, range_text(one), _tracker(one), one.summary) for one in records
+        ],
+        values={"schema_version": "1", "issues": [one.model_dump(mode="json", exclude_none=True) for one in records]},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IssueRecordView(View):
+    record: KnownIssue
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        record = self.record
+        return Document(f"{record.id}: {record.summary}", (Pairs(tuple(_pairs(record))),))
+
+    def data(self) -> dict[str, Any]:
+        return self.record.model_dump(mode="json", exclude_none=True)
+
+
+def _pairs(record: KnownIssue) -> list[Pair]:
+    no_regression = "" if record.version_regression else " (no regression between versions)"
+    pairs = [
+        Pair("kind", f"{record.kind}, severity {record.severity}, confidence {record.confidence}"),
+        Pair("affected", f"{range_text(record)}{no_regression}"),
+        Pair("tracker", (f"{_tracker(record)}, seen {record.tracker.checked}: ", Link(record.tracker.url))),
+    ]
+    scope = record.scope.model_dump(exclude_none=True)
+    pairs += _several("scope", [f"{key}: {value_text(value)}" for key, value in scope.items()] or ["every deployment"])
+    signature = []
+    for part in record.signature:
+        size = "" if part.change is None else f" by {_size(*part.change)}"
+        region = "" if part.workload is None else f" at {value_text(part.workload.model_dump(exclude_none=True))}"
+        signature.append(f"{part.metric} {part.direction}{size}{region}")
+    pairs += _several("signature", signature)
+    pairs += _several("brought by", [_change(change) for change in record.changes.introduced_by])
+    pairs += _several("fixed by", [_change(change) for change in record.changes.fixed_by])
+    workarounds = [f"{fix.text} (cost: {fix.cost})" if fix.cost else fix.text for fix in record.workarounds]
+    pairs += _several("workaround", workarounds)
+    if record.details:
+        pairs.append(Pair("details", record.details))
+    pairs.append(Pair("evidence", record.evidence))
+    pairs += [Pair(reference.type.lower(), Link(reference.url)) for reference in record.references]
+    return [*pairs, Pair("reviewed", str(record.reviewed))]
+
+
+def _several(label: str, lines: Sequence[Line]) -> list[Pair]:
+    return [Pair(label, lines[0], tuple(lines[1:]))] if lines else []
+
+
+def _tracker(record: KnownIssue) -> str:
+    reason = record.tracker.state_reason
+    return record.tracker.state + (f" ({reason})" if reason else "")
+
+
+def _change(change: Change) -> str:
+    """`#44220, commit 1234567, merged 2026-06-02; reverted by #46070`."""
+    parts = [
+        f"#{change.pull}" if change.pull else None,
+        f"commit {change.commit}" if change.commit else None,
+        f"merged {change.merged}" if change.merged else None,
+        None if change.repo == VLLM_REPO else f"of {change.repo}",
+    ]
+    text = ", ".join(part for part in parts if part)
+    back = change.reverted_by if isinstance(change, Fix) else None
+    return f"{text}; reverted by {_change(back)}" if back else text
+
+
+def _size(low: float, high: float) -> str:
+    """`50 %`, `5 to 21 %`: the direction says whether it is a loss or a gain."""
+    ends = sorted({f"{abs(end) * 100:.3g}" for end in (low, high)}, key=float)
+    return f"{' to '.join(ends)} %"

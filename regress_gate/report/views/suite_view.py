@@ -1,0 +1,145 @@
+"""Suites: the list of those that are shipped, and one as a whole."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from regress_gate.model.suite import ServerConfig, Suite, Workload
+from regress_gate.report.document import (
+    Block,
+    Column,
+    Detail,
+    Document,
+    ItemList,
+    Pair,
+    Pairs,
+    Paragraph,
+    Row,
+    Table,
+    View,
+)
+from regress_gate.report.views.list_view import value_text
+from regress_gate.text import plural
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteListView(View):
+    suites: tuple[Suite, ...]
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        rows = []
+        for suite in self.suites:
+            rows.append(Pair(f"{suite.name}@{suite.version}", _summary(suite), (suite.description,)))
+        return Document("", (Pairs(tuple(rows)),))
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "schema_version": "1",
+            "suites": [
+                {
+                    "name": suite.name,
+                    "version": suite.version,
+                    "accelerator": suite.accelerator,
+                    "scenarios": len(suite.scenarios),
+                    "description": suite.description,
+                }
+                for suite in self.suites
+            ],
+        }
+
+
+def _summary(suite: Suite) -> str:
+    return f"{suite.accelerator or 'any accelerator'}, {plural(len(suite.scenarios), 'scenario')}"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteView(View):
+    """What is sent to which server, why, and what decides."""
+
+    suite: Suite
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        suite = self.suite
+        blocks: list[Block] = [Paragraph(suite.description)]
+        blocks += [Paragraph(suite.notice)] if suite.notice else []
+        servers = list({scenario.server.model_dump_json(): scenario.server for scenario in suite.scenarios}.values())
+        shared = servers[0] if len(servers) == 1 else None
+        pairs = [*_run_pairs(suite), *(_server_pairs(shared) if shared else [])]
+        blocks += [Pairs(tuple(pairs)), _scenarios(suite)]
+        for scenario in suite.scenarios:
+            items = list(_workload_details(scenario.workload))
+            items += [f"sees {value_text(scenario.sees)}"] if scenario.sees else []
+            items += [] if shared else [f"{pair.label} {pair.text}" for pair in _server_pairs(scenario.server)]
+            blocks.append(Paragraph(f"{scenario.name}: {scenario.why or 'no why'}"))
+            blocks += [ItemList(tuple(items))] if items else []
+        return Document(f"{suite.name}@{suite.version}", tuple(blocks))
+
+    def data(self) -> dict[str, Any]:
+        return {"schema_version": "1", "suite": self.suite.model_dump(mode="json", exclude_none=True)}
+
+
+def _run_pairs(suite: Suite) -> Iterator[Pair]:
+    if suite.accelerator:
+        yield Pair("accelerator", suite.accelerator)
+    limits = suite.conditions.model_dump(exclude_none=True)
+    if limits:
+        first, *more = (f"{key.removeprefix('max_')} is above {value:g}" for key, value in limits.items())
+        yield Pair("void when", first, tuple(more))
+    yield Pair("run", f"trials={suite.trials}, request_timeout={suite.request_timeout:g} s")
+    policy = suite.gate.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    yield from (Pair(key, value_text(value)) for key, value in policy.items())
+
+
+def _server_pairs(server: ServerConfig) -> Iterator[Pair]:
+    yield Pair("model", server.model)
+    for title, values in (("engine args", server.engine_args), ("environment", server.env)):
+        if values:
+            yield Pair(title, value_text(values))
+
+
+def _scenarios(suite: Suite) -> Table:
+    columns = tuple(map(Column, ("scenario", "sends", "load", "requests")))
+    rows = tuple(Row((scenario.name, *_workload_row(scenario.workload))) for scenario in suite.scenarios)
+    return Table.of(columns, rows)
+
+
+def _workload_row(workload: Workload) -> tuple[str, str, str]:
+    """What one request is, how many there are at once, how many in all."""
+    if workload.api == "rerank":
+        sends = f"{workload.documents} documents x {_number(workload.input_len)} words"
+    elif workload.api == "embeddings":
+        sends = f"{_number(workload.input_len)} tokens"
+    else:
+        unknown = "?" if isinstance(workload.dataset, str) else "recorded"
+        prompt, answer = (length or unknown for length in (workload.input_len, workload.output_len))
+        sends = f"{prompt} -> {'' if workload.ignore_eos else 'up to '}{answer}"
+    loads = []
+    if workload.request_rate is not None:
+        loads.append(f"{workload.request_rate:g}/s {workload.arrival}")
+    if workload.concurrency is not None:
+        loads.append(f"{'at most ' if loads else 'concurrency '}{workload.concurrency}")
+    requests = _number(workload.num_requests)
+    if workload.warmup_requests:
+        requests += f" + {workload.warmup_requests}"
+    return sends, ", ".join(loads) or "all at once", requests
+
+
+def _workload_details(workload: Workload) -> Iterator[str]:
+    """What the table has no column for."""
+    if not isinstance(workload.dataset, str):
+        yield f"{workload.dataset.format} prompts of {workload.dataset.file}"
+    if workload.api != "completions":
+        yield f"api {workload.api}"
+    if workload.prefix_len:
+        yield f"shared prefix {workload.prefix_len} tokens"
+    if workload.lora_adapters:
+        yield f"LoRA adapters {value_text(workload.lora_adapters)}"
+    if workload.slo is not None:
+        yield f"objective {value_text({key: f'{value:g} s' for key, value in workload.slo if value is not None})}"
+    if workload.extra_body:
+        yield f"body {json.dumps(workload.extra_body)}"
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
