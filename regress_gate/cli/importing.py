@@ -236,7 +236,7 @@ def _report_added(added: "AddedRuns", where: str) -> None:
     from regress_gate.report.views.import_view import elsewhere_notes, stored_text
 
     click.echo(stored_text(added, where))
-    for note in elsewhere_notes(added.elsewhere):
+    for note in elsewhere_notes(added.mismatches):
         click.echo(f"note: {note}", err=True)
 
 

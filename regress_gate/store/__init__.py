@@ -1,4 +1,5 @@
-"""What was measured, kept: the user's store (a database), exported baselines (files), and the view over both.
+"""Measured runs: the user's store (a database), exported baselines (files), and one view of both.
 
-Importing this package costs nothing; SQLAlchemy is imported by `repository` alone, Alembic only while migrating.
+Importing this package is cheap: only `repository` and the modules below it import SQLAlchemy, and only a migration
+imports Alembic.
 """

@@ -1,4 +1,7 @@
-"""The baselines that come with the program: exported files, read only. Imports no database code."""
+"""All runs that can be compared: the user's store, if there is one, and the baselines shipped with the program.
+
+For commands that only read. A run that is in both counts as the store's. Without a store, no database code is imported.
+"""
 
 import json
 import re
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class ShippedBaselines:
-    """The files of a directory, asked like a Repository. A file is read when its name may answer the question."""
+    """Exported files in a directory, with the reading methods of `Repository`. Only files whose name fits are read."""
 
     def __init__(self, directory: Path | None = None):
-        """`directory` is for exports kept elsewhere; None: what this program ships."""
+        """None: the directory shipped with the program."""
         self._directory = shipped_directory("baselines") if directory is None else directory
 
     def runs(
@@ -58,17 +61,12 @@ class ShippedBaselines:
         return sorted(holdings_of(self.runs()), key=holding_order)
 
 
-# MERGED regress_gate.store.shipped_builds: The configurations of builds that come with the program: one readable
-# file per build, read only.  A line is one argument, so that a new version's file can be reviewed as a difference
-# to the old one's.
-
-
 MAX_BUILD_CONFIG_BYTES = 1 << 20
-"""Of a file; real ones have a tenth."""
+"""Limit of a build configuration file; real ones have a tenth of it."""
 
 
 def dump_build_config(config: BuildConfig) -> str:
-    """The text of a file."""
+    """The text of a build configuration file: one argument per line, to diff two versions."""
     lines = []
     for key, value in config.as_document().items():
         if isinstance(value, Mapping):
@@ -80,7 +78,7 @@ def dump_build_config(config: BuildConfig) -> str:
 
 
 def load_build_config(content: bytes, where: Path) -> BuildConfig:
-    """What a file holds. Raises InputError for anything that `dump` does not write."""
+    """Read a build configuration file. Raises InputError for anything that `dump_build_config` does not write."""
     if len(content) > MAX_BUILD_CONFIG_BYTES:
         raise InputError("is too large for a build's configuration", where=where)
     try:
@@ -91,19 +89,19 @@ def load_build_config(content: bytes, where: Path) -> BuildConfig:
 
 
 def build_config_file_name(version: Version) -> str:
-    """`0.19.1+cpu.json`; a build that is known by its commit has a dash for the colon."""
+    """`0.19.1+cpu.json`; for a build known by its commit, a dash replaces the colon."""
     return re.sub(r"[^A-Za-z0-9.+_-]", "-", str(version)) + ".json"
 
 
 class ShippedBuilds:
-    """The files of a directory, asked like a Repository."""
+    """Configurations of builds: one file per build, read only."""
 
     def __init__(self, directory: Path | None = None):
-        """`directory` is for files kept elsewhere; None: what this program ships."""
+        """None: the directory shipped with the program."""
         self._directory = directory
 
     def build_configs(self, version: Version) -> list[BuildConfig]:
-        """Of all builds that `version` may mean. Raises InputError for a file that cannot be read."""
+        """The configurations of all builds that match `version`. Raises InputError for an unreadable file."""
         found = []
         for path in sorted(self._files()):
             if version.number is not None and not path.name.startswith(version.number):
@@ -128,13 +126,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# MERGED regress_gate.store.library: Everything that can be compared: the user's store, where there is one, and the
-# shipped baselines behind it.  What commands that only read ask. A run that is in both is the store's. While there
-# is no store, no database code is imported.
-
-
 def open_combined_store(url: str, *, shipped: ShippedBaselines | None = None) -> "CombinedStore":
-    """The store at `url`, if there is one, over the shipped baselines. Makes nothing; raises what `open_store` does."""
+    """The store at `url`, if it exists, over the shipped baselines. Raises what `open_store` raises."""
     store = None
     if StoreLocation.parse(url).may_exist:
         from regress_gate.store.repository import find_store
@@ -144,11 +137,11 @@ def open_combined_store(url: str, *, shipped: ShippedBaselines | None = None) ->
 
 
 class CombinedStore:
-    """Use it as a context manager, or close it: it owns the store it was given."""
+    """The user's store over the shipped baselines. A context manager: closing it closes the store."""
 
     def __init__(self, store: "Repository | None", shipped: ShippedBaselines):
         self.store = store
-        """None where there is no store."""
+        """None: there is no store."""
         self._shipped = shipped
 
     def __enter__(self) -> Self:
@@ -182,7 +175,7 @@ class CombinedStore:
         return None if self.store is None else self.store.run(id_, with_samples=with_samples)
 
     def inventory(self) -> list[Holding]:
-        """What is held, per origin, version, testbed and suite. Shipped runs that the store has are the store's."""
+        """The holdings by version, testbed, suite and origin. A run that is in both is the store's."""
         keys = set() if self.store is None else self.store.keys()
         pins = [pin.version for pin in self.pinned()]
         stored = [] if self.store is None else self.store.inventory()

@@ -1,4 +1,4 @@
-"""What the store answers besides runs: what is held, what an import did, what is pinned. Plain values."""
+"""Plain values that the store returns besides runs: holdings, results of an import, pins, experiments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class HoldingOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What is held of one version on one testbed for one suite."""
+    """The stored or shipped runs of one version on one testbed with one suite, counted."""
 
     version: Version
     testbed: str
@@ -28,7 +28,7 @@ class Holding:
     scenarios: int
     """Different scenarios among the trials."""
     first: datetime | None
-    """When the first trial was made, or imported where the source does not say. None: no trials and no dates."""
+    """Time of the first trial, or of its import if the source has no time. None: no trials and no times."""
     last: datetime | None
     pinned: bool
     origin: HoldingOrigin
@@ -36,56 +36,56 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateResult:
-    """A result that was not stored, because it already is."""
+    """A result that was already stored and therefore skipped."""
 
     path: str
     position: int
     run: int | None
-    """The run that has it; None when it came earlier in the same import."""
+    """The run that has it; None if it came earlier in the same import."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMismatch:
-    """A stored run with results that an import wanted in another run."""
+    """A stored run with results that an import assigned to another run."""
 
     run: int
     stored: RunKey
-    asked: RunKey
+    requested: RunKey
 
 
 @dataclass(frozen=True, slots=True)
 class AddedRuns:
-    """What one import changed."""
+    """The changes made by one import."""
 
     new: tuple[int, ...]
-    """Ids of runs that were not there before."""
+    """Ids of new runs."""
     extended: tuple[int, ...]
-    """Ids of runs that were there and have got trials or facts."""
+    """Ids of older runs that got new trials or facts."""
     trials: int
     duplicates: tuple[DuplicateResult, ...]
-    elsewhere: tuple[RunMismatch, ...] = ()
-    """Of the duplicates, those that stay in another run than this import says."""
+    mismatches: tuple[RunMismatch, ...] = ()
+    """Stored runs that keep duplicates which this import assigned to another run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A version that is kept and that the ref `pinned` may mean."""
+    """A version that `prune` keeps and that the ref `pinned` can resolve to."""
 
     version: Version
-    """As it was asked for: what it leaves open (commit, variant) may be anything."""
+    """As the user wrote it: a commit or variant that is left open matches any."""
     pinned_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """A plan of runs that has been begun; its runs name it in their place."""
+    """A plan of runs whose execution has begun; its runs name it in their `BlockPosition`."""
 
     id: str
     begun: datetime
     plan: Mapping[str, Any]
-    """What was to be measured, as JSON values."""
+    """What it measures, as JSON values."""
     ended: datetime | None = None
-    """None: interrupted, or still at work."""
+    """None: interrupted, or still running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class StoreInfo:
 
 
 def run_order(run: Run) -> tuple[object, ...]:
-    """The order in which runs are given everywhere: by version text, testbed, suite, start, then label."""
+    """Sort key of runs everywhere: version text, testbed, suite, start, then label."""
     started = "" if run.started is None else run.started.isoformat()
     return (*_order(run.version, run.testbed.name, run.suite), started, natural_key(run.label))
 
@@ -120,7 +120,7 @@ def _order(version: Version, testbed: str, suite: SuiteRef) -> tuple[object, ...
 
 
 def holdings_of(runs: Sequence[Run], pins: Sequence[Version] = ()) -> list[Holding]:
-    """The holdings that shipped runs make up."""
+    """The holdings of shipped runs."""
     groups: dict[tuple[Version, str, SuiteRef], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.version, run.testbed.name, run.suite), []).append(run)

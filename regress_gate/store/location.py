@@ -1,6 +1,6 @@
-"""Where a store is: reading its URL, and showing it without a password. Opens nothing and imports no database code.
+"""The location of a store: parses its URL, and shows it without a password. Opens nothing, imports no database code.
 
-Commands that work on the shipped baselines ask here whether there is a store at all, before they pay for SQLAlchemy.
+Commands that can work on the shipped baselines alone check here whether a store exists, before they import SQLAlchemy.
 """
 
 import re
@@ -18,20 +18,20 @@ _USER_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):(?P<password>.*)@")
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """A store's place: a SQLite file, or a server's database."""
+    """A SQLite file, or a database on a server."""
 
     url: str
-    """As it was given. May hold a password: never shown."""
+    """As given. May contain a password: never show it."""
     path: Path | None
     """The SQLite file; None for a database on a server."""
 
     @classmethod
     def parse(cls, url: str) -> "StoreLocation":
-        """Read a SQLAlchemy URL. Raises InputError for what is none, and for SQLite in memory."""
+        """Parse a SQLAlchemy URL. Raises InputError for any other text, and for SQLite in memory."""
         if found := _SQLITE.fullmatch(url):
             path = unquote(found["path"])
             if "\0" in path:
-                raise InputError("a store's path cannot hold a NUL character", where="--store")
+                raise InputError("a store's path cannot contain a NUL character", where="--store")
             if path and path != ":memory:":
                 return cls(url, Path(path))
         elif _SERVER.fullmatch(url) and not url.startswith("sqlite"):
@@ -49,9 +49,9 @@ class StoreLocation:
 
     @property
     def may_exist(self) -> bool:
-        """False when there certainly is no store; only opening it tells more.
+        """False if there is certainly no store. Only opening it can confirm that there is one.
 
-        An empty file is no store: it is what is left when a program is killed while it makes one.
+        An empty file is not a store: a program that is killed while it creates one leaves it behind.
         """
         try:
             return self.path is None or self.path.stat().st_size > 0

@@ -1,4 +1,4 @@
-"""Runs out of the database, inside a transaction of the repository's: a fixed number of queries, whatever is asked."""
+"""Reading runs, inside a transaction of the repository: a fixed number of queries, however many runs are asked for."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import schema, stored_values
 from regress_gate.store.holdings import Holding, HoldingOrigin, holding_order, run_order
-from regress_gate.store.writer import joined_runs, version_from
+from regress_gate.store.rows import version_from
 
 
 def load_runs(
@@ -26,7 +26,7 @@ def load_runs(
     run_id: int | None = None,
     with_samples: bool = False,
 ) -> list[Run]:
-    """The matching runs in `run_order`, each with its trials by scenario and ordinal. ValueError: damaged content."""
+    """The matching runs in `run_order`, with trials by scenario and ordinal. Raises ValueError for damaged content."""
     where = _conditions(version, testbed, suite)
     if run_id is not None:
         where.append(schema.run.c.id == run_id)
@@ -64,7 +64,7 @@ def run_keys(connection: Connection) -> set[RunKey]:
     query = select(
         schema.build.c.number, schema.build.c.commit_id, schema.build.c.variant, schema.testbed.c.name,
         schema.suite.c.name, schema.suite.c.version, schema.run.c.label,
-    ).select_from(joined_runs())  # fmt: skip
+    ).select_from(schema.joined_runs())  # fmt: skip
     return {
         RunKey(version_from(number, commit, variant), testbed, SuiteRef(suite, version), label)
         for number, commit, variant, testbed, suite, version, label in connection.execute(query)
@@ -72,7 +72,7 @@ def run_keys(connection: Connection) -> set[RunKey]:
 
 
 def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
-    """What the store holds, in the order of the runs."""
+    """The holdings of the store, in the order of the runs."""
     run, trial, source = schema.run, schema.trial, schema.source
     when = func.coalesce(trial.c.started, source.c.imported_at, run.c.started)
     identity = [
@@ -84,7 +84,7 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
             *identity, func.count(distinct(run.c.id)), func.count(trial.c.id), func.count(distinct(trial.c.scenario)),
             func.min(when), func.max(when),
         )
-        .select_from(joined_runs().outerjoin(trial, trial.c.run_id == run.c.id).outerjoin(source))
+        .select_from(schema.joined_runs().outerjoin(trial, trial.c.run_id == run.c.id).outerjoin(source))
         .group_by(*identity)
     )  # fmt: skip
     found = []
@@ -120,7 +120,7 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
 
 
 def build_configs(connection: Connection, version: Version) -> list[dict[str, Any]]:
-    """Of all builds that `version` may mean, in the order in which the builds came into the store."""
+    """The configurations of all builds that match `version`, in the order in which the builds were stored."""
     build, table = schema.build, schema.build_config
     query = (
         select(build.c.number, build.c.commit_id, build.c.variant, table.c.data)
@@ -131,7 +131,7 @@ def build_configs(connection: Connection, version: Version) -> list[dict[str, An
 
 
 def _conditions(version: Version | None, testbed: str | None, suite: SuiteRef | None) -> list[ColumnElement[bool]]:
-    """What SQL can select; a commit's prefix is compared in `_heads`."""
+    """The conditions that SQL can check; prefixes of commits are compared in `_heads`."""
     where: list[ColumnElement[bool]] = []
     if version is not None and version.number is not None:
         where.append(schema.build.c.number == version.number)
@@ -152,7 +152,7 @@ def _heads(connection: Connection, where: list[ColumnElement[bool]], version: Ve
             suite.c.name, suite.c.version, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics,
             run.c.measured,
         )
-        .select_from(joined_runs())
+        .select_from(schema.joined_runs())
         .where(*where)
     )  # fmt: skip
     return {
@@ -172,11 +172,11 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
             source.c.sha256, source.c.position, source.c.path, source.c.format, source.c.imported_at, source.c.tool,
             source.c.client_version, source.c.command,
         )
-        .select_from(joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(source))
+        .select_from(schema.joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(source))
         .where(*where)
         .order_by(trial.c.run_id, trial.c.scenario, trial.c.ordinal)
     )  # fmt: skip
-    # Many trials share a time, a workload and conditions: each text is read once.
+    # Many trials share an import time and conditions: each text is parsed once.
     times: dict[str, datetime | None] = {}
     values: dict[str, Any] = {}
     for (
@@ -208,7 +208,7 @@ def _outputs(connection: Connection, where: list[ColumnElement[bool]]) -> dict[i
     table = schema.outputs
     query = (
         select(table.c.run_id, table.c.data)
-        .select_from(joined_runs().join(table, table.c.run_id == schema.run.c.id))
+        .select_from(schema.joined_runs().join(table, table.c.run_id == schema.run.c.id))
         .where(*where)
     )
     return {run_id: Outputs.from_document(orjson.loads(data)) for run_id, data in connection.execute(query)}
@@ -218,7 +218,7 @@ def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator
     trial, samples = schema.trial, schema.samples
     query = (
         select(trial.c.id, samples.c.data)
-        .select_from(joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(samples))
+        .select_from(schema.joined_runs().join(trial, trial.c.run_id == schema.run.c.id).join(samples))
         .where(*where)
     )
     return ((id_, data) for id_, data in connection.execute(query))

@@ -1,6 +1,6 @@
-"""The store: the one object through which measured runs are kept and found again.
+"""The store: the one object that saves measured runs and reads them again.
 
-Not for decisions, and not for the baselines that come with the program (`shipped`); `library` joins the two.
+Not for decisions, and not for the baselines shipped with the program: `combined` joins the two.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import merge, reader, schema, stored_values, writer
+from regress_gate.store import merge, reader, rows, schema, stored_values, writer
 from regress_gate.store.database import Database
 from regress_gate.store.holdings import AddedRuns, Holding, Pin, StoredExperiment, StoreInfo, holding_order
 from regress_gate.store.location import StoreLocation, default_store_url
@@ -26,14 +26,12 @@ from regress_gate.store.location import StoreLocation, default_store_url
 if TYPE_CHECKING:
     from regress_gate.vllm.build_config import BuildConfig
 
-__all__ = ["Repository", "default_store_url", "find_store", "open_store"]
-
 
 def open_store(url: str, *, create: bool) -> "Repository":
-    """Open the store at a SQLAlchemy URL, making it where there is none if `create`.
+    """Open the store at a SQLAlchemy URL. With `create`, a missing store is created.
 
-    Raises InputError for an unusable URL, StoreError where the store is missing, damaged, foreign, unreachable or of
-    an older schema, and StoreVersionError where a newer program wrote it.
+    Raises InputError for an unusable URL, StoreError if the store is missing, damaged, foreign, unreachable or has an
+    older schema, and StoreVersionError if a newer program wrote it.
     """
     found = _open(StoreLocation.parse(url), create=create)
     if found is None:
@@ -42,7 +40,7 @@ def open_store(url: str, *, create: bool) -> "Repository":
 
 
 def find_store(url: str) -> "Repository | None":
-    """The store at a URL, or None where there is none. Makes nothing."""
+    """The store at a URL, or None if there is none. Creates nothing."""
     return _open(StoreLocation.parse(url), create=False)
 
 
@@ -73,14 +71,16 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{directory}: cannot be made ({error.strerror}); name another place with --store") from None
+        raise StoreError(
+            f"{directory}: cannot be created ({error.strerror}); name another place with --store"
+        ) from None
 
 
 class Repository:
-    """An open store. Use it as a context manager, or close it.
+    """An open store; a context manager.
 
-    Every method is one transaction: it sees one state of the store, and changes all that it should or nothing. All
-    raise StoreError when the database fails.
+    Every method is one transaction: it sees one state of the store, and makes all of its changes or none. Every method
+    raises StoreError when the database fails.
     """
 
     def __init__(self, database: Database):
@@ -100,17 +100,17 @@ class Repository:
         return self._database.location
 
     def add_runs(self, runs: Iterable[Run]) -> AddedRuns:
-        """Store runs: all of them, or on any error none.
+        """Store all runs, or none if there is an error.
 
-        A result (source hash and position) that is already stored is skipped. The trials of a run whose key is known
-        join that run; one whose scenario and ordinal are taken gets the next free ordinal. Facts fill in what is
-        missing. Raises InputError for facts that contradict and for values that cannot be kept.
+        A result (source hash and position) that is already stored is skipped. Trials of a run whose key is known are
+        added to that run; a trial whose scenario and ordinal are taken gets the next free ordinal. Facts fill in
+        missing ones. Raises InputError for contradicting facts and for values that cannot be stored.
         """
         with self._database.writing() as connection:
             return writer.add_runs(connection, runs)
 
     def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
-        """The results of the runs (source hash and position) that are stored already, each with its stored run."""
+        """The results of the runs (source hash and position) that are already stored, each with its stored run."""
         hashes = {stored_values.name("source hash", trial.source.sha256) for run in runs for trial in run.trials}
         with self._reading() as connection:
             return writer.stored_sources(connection, hashes)
@@ -123,7 +123,7 @@ class Repository:
         suite: SuiteRef | None = None,
         with_samples: bool = False,
     ) -> list[Run]:
-        """The runs of all builds that `version` may mean; None: any. Ordered by version text, testbed, suite, start."""
+        """The runs of all builds that match `version` (None: any), in `run_order`."""
         with self._reading() as connection:
             return reader.load_runs(
                 connection, version=version, testbed=testbed, suite=suite, with_samples=with_samples
@@ -139,14 +139,14 @@ class Repository:
             return reader.run_keys(connection)
 
     def inventory(self) -> list[Holding]:
-        """What is held, per version, testbed and suite."""
+        """The holdings by version, testbed and suite."""
         with self._reading() as connection:
             return reader.holdings(connection, [pin.version for pin in _pins(connection)])
 
     def pin(self, version: Version) -> bool:
-        """Keep a version, stored or not yet; False when it already is pinned as written."""
+        """Pin a version, stored or not; False if it is already pinned in this spelling."""
         with self._database.writing() as connection:
-            columns = writer.version_columns(version)
+            columns = rows.version_columns(version)
             if connection.execute(select(schema.pin).where(*_equals(schema.pin, columns))).first():
                 return False
             now = stored_values.time_text(datetime.now(UTC))
@@ -154,9 +154,9 @@ class Repository:
             return True
 
     def unpin(self, version: Version) -> bool:
-        """Take a pin away; False when there is none that is written so."""
+        """Remove a pin; False if there is none in this spelling."""
         with self._database.writing() as connection:
-            columns = writer.version_columns(version)
+            columns = rows.version_columns(version)
             return connection.execute(delete(schema.pin).where(*_equals(schema.pin, columns))).rowcount > 0
 
     def pinned(self) -> list[Pin]:
@@ -173,9 +173,9 @@ class Repository:
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Holding]:
-        """Delete what matches and is not pinned, but for the `keep` newest holdings of each testbed and suite.
+        """Delete the matching holdings that are not pinned, except the `keep` newest of each testbed and suite.
 
-        The newest are those measured last. Returns what went, or with `dry_run` what would go.
+        The newest are those measured last. Returns the deleted holdings; with `dry_run`, those that would be deleted.
         """
 
         def matches(holding: Holding) -> bool:
@@ -189,15 +189,17 @@ class Repository:
             with self._reading() as connection:
                 return _prunable(connection, matches, keep)
         with self._database.writing() as connection:
-            going = _prunable(connection, matches, keep)
-            for holding in going:
+            pruned = _prunable(connection, matches, keep)
+            for holding in pruned:
                 _delete(connection, holding)
             _delete_unused(connection)
-            return going
+            return pruned
 
     def check_testbed(self, testbed: Testbed) -> None:
-        """Raises InputError when the store knows the testbed of that name as another machine: before it is measured,
-        not after."""
+        """Raise InputError if the store has the facts of another machine under the testbed's name.
+
+        For use before a measurement, which would otherwise be refused after it.
+        """
         table = schema.testbed
         with self._reading() as connection:
             facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
@@ -215,13 +217,13 @@ class Repository:
             )
 
     def end_experiment(self, id_: str, ended: datetime) -> None:
-        """Note that nothing of it is missing any more."""
+        """Record that the experiment is complete."""
         table = schema.experiment
         with self._database.writing() as connection:
             connection.execute(update(table).where(table.c.id == id_).values(ended=stored_values.time_text(ended)))
 
     def experiments(self) -> list[StoredExperiment]:
-        """All of them, the newest first."""
+        """All experiments, the newest first."""
         table = schema.experiment
         with self._reading() as connection:
             found = []
@@ -233,12 +235,12 @@ class Repository:
         return sorted(found, key=lambda experiment: experiment.begun, reverse=True)
 
     def add_build_config(self, config: "BuildConfig") -> None:
-        """Keep what a build's arguments and variables are; over what was kept of that build before."""
+        """Store the configuration of a build, in place of an earlier one."""
         with self._database.writing() as connection:
             writer.set_build_config(connection, config.version, config.as_document())
 
     def build_config(self, version: Version) -> "BuildConfig | None":
-        """Of the build that `version` means; of several that it may mean, the one that was kept last."""
+        """The configuration of the build that matches `version`; of several, the one stored last."""
         from regress_gate.vllm.build_config import BuildConfig
 
         with self._reading() as connection:
@@ -246,7 +248,7 @@ class Repository:
             return BuildConfig.from_document(found[-1]) if found else None
 
     def backup(self, path: Path) -> None:
-        """Copy a SQLite store to a new file; others may go on writing meanwhile. Never replaces a file."""
+        """Copy a SQLite store to a new file, also while others write to it. Never replaces a file."""
         if self.location.path is None:
             raise InputError(f"{self.location.shown}: only SQLite stores can be backed up", todo="use pg_dump or such")
         if path.exists():
@@ -271,7 +273,7 @@ class Repository:
             try:
                 yield connection
             except (ValueError, TypeError) as error:
-                # What was written was valid, so what cannot be read was changed since, by a disk or by somebody.
+                # Only valid values are written, so the content was changed later.
                 raise StoreError(
                     f"{self.location.shown}: the store is damaged ({error}); restore a backup, or import again"
                 ) from None
@@ -283,7 +285,7 @@ def _pins(connection: Connection) -> list[Pin]:
         time = stored_values.time_from(at)
         if time is None:
             raise ValueError("a pin without a time")
-        pins.append(Pin(writer.version_from(number, commit, variant), time))
+        pins.append(Pin(rows.version_from(number, commit, variant), time))
     return sorted(pins, key=lambda pin: pin.pinned_at, reverse=True)
 
 
@@ -291,24 +293,22 @@ def _prunable(connection: Connection, matches: Callable[[Holding], bool], keep: 
     held = reader.holdings(connection, [pin.version for pin in _pins(connection)])
     newest_first = sorted(held, key=lambda holding: stored_values.time_text(holding.last) or "", reverse=True)
     seen: dict[tuple[str, SuiteRef], int] = {}
-    going = []
+    pruned = []
     for holding in newest_first:
         if not matches(holding) or holding.pinned:
             continue
-        place = (holding.testbed, holding.suite)
-        seen[place] = seen.get(place, 0) + 1
-        if seen[place] > keep:
-            going.append(holding)
-    return sorted(going, key=holding_order)
+        key = (holding.testbed, holding.suite)
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] > keep:
+            pruned.append(holding)
+    return sorted(pruned, key=holding_order)
 
 
 def _delete(connection: Connection, holding: Holding) -> None:
     build, testbed, suite = schema.build, schema.testbed, schema.suite
     connection.execute(
         delete(schema.run).where(
-            schema.run.c.build_id.in_(
-                select(build.c.id).where(*_equals(build, writer.version_columns(holding.version)))
-            ),
+            schema.run.c.build_id.in_(select(build.c.id).where(*_equals(build, rows.version_columns(holding.version)))),
             schema.run.c.testbed_id.in_(select(testbed.c.id).where(testbed.c.name == holding.testbed)),
             schema.run.c.suite_id.in_(
                 select(suite.c.id).where(suite.c.name == holding.suite.name, suite.c.version == holding.suite.version)

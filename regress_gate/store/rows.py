@@ -1,4 +1,7 @@
-"""Runs, trials and sources as rows of their tables. Raises InputError for values that cannot be kept."""
+"""Rows of the tables: runs, trials and sources as rows, bulk inserts, and the rows that identify runs.
+
+Not for deciding which results are new: that is in `writer`. Raises InputError for values that cannot be stored.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,16 +73,16 @@ def json_text(value: Any) -> str:
     return orjson.dumps(value).decode() if value else "{}"
 
 
-# MERGED regress_gate.store.bulk: Inserting many rows: by SQLAlchemy's words and the driver's executemany.
-# SQLAlchemy's own way looks at each value of each row, which takes longer than SQLite needs to store it. Only for
-# columns whose values the drivers take as they are: whole numbers, floats, texts, bytes and truth values.
-
-
 Row = tuple[Any, ...]
 
 
 def insert_rows(connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-    """At least one row, with values for the named columns, which stand in the table's order."""
+    """Insert at least one row, with values for the named columns in the table's order.
+
+    SQLAlchemy compiles the statement and the driver's executemany runs it: SQLAlchemy's own insert looks at each
+    value of each row, which takes longer than SQLite needs to store it. Only for columns whose values the drivers take
+    unchanged: integers, floats, texts, bytes and booleans.
+    """
     statement, is_positional = _insert_statement(table, columns, connection.dialect)
     if is_positional:
         connection.exec_driver_sql(statement, list(rows))
@@ -90,76 +93,74 @@ def insert_rows(connection: Connection, table: Table, columns: tuple[str, ...], 
 def insert_with_ids(
     connection: Connection, id_: Column[int], columns: tuple[str, ...], rows: Sequence[Row]
 ) -> Sequence[int]:
-    """The same; the ids that the rows got, in their order."""
+    """`insert_rows`; returns the ids of the new rows in their order."""
     before = connection.execute(select(func.max(id_))).scalar() or 0
     insert_rows(connection, id_.table, columns, rows)
-    # Nobody else writes meanwhile. A database counts up, one row after the other, from beyond all that there are.
+    # The transaction is the only writer, and a database numbers new rows upwards from the largest id.
     return connection.execute(select(id_).where(id_ > before).order_by(id_)).scalars().all()
 
 
 @lru_cache(maxsize=16)
 def _insert_statement(table: Table, columns: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
-    """The statement in the driver's own words, and whether it takes its values by their places."""
+    """The statement for the driver, and whether its parameters are positional."""
     compiled = insert(table).compile(dialect=dialect, column_keys=list(columns))
-    places = compiled.positiontup
-    if places is not None and tuple(places) != columns:
+    order = compiled.positiontup
+    if order is not None and tuple(order) != columns:
         raise ValueError(f"columns of {table.name} in another order than the table's")
-    return str(compiled), places is not None
-
-
-# MERGED regress_gate.store.places: Where the runs of an import belong: the rows of versions, testbeds and suites,
-# each looked up once.
+    return str(compiled), order is not None
 
 
 @dataclass(slots=True, eq=False)
 class ImportTarget:
-    """A version on a testbed with a suite, in one import."""
+    """The version, testbed and suite that runs of an import belong to."""
 
     version: Version
     testbed: str
     suite: SuiteRef
     was_empty: bool = True
-    """Whether no run was stored there before the import."""
-    added: set[str] = field(default_factory=set)
-    """Labels of the runs that the import stored there, where it was empty."""
+    """Whether the store had no run of it before the import."""
+    added_labels: set[str] = field(default_factory=set)
+    """If it was empty: the labels of the runs that the import has stored."""
     ids: tuple[int, int, int] | None = None
-    """Of build, testbed and suite; None until a run is stored there."""
+    """Of build, testbed and suite; None until a run is stored."""
 
 
 class ImportTargets:
+    """The targets of one import. Each row of a version, testbed or suite is looked up once."""
+
     def __init__(self, connection: Connection):
         self._connection = connection
         self._ids: dict[tuple[str, ...], int] = {}
         self._testbeds: dict[str, tuple[int, dict[str, Any]]] = {}
         self._last_testbed: Testbed | None = None
-        self._places: dict[tuple[Version, str, SuiteRef], ImportTarget] = {}
+        self._targets: dict[tuple[Version, str, SuiteRef], ImportTarget] = {}
         self._last: tuple[Run, ImportTarget] | None = None
 
-    def of(self, run: Run) -> ImportTarget:
-        """Where a run belongs; the same object for all runs that belong there."""
+    def find(self, run: Run) -> ImportTarget:
+        """The target of a run; the same object for all runs of one target."""
         if self._last is not None:
-            last, place = self._last
+            last, target = self._last
             if last.version is run.version and last.testbed is run.testbed and last.suite is run.suite:
-                return place
+                return target
         key = (run.version, run.testbed.name, run.suite)
-        if (found := self._places.get(key)) is None:
-            found = self._places[key] = ImportTarget(*key)
+        if (found := self._targets.get(key)) is None:
+            found = self._targets[key] = ImportTarget(*key)
             found.ids = self._stored(found)
             found.was_empty = found.ids is None or self._is_empty(found.ids)
         self._last = run, found
         return found
 
-    def ids_of(self, place: ImportTarget) -> tuple[int, int, int]:
-        """Of build, testbed and suite, which are made where they are missing; the testbed has been told of before."""
-        if place.ids is None:
-            testbed = self._testbeds[place.testbed][0]
-            place.ids = self.build_id(place.version), testbed, self._id(schema.suite, _suite_columns(place.suite))
-        return place.ids
+    def ids_of(self, target: ImportTarget) -> tuple[int, int, int]:
+        """Ids of build, testbed and suite; missing rows are inserted. `store_testbed` must have been called before."""
+        if target.ids is None:
+            testbed = self._testbeds[target.testbed][0]
+            target.ids = self.build_id(target.version), testbed, self._id(schema.suite, _suite_columns(target.suite))
+        return target.ids
 
-    def remember_testbed(self, testbed: Testbed, trials: list[Trial]) -> None:
-        """Store the testbed and what is new of it. Raises InputError for a contradiction."""
+    def store_testbed(self, testbed: Testbed, trials: list[Trial]) -> None:
+        """Insert the testbed, or update its facts. Raises InputError for a contradiction."""
         if testbed is self._last_testbed:
-            return  # the same object adds no facts to its own
+            return  # the same object has no new facts
         table = schema.testbed
         if testbed.name not in self._testbeds:
             name = stored_values.name("testbed", testbed.name)
@@ -178,11 +179,11 @@ class ImportTargets:
     def build_id(self, version: Version) -> int:
         return self._id(schema.build, version_columns(version))
 
-    def _stored(self, place: ImportTarget) -> tuple[int, int, int] | None:
-        """The ids of a place of which all three parts are stored."""
-        build = self._find(schema.build, version_columns(place.version))
-        testbed = self._find(schema.testbed, {"name": stored_values.name("testbed", place.testbed)})
-        suite = self._find(schema.suite, _suite_columns(place.suite))
+    def _stored(self, target: ImportTarget) -> tuple[int, int, int] | None:
+        """The ids, if all three rows exist."""
+        build = self._find(schema.build, version_columns(target.version))
+        testbed = self._find(schema.testbed, {"name": stored_values.name("testbed", target.testbed)})
+        suite = self._find(schema.suite, _suite_columns(target.suite))
         return None if build is None or testbed is None or suite is None else (build, testbed, suite)
 
     def _is_empty(self, ids: tuple[int, int, int]) -> bool:
@@ -191,7 +192,7 @@ class ImportTargets:
         return self._connection.execute(found).first() is None
 
     def _id(self, table: Table, values: Mapping[str, str]) -> int:
-        """The id of the row that holds these values, which is made where it is missing."""
+        """The id of the row with these values; a missing row is inserted."""
         key = (table.name, *values.values())
         if key not in self._ids:
             found = self._find(table, values)

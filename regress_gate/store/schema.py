@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Join,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
@@ -160,3 +161,8 @@ pin = Table(
     Column("pinned_at", Text, nullable=False),
 )
 """By the version's parts, not by build: a version can be pinned before it is measured."""
+
+
+def joined_runs() -> Join:
+    """Runs with the build, testbed and suite that identify them."""
+    return run.join(build).join(testbed).join(suite)

@@ -1,5 +1,6 @@
-"""Adding runs, inside a transaction of the repository's: which results are new, to which run they belong, and the
-bulk inserts. Queries come per batch of runs, never per run, and only for what may have been stored before.
+"""Adding runs, inside a transaction of the repository: finds the new results and their runs, and inserts them in bulk.
+
+Queries are made per batch of runs, never per run, and only for rows that may have been stored before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,18 +15,16 @@ from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.store import merge, rows, schema, stored_values
 from regress_gate.store.holdings import AddedRuns, DuplicateResult, RunMismatch
-from regress_gate.store.rows import ImportTarget, ImportTargets, version_columns, version_from
-
-__all__ = ["add_runs", "joined_runs", "set_build_config", "version_columns", "version_from"]
+from regress_gate.store.rows import ImportTarget, ImportTargets, version_from
 
 _BATCH = 1000
-"""Runs that are looked up and stored together."""
+"""Runs in a batch."""
 
 _PARAMETERS = 500
-"""Values that are looked up in one statement: few enough for any database."""
+"""Values in one statement: few enough for any database."""
 
 _SAMPLES = 100
-"""Trials whose samples are packed at a time."""
+"""Trials whose samples are encoded at a time."""
 
 
 def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
@@ -39,7 +38,7 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
         tuple(importer.extended),
         importer.trials,
         tuple(importer.duplicates),
-        tuple(importer.elsewhere()),
+        tuple(importer.mismatches()),
     )
 
 
@@ -52,27 +51,27 @@ def set_build_config(connection: Connection, version: Version, document: dict[st
 
 
 class _Importer:
-    """What one import knows and has done so far."""
+    """The state of one import."""
 
     def __init__(self, connection: Connection):
         self._connection = connection
-        self._places = ImportTargets(connection)
+        self._targets = ImportTargets(connection)
         self._was_empty = connection.execute(select(schema.source.c.trial_id).limit(1)).first() is None
         self._own: set[tuple[str, int]] = set()
-        """Results that this import stored, by hash and position."""
+        """Results stored by this import, by hash and position."""
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
         self.trials = 0
         self.duplicates: list[DuplicateResult] = []
-        self._asked: dict[int, dict[RunKey, None]] = {}
-        """By stored run: the runs in which this import wanted results of it."""
+        self._requested: dict[int, dict[RunKey, None]] = {}
+        """For each stored run: the runs to which this import assigned results of it."""
 
     def add(self, batch: list[Run]) -> None:
-        places = [self._places.of(run) for run in batch]
+        targets = [self._targets.find(run) for run in batch]
         known = self._known_sources(batch)
-        batch = self._with_stored_labels(batch, places, known)
-        drafts = self._stored_drafts(batch, places)
-        for run, place in zip(batch, places, strict=True):
+        batch = self._with_stored_labels(batch, targets, known)
+        drafts = self._stored_drafts(batch, targets)
+        for run, target in zip(batch, targets, strict=True):
             fresh = []
             for trial in run.trials:
                 identity = (trial.source.sha256, trial.source.position)
@@ -80,31 +79,31 @@ class _Importer:
                     path, held = stored_values.storable_text(trial.source.path) or "", known.get(identity)
                     self.duplicates.append(DuplicateResult(path, trial.source.position, held))
                     if held is not None:
-                        self._asked.setdefault(held, {})[run.key] = None
+                        self._requested.setdefault(held, {})[run.key] = None
                 else:
                     self._own.add(identity)
                     fresh.append(trial)
             if run.trials and not fresh:
-                continue  # known results add nothing, neither facts nor an empty run
-            self._places.remember_testbed(run.testbed, fresh)
-            if (draft := drafts.get((place, run.label))) is None:
-                draft = drafts[place, run.label] = merge.RunDraft(run.label)
+                continue  # known results add neither facts nor an empty run
+            self._targets.store_testbed(run.testbed, fresh)
+            if (draft := drafts.get((target, run.label))) is None:
+                draft = drafts[target, run.label] = merge.RunDraft(run.label)
             draft.absorb(run, fresh)
         self._store(drafts)
 
-    def elsewhere(self) -> Iterator[RunMismatch]:
-        """Stored runs with results that this import wanted in other runs."""
+    def mismatches(self) -> Iterator[RunMismatch]:
+        """Stored runs with results that this import assigned to other runs."""
         run = schema.run
         query = select(
             run.c.id, *_build_columns(), schema.testbed.c.name, schema.suite.c.name, schema.suite.c.version, run.c.label
-        ).select_from(joined_runs()).order_by(run.c.id)  # fmt: skip
-        for some in _chunks(self._asked):
+        ).select_from(schema.joined_runs()).order_by(run.c.id)  # fmt: skip
+        for some in _chunks(self._requested):
             for row in self._connection.execute(query.where(run.c.id.in_(some))):
                 stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
-                yield from (RunMismatch(row[0], stored, asked) for asked in self._asked[row[0]] if asked != stored)
+                yield from (RunMismatch(row[0], stored, asked) for asked in self._requested[row[0]] if asked != stored)
 
     def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int]:
-        """Results that were stored before this import, with their runs."""
+        """Results stored before this import, with their runs."""
         hashes = {stored_values.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
         if self._was_empty:
             return {}
@@ -112,9 +111,12 @@ class _Importer:
         return {identity: run for identity, run in found.items() if identity not in self._own}
 
     def _with_stored_labels(
-        self, batch: list[Run], places: list[ImportTarget], known: dict[tuple[str, int], int]
+        self, batch: list[Run], targets: list[ImportTarget], known: dict[tuple[str, int], int]
     ) -> list[Run]:
-        """Results that nobody said the run of, imported again with more of the kind, are still one run."""
+        """The batch, in which a run with an automatic label takes the label of the stored run that has its results.
+
+        So an import of the same results with more of them adds to that run.
+        """
         stored = {
             number: {
                 known[key] for trial in run.trials if (key := (trial.source.sha256, trial.source.position)) in known
@@ -125,41 +127,41 @@ class _Importer:
         run = schema.run.c
         query = select(run.id, run.label, run.build_id, run.testbed_id, run.suite_id)
         found = {
-            id_: (label, tuple(place))
+            id_: (label, tuple(target))
             for some in _chunks({id_ for ids in stored.values() for id_ in ids})
-            for id_, label, *place in self._connection.execute(query.where(run.id.in_(some)))
+            for id_, label, *target in self._connection.execute(query.where(run.id.in_(some)))
         }
         joined = list(batch)
         for number, ids in stored.items():
-            labels = [found[id_][0] for id_ in ids if found[id_][1] == places[number].ids]
+            labels = [found[id_][0] for id_ in ids if found[id_][1] == targets[number].ids]
             if len(labels) == 1 and labels[0].startswith(AUTO_LABEL_PREFIX):
                 joined[number] = replace(batch[number], label=labels[0])
         return joined
 
     def _stored_drafts(
-        self, batch: list[Run], places: list[ImportTarget]
+        self, batch: list[Run], targets: list[ImportTarget]
     ) -> dict[tuple[ImportTarget, str], merge.RunDraft]:
-        """The runs of this batch that the store already has."""
+        """The runs of this batch that are already stored."""
         labels: dict[ImportTarget, set[str]] = {}
-        for item, place in zip(batch, places, strict=True):
-            labels.setdefault(place, set()).add(stored_values.name("label", item.label))
+        for item, target in zip(batch, targets, strict=True):
+            labels.setdefault(target, set()).add(stored_values.name("label", item.label))
         run, trial = schema.run, schema.trial
         drafts: dict[tuple[ImportTarget, str], merge.RunDraft] = {}
         by_id: dict[int, merge.RunDraft] = {}
         query = select(
             run.c.id, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured
         )
-        for place, wanted in labels.items():
-            if place.was_empty:
-                wanted &= place.added
-            if place.ids is None or not wanted:
+        for target, wanted in labels.items():
+            if target.was_empty:
+                wanted &= target.added_labels
+            if target.ids is None or not wanted:
                 continue
-            build, testbed, suite = place.ids
+            build, testbed, suite = target.ids
             there = query.where(run.c.build_id == build, run.c.testbed_id == testbed, run.c.suite_id == suite)
             for some in _chunks(wanted):
                 for id_, label, started, *facts in self._connection.execute(there.where(run.c.label.in_(some))):
                     draft = merge.RunDraft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
-                    drafts[place, label] = by_id[id_] = draft
+                    drafts[target, label] = by_id[id_] = draft
         trials = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.started)
         for some_ids in _chunks(by_id):
             for run_id, scenario, ordinal, start in self._connection.execute(
@@ -173,7 +175,7 @@ class _Importer:
     def _store(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
         run = schema.run
         stored = [draft for draft in drafts.values() if draft.id is not None]
-        self._insert_runs({place: draft for place, draft in drafts.items() if draft.id is None})
+        self._insert_runs({target: draft for target, draft in drafts.items() if draft.id is None})
         for draft in stored:
             if draft.id is None or not (draft.facts_changed or draft.added or draft.outputs):
                 continue
@@ -188,13 +190,15 @@ class _Importer:
     def _insert_runs(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
         if not drafts:
             return
-        new = [(*self._places.ids_of(place), label, *rows.run_facts(draft)) for (place, label), draft in drafts.items()]
+        new = [
+            (*self._targets.ids_of(target), label, *rows.run_facts(draft)) for (target, label), draft in drafts.items()
+        ]
         ids = rows.insert_with_ids(self._connection, schema.run.c.id, rows.RUN_COLUMNS, new)
-        for ((place, label), draft), id_ in zip(drafts.items(), ids, strict=True):
+        for ((target, label), draft), id_ in zip(drafts.items(), ids, strict=True):
             draft.id = id_
             self.new[id_] = None
-            if place.was_empty:
-                place.added.add(label)
+            if target.was_empty:
+                target.added_labels.add(label)
 
     def _insert_trials(self, drafts: Iterable[merge.RunDraft]) -> None:
         new = [(draft.id, ordinal, trial) for draft in drafts if draft.id is not None for ordinal, trial in draft.added]
@@ -208,14 +212,14 @@ class _Importer:
             (id_, trial.samples) for id_, (_, _, trial) in zip(ids, new, strict=True) if trial.samples is not None
         )
         while some := list(islice(sampled, _SAMPLES)):
-            from regress_gate.store import sample_codec  # needs numpy, which is not for free
+            from regress_gate.store import sample_codec  # imports numpy
 
             packed = [(id_, sample_codec.encode(samples)) for id_, samples in some]
             rows.insert_rows(self._connection, schema.samples, ("trial_id", "data"), packed)
         self.trials += len(new)
 
     def _insert_outputs(self, drafts: list[merge.RunDraft]) -> None:
-        """The first answers of a run are kept: a server's answers are asked for once."""
+        """Insert the answers of runs that have none yet: a server's answers are collected once."""
         table = schema.outputs
         there = {
             id_
@@ -228,7 +232,7 @@ class _Importer:
 
 
 def stored_sources(connection: Connection, hashes: Iterable[str]) -> dict[tuple[str, int], int]:
-    """Results by hash and position that are stored, each with its run."""
+    """Stored results by hash and position, each with its run."""
     source, trial = schema.source, schema.trial
     found: dict[tuple[str, int], int] = {}
     query = select(source.c.sha256, source.c.position, trial.c.run_id).join(trial, trial.c.id == source.c.trial_id)
@@ -236,11 +240,6 @@ def stored_sources(connection: Connection, hashes: Iterable[str]) -> dict[tuple[
         for sha256, position, run_id in connection.execute(query.where(source.c.sha256.in_(some))):
             found[sha256, position] = run_id
     return found
-
-
-def joined_runs() -> Any:
-    """Runs beside what identifies them."""
-    return schema.run.join(schema.build).join(schema.testbed).join(schema.suite)
 
 
 def _build_columns() -> list[Column[Any] | ColumnElement[Any]]:

@@ -124,8 +124,8 @@ def test_the_same_file_twice_adds_nothing_and_says_where_it_is(store: Repository
     assert (again.new, again.extended, again.trials) == ((), (), 0)
     assert again.duplicates == (DuplicateResult("a.json", 0, first.new[0]), DuplicateResult("b.json", 0, first.new[0]))
     asked = RunKey(Version.parse("0.32.0"), "attic", SUITE, "another label")
-    assert again.elsewhere == (RunMismatch(first.new[0], run.key, asked),)
-    assert store.add_runs([run]).elsewhere == ()
+    assert again.mismatches == (RunMismatch(first.new[0], run.key, asked),)
+    assert store.add_runs([run]).mismatches == ()
     assert [found.label for found in store.runs()] == ["run1"]
     assert store.info().testbeds == store.info().builds == 1
 

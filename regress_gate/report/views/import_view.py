@@ -131,8 +131,8 @@ def elsewhere_notes(found: "Sequence[RunMismatch]") -> Iterator[str]:
     """Which stored results are not where the import wanted them, and how to move them."""
     places: dict[tuple[str, str], dict[int, None]] = {}
     for held in found:
-        made_up = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.asked.label.startswith(AUTO_LABEL_PREFIX)
-        if replace(held.stored, label="") == replace(held.asked, label="") and made_up:
+        made_up = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.requested.label.startswith(AUTO_LABEL_PREFIX)
+        if replace(held.stored, label="") == replace(held.requested, label="") and made_up:
             continue  # the label is made of what was imported together, which nobody said
         place = (str(held.stored.version), held.stored.testbed)
         places.setdefault(place, {})[held.run] = None
