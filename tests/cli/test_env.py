@@ -63,8 +63,8 @@ class TestList:
 
     def test_json_has_everything(self, gate: Any, environments: Path) -> None:
         path = make(environments, "0.19.1+cpu")
-        with closing(EnvironmentCache(environments).hold(path.name)) as hold:
-            hold.take(exclusive=False, wait=0)
+        with closing(EnvironmentCache(environments).lock(path.name)) as lock:
+            lock.acquire(exclusive=False, wait=0)
             (found,) = gate("env", "list", "--format", "json").json
         assert found["state"] == "in use"
         assert (found["version"], found["path"], found["key"]) == ("0.19.1+cpu", str(path), path.name)
@@ -97,8 +97,8 @@ class TestPrune:
 
     def test_one_in_use_stays_and_is_said_to(self, gate: Any, environments: Path) -> None:
         path = make(environments, "0.19.1")
-        with closing(EnvironmentCache(environments).hold(path.name)) as hold:
-            hold.take(exclusive=False, wait=0)
+        with closing(EnvironmentCache(environments).lock(path.name)) as lock:
+            lock.acquire(exclusive=False, wait=0)
             pruned = gate("env", "prune", "0.19.1")
         assert path.exists()
         assert pruned.out == "nothing was deleted\n"

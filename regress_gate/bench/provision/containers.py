@@ -1,8 +1,8 @@
-"""A container that a server of ours runs in: who it is on this machine, and making sure that it is gone.
+"""The containers that servers run in: the arguments of `docker run`, and removing a container for certain.
 
-The engine's program in the foreground (`docker run`) is not the container: killing it leaves the container running.
-Found by a random label of its own and never by name alone, so that nobody else's container is touched. Not for
-starting one.
+Killing the program `docker run` leaves its container running. A container is found by a random label and never by its
+name alone, so that no other container is touched. Variables are passed by name, with the value in the environment of
+the engine's program, because other users can read command lines. Not for starting a container.
 """
 
 import csv
@@ -22,20 +22,34 @@ from regress_gate.errors import InputError
 
 LABEL = "regress-gate.server"
 ENGINE_TIMEOUT = 60.0
-"""Seconds for one question to the engine, beyond the grace that is given to the container."""
+"""Seconds for one command of the engine, beyond the grace period of the container."""
 REMOVAL_TIMEOUT = 30.0
-"""Seconds that the engine is given to take away a container that has ended."""
+"""Seconds that the engine has to remove a container that has ended."""
 REMOVAL_POLL = 0.2
 _ENGINE_ADDRESS_VARIABLES = (
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
     *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR"),
 )
-"""Variables that say which engine is meant; none of them holds a secret."""
+"""Variables that select an engine; none of them holds a secret."""
+
+
+SHM_SIZE = "16g"
+"""The size of the container's shared memory. A limit, not a reservation: vLLM crashes with the default of 64 MB."""
+HOST_SHARED_MEMORY = "host"
+"""A size of shared memory that means: share the host's, as `--ipc=host` does."""
+INNER_HF_HOME = "/root/.cache/huggingface"
+
+_ENGINE_VARIABLES = re.compile(
+    r"PATH|HOME|TMPDIR|USER|LD_\w+|GO\w+|SSL_CERT_\w+|(DOCKER|BUILDKIT|CONTAINERS?|XDG|REGISTRY)_\w+"
+    r"|(HTTPS?|NO|ALL)_PROXY",
+    re.IGNORECASE,
+)
+"""Variables that would change what the engine's own program does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Plain values, so that a later process can find it again and end it."""
+    """Plain values, so that a later process can find and end it."""
 
     program: str
     """docker or podman."""
@@ -43,30 +57,30 @@ class Container:
     mark: str
     """Random; the value of its label."""
     address: tuple[tuple[str, str], ...] = ()
-    """Variables by which its engine is reached."""
+    """Variables that select its engine."""
 
     @classmethod
     def new(cls, program: str, environ: Mapping[str, str]) -> Self:
-        """One that is still to be started, with a name and a mark that nobody else has."""
+        """A container to be started, with a unique name and mark."""
         mark = secrets.token_hex(16)
         address = tuple((name, environ[name]) for name in _ENGINE_ADDRESS_VARIABLES if environ.get(name))
         return cls(program, f"regress-gate-{mark[:12]}", mark, address)
 
     def is_there(self) -> bool | None:
-        """None when the engine does not answer."""
+        """Whether it exists; None if the engine does not answer."""
         found = self._find()
         return None if found is None else bool(found)
 
     def remove(self, grace: float) -> bool:
-        """End it, by force after `grace` seconds. Whether it is certainly gone."""
+        """End it, by force after `grace` seconds. Returns whether it is certainly gone."""
         found = self._find()
         if found and grace > 0:
-            self._ask("stop", "-t", str(max(1, round(grace))), *found, timeout=grace + ENGINE_TIMEOUT)
+            self._run("stop", "-t", str(max(1, round(grace))), *found, timeout=grace + ENGINE_TIMEOUT)
             found = self._find()
         deadline = time.monotonic() + REMOVAL_TIMEOUT
         while found:
-            # Fails for one that the engine is just taking away by itself, which takes it a moment.
-            self._ask("rm", "--force", "--volumes", *found)
+            # Fails while the engine itself is removing the container.
+            self._run("rm", "--force", "--volumes", *found)
             found = self._find()
             if not found or time.monotonic() >= deadline:
                 break
@@ -74,12 +88,12 @@ class Container:
         return found == []
 
     def _find(self) -> list[str] | None:
-        told = self._ask("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={self.mark}")
-        return None if told is None else told.split()
+        output = self._run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={self.mark}")
+        return None if output is None else output.split()
 
-    def _ask(self, *arguments: str, timeout: float = ENGINE_TIMEOUT) -> str | None:
+    def _run(self, *arguments: str, timeout: float = ENGINE_TIMEOUT) -> str | None:
         try:
-            asked = subprocess.run(  # noqa: S603 - the engine that started it
+            finished = subprocess.run(  # noqa: S603 - the engine that started it
                 [self.program, *arguments],
                 env={**os.environ, **dict(self.address)},
                 stdin=subprocess.DEVNULL,
@@ -90,26 +104,7 @@ class Container:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return asked.stdout if asked.returncode == 0 else None
-
-
-# MERGED regress_gate.bench.provision.container_run: The arguments of `docker run` for one server: devices, shared
-# memory, network, mounts, variables. Pure but for paths.  Not for what runs in the container. Variables are handed
-# over by name, with the value in the environment of the engine's program, because command lines are public.
-
-
-SHM_SIZE = "16g"
-"""Of the container's own shared memory. A limit, not a reservation: the engine's default of 64 MB ends vLLM."""
-HOST_SHARED_MEMORY = "host"
-"""As shared memory size: share the host's, as `--ipc=host`."""
-INNER_HF_HOME = "/root/.cache/huggingface"
-
-_ENGINE_VARIABLES = re.compile(
-    r"PATH|HOME|TMPDIR|USER|LD_\w+|GO\w+|SSL_CERT_\w+|(DOCKER|BUILDKIT|CONTAINERS?|XDG|REGISTRY)_\w+"
-    r"|(HTTPS?|NO|ALL)_PROXY",
-    re.IGNORECASE,
-)
-"""Names whose value, meant for the container, would change what the engine's own program does."""
+        return finished.stdout if finished.returncode == 0 else None
 
 
 def device_arguments(devices: str, variant: str | None, *, podman: bool) -> list[str]:
@@ -128,36 +123,38 @@ def memory_arguments(shm_size: str) -> list[str]:
 
 
 def network_arguments(port: int, *, host_network: bool) -> list[str]:
-    """Reachable on 127.0.0.1 alone, either way. On the host's network no proxy stands between client and server."""
+    """Reachable on 127.0.0.1 alone in both cases. On the host's network there is no proxy before the server."""
     return ["--network=host"] if host_network else [f"--publish=127.0.0.1:{port}:{port}"]
 
 
 def mount_arguments(model: str, extra: Iterable[Path], hf_home: Path) -> list[str]:
-    """A model directory and the extra ones read-only where they are on this machine; for a model that comes from the
-    hub, the hub's cache, to which it is downloaded once."""
+    """The model directory and the `extra` ones, read-only under their own paths; for a model of the hub, its cache.
+
+    Raises InputError for a path that does not exist.
+    """
     readonly = list(extra)
     arguments = []
     if Path(model).is_dir():
         readonly += _with_targets(Path(model).absolute())
     else:
         try:
-            hf_home.mkdir(parents=True, exist_ok=True)  # else the engine makes it, as root
+            hf_home.mkdir(parents=True, exist_ok=True)  # otherwise the engine creates it, as root
         except OSError as error:
-            raise InputError(f"the hub's cache cannot be made ({error.strerror})", where=hf_home) from None
+            raise InputError(f"the hub's cache cannot be created ({error.strerror})", where=hf_home) from None
         arguments.append(_mount(hf_home, INNER_HF_HOME, readonly=False))
     for path in dict.fromkeys(readonly):
         if not path.exists():
-            raise InputError("is to be mounted and does not exist", where=path)
+            raise InputError("cannot be mounted: it does not exist", where=path)
         arguments.append(_mount(path, str(path), readonly=True))
     return arguments
 
 
 def variable_arguments(container: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments that hand these variables to the container, and what to add to the program's own environment."""
+    """The arguments that pass these variables to the container, and what to add to the program's environment."""
     arguments, added = [], {}
     for name, value in container.items():
         if not re.fullmatch(r"[^=\s\x00]+", name):
-            raise InputError(f"{name!r} is no name of a variable")
+            raise InputError(f"{name!r} is not a valid name of a variable")
         if _ENGINE_VARIABLES.fullmatch(name):
             arguments.append(f"--env={name}={value}")
         else:
@@ -167,7 +164,7 @@ def variable_arguments(container: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 def identity_arguments(container: Container) -> list[str]:
-    """Deleted when it ends, with a first process that ends its children, and marked as ours."""
+    """Remove the container when it ends, run an init process in it, and label it."""
     return ["--rm", "--init", f"--name={container.name}", f"--label={LABEL}={container.mark}", "--pull=never"]
 
 
@@ -179,7 +176,7 @@ def _mount(source: Path, target: str, *, readonly: bool) -> str:
 
 
 def _with_targets(directory: Path) -> list[Path]:
-    """The directory, and those that links in it lead to: a snapshot in the hub's cache is links to files beside it."""
+    """The directory, and the targets of links in it: a snapshot in the hub's cache links to files beside it."""
     found = [directory]
     for path in directory.rglob("*"):
         if path.is_symlink() and path.exists():

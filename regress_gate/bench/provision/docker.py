@@ -1,7 +1,7 @@
-"""Provisioning by container image, with docker or podman: vLLM's published ones, or the user's own.
+"""Provisioning by container image, with docker or podman: an image that vLLM publishes, or the user's own.
 
-The image is pulled when it is not there, run by its digest, and held against the version that was asked for. Not for
-building images, and not for talking to the engine (`engine`) or the arguments of a container (`container_run`).
+An image that is missing is pulled. It is run by its digest, and must contain the version that was asked for. Not for
+building images; the engine's commands are in `engine`, the arguments of a container in `containers`.
 """
 
 import os
@@ -45,14 +45,14 @@ from regress_gate.model.version import Version
 from regress_gate.paths import images_directory
 
 GRACE = 10.0
-"""Seconds between asking a container that outlived its command to end and killing it."""
+"""Seconds between stopping and killing a container that outlived its command."""
 _PASSED_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
-"""Of the caller's variables: how models are got. No VLLM_* one, which would change what is measured."""
+"""Variables of the caller for downloading models. No VLLM_* one, because it would change what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSettings:
-    """How containers are run, whatever the version."""
+    """How containers of all versions are run."""
 
     devices: tuple[str, ...]
     shm_size: str
@@ -61,13 +61,13 @@ class ContainerSettings:
 
 
 class DockerEnvironment(Environment):
-    """A verified image. Each launch is a container of its own."""
+    """A verified image. Each launch starts a new container."""
 
     def __init__(
         self, engine: Engine, image: str, facts: ImageFacts, version: Version, settings: ContainerSettings
     ) -> None:
         self.image = image
-        """With the digest, where it came from a registry; else the image's id."""
+        """With the digest if it came from a registry; else the image's id."""
         self.version: Version = version
         self.libraries = result_moving_libraries(facts.packages)
         self._engine = engine
@@ -86,7 +86,7 @@ class DockerEnvironment(Environment):
             )
         else:
             inner["HF_HOME"] = INNER_HF_HOME
-        handed, added = variable_arguments(inner | dict(request.env))
+        passed, added = variable_arguments(inner | dict(request.env))
         settings = self._settings
         return Launch(
             (
@@ -94,9 +94,9 @@ class DockerEnvironment(Environment):
                 *(*settings.devices, *memory_arguments(settings.shm_size)),
                 *network_arguments(port, host_network=settings.host_network),
                 *mount_arguments(request.model, settings.mounts, hf_home.absolute()),
-                # The server's mark, by which its processes are told from others' where they can be seen.
-                *(*handed, f"--env={TOKEN_VARIABLE}"),
-                # Images have had different entry points; the program has always been there.
+                # The server's mark, which identifies its processes if they are visible.
+                *(*passed, f"--env={TOKEN_VARIABLE}"),
+                # The entry points of images differ; all have the program.
                 *("--entrypoint=vllm", self.image, "serve"),
                 *serve_arguments(request, port, host="127.0.0.1" if settings.host_network else "0.0.0.0"),  # noqa: S104 - inside the container; published on 127.0.0.1
             ),
@@ -109,9 +109,9 @@ class DockerEnvironment(Environment):
 
 
 class DockerProvisioner(Provisioner):
-    """`variant` holds where a version does not name its own; None is vLLM's default image, for NVIDIA's GPUs.
+    """`variant` is for versions that do not name one; None is vLLM's default image, for NVIDIA GPUs.
 
-    `image` names the user's own: `registry/vllm:v{version}`, with {version}, {commit} and {variant} put in.
+    `image` is the user's own: `registry/vllm:v{version}`, with placeholders {version}, {commit} and {variant}.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class DockerProvisioner(Provisioner):
         self._variant = variant
         self._image = image
         self._environ = dict(os.environ if environ is None else environ)
-        # As for a server that is started without a container.
+        # A variable limits the devices as it does for a server without a container.
         self._gpus = gpus or visible_setting(self._environ) or "all"
         self._shm_size = shm_size
         self._mounts = tuple(path.absolute() for path in mounts)
@@ -148,13 +148,13 @@ class DockerProvisioner(Provisioner):
         name, image, content = _pull_first(engine, names, progress)
         host_network = shares_host_network(engine, image, devices)
         if progress and not host_network:
-            progress("containers have another network than this process; their port is published on 127.0.0.1")
+            progress("containers do not share the network of this process; their port is published on 127.0.0.1")
         if progress:
             progress(f"verifying {name}")
         facts = image_facts(engine, image, content, devices, self._directory)
-        found = identify_build(facts.said, wanted)
+        found = identify_build(facts.answer, wanted)
         if not found.matches(wanted):
-            raise ProvisionError(f"{wanted} was asked for, but {name} holds {found}")
+            raise ProvisionError(f"{wanted} was asked for, but {name} contains {found}")
         settings = ContainerSettings(tuple(devices), self._shm_size, self._mounts, host_network)
         return DockerEnvironment(engine, image, facts, found, settings)
 
@@ -162,12 +162,12 @@ class DockerProvisioner(Provisioner):
 def _remove_container(container: Container) -> None:
     if not container.remove(GRACE):
         raise ProvisionError(
-            f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
+            f"the container {container.name} may still exist; remove it with `{container.program} rm -f`"
         )
 
 
 def _pull_first(engine: Engine, names: Sequence[str], progress: Progress | None) -> tuple[str, str, str]:
-    """The first of the names that is there or can be pulled, as what it is run, and the id of its content."""
+    """The first image that is there or can be pulled: its name, the name to run it by, and the id of its content."""
     missing: ImageNotThereError | None = None
     for name in names:
         try:
@@ -179,13 +179,13 @@ def _pull_first(engine: Engine, names: Sequence[str], progress: Progress | None)
             missing = missing or error
             continue
         if described is None or not isinstance(content := described.get("Id"), str) or not content:
-            raise ProvisionError(f"{name} was pulled, but {engine} does not tell its id")
+            raise ProvisionError(f"{name} was pulled, but {engine} does not report its id")
         return name, _by_digest(name, content, described.get("RepoDigests")), content
-    raise missing or ProvisionError("there is no image to look for")
+    raise missing or ProvisionError("no image was named")
 
 
 def _by_digest(name: str, content: str, digests: object) -> str:
-    """A name that will mean the same tomorrow, on other machines too where there is one."""
+    """A name for exactly this content: by digest if the image came from a registry, else its id."""
     for each in digests if isinstance(digests, list) else []:
         if isinstance(each, str) and "@" in each and repository(each) == repository(name):
             return each

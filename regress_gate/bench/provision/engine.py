@@ -1,6 +1,7 @@
-"""Talking to docker or podman through their program: one question, one answer.
+"""docker and podman through their program: one command at a time, and the cause if it fails.
 
-Not for what is run, not for why it failed (`engine_failures`), and not for the life of a server's container.
+Causes are recognised by the wordings of several versions of both; other output is quoted as it is. Not for failures
+inside of a container, and not for the life of a server's container.
 """
 
 import json
@@ -16,23 +17,23 @@ from typing import Any
 from regress_gate.bench.provision.interface import Progress, ProvisionError
 from regress_gate.vllm.secrets import mask_url_credentials
 
-# MERGED regress_gate.bench.provision.engine_failures: Why docker or podman failed, from what they print: the cause
-# in our words and what to do about it.  Wordings of several versions of both; one that is not recognised is passed
-# on as it is. Not for what went wrong inside of a container.
-
-
+PULL_TIMEOUT = 7200.0
+"""Seconds; vLLM's images are about ten gigabytes."""
+QUESTION_TIMEOUT = 120.0
+_ENGINE_EXIT_STATUSES = (125, 126, 127)
+"""Exit statuses of `run` that mean a failure of the engine; others are those of the program it ran."""
 MAX_LINES = 6
 """Lines of output that an error quotes."""
 
 
 class ImageNotThereError(ProvisionError):
-    """No image has that name, or none that this user may see: registries do not tell these apart."""
+    """No image has that name, or this user may not see it: registries give the same answer for both."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownFailure:
     signs: str
-    """Regular expression, whatever the case."""
+    """Regular expression, ignoring case."""
     what: str
     todo: str
 
@@ -40,14 +41,14 @@ class _KnownFailure:
 _DAEMON_FAILURES = (
     _KnownFailure(
         r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
-        "its daemon does not let this user in",
+        "this user has no access to its daemon",
         "join the group that owns its socket, or use podman",
     ),
     _KnownFailure(
         r"cannot connect to the docker daemon|is the docker daemon running|failed to connect to the docker api|"
         r"(unable|cannot) to connect to podman|error during connect",
         "its daemon does not answer",
-        "start it, or look at DOCKER_HOST",
+        "start it, or check DOCKER_HOST",
     ),
 )
 _IMAGE_NOT_THERE = re.compile(
@@ -61,7 +62,7 @@ _OTHER_FAILURES = (
         "the registry's rate limit is reached",
         "log in to the registry, wait, or name a mirror's image",
     ),
-    _KnownFailure(r"no space left on device", "the disk is full", "free some, or delete images that nothing uses"),
+    _KnownFailure(r"no space left on device", "the disk is full", "free space, or delete unused images"),
     _KnownFailure(
         r"could not select device driver|nvidia-container-cli|unknown or invalid runtime name|"
         r"unresolvable CDI devices|failed to discover GPU vendor",
@@ -71,24 +72,24 @@ _OTHER_FAILURES = (
     _KnownFailure(
         r"error gathering device information|stat /dev/(kfd|dri)|/dev/(kfd|dri).*no such file",
         "a GPU's device is not on this machine",
-        "this image is for AMD's GPUs: choose another variant",
+        "this image is for AMD or Intel GPUs: choose another variant",
     ),
     _KnownFailure(
         r"no matching manifest for|does not match the (specified|detected host) platform|exec format error|"
         r"no image found in manifest list",
-        "the image is not made for this machine's processor",
-        "name one that is",
+        "the image is for another processor architecture",
+        "name an image for this one",
     ),
     _KnownFailure(
         r"unauthorized|authentication required|no basic auth credentials",
-        "the registry wants to know who you are",
+        "the registry requires a login",
         "log in to it",
     ),
     _KnownFailure(
         r"i/o timeout|no such host|connection refused|tls handshake|context deadline exceeded|name resolution|"
         r"network is unreachable|x509|server misbehaving|connection reset|request canceled",
         "the registry cannot be reached",
-        "look at the engine's network and proxy",
+        "check the engine's network and proxy",
     ),
     _KnownFailure(
         r"executable file .*not found|exec: \S+ not found",
@@ -98,14 +99,15 @@ _OTHER_FAILURES = (
     _KnownFailure(
         r"bind source path does not exist|mounts denied|statfs .*no such file",
         "it cannot mount a directory",
-        "look at the mounts; they must exist where the daemon runs",
+        "check the mounts: they must exist where the daemon runs",
     ),
 )
 
 
 def engine_error(what: str, engine: str, output: str) -> ProvisionError:
-    """The error for what an engine printed when it failed at `what`."""
-    # In this order: without a daemon nothing is known of images, and a missing image is often told as a lack of rights.
+    """The error for an engine's output when it failed at `what`."""
+    # In this order: without a daemon nothing is known about images, and a missing image is often reported as missing
+    # rights.
     if found := _first_failure(_DAEMON_FAILURES, output):
         return ProvisionError(f"{what}: {engine} says that {found.what}; {found.todo}")
     if _IMAGE_NOT_THERE.search(output):
@@ -117,7 +119,7 @@ def engine_error(what: str, engine: str, output: str) -> ProvisionError:
 
 
 def last_lines(output: str) -> tuple[str, ...]:
-    """The last lines, the very last one first: Python tells there what went wrong."""
+    """The last lines, the very last one first, because a Python traceback ends with the error."""
     lines = [mask_url_credentials(line.strip()) for line in output.splitlines() if line.strip()][-MAX_LINES:]
     return tuple(lines[-1:] + lines[:-1])
 
@@ -126,23 +128,16 @@ def _first_failure(causes: tuple[_KnownFailure, ...], output: str) -> _KnownFail
     return next((cause for cause in causes if re.search(cause.signs, output, re.IGNORECASE)), None)
 
 
-PULL_TIMEOUT = 7200.0
-"""Seconds; vLLM's images are about ten gigabytes."""
-QUESTION_TIMEOUT = 120.0
-_ENGINE_EXIT_STATUSES = (125, 126, 127)
-"""Exit statuses of `run` by which the engine says that it was itself; others are those of what it ran."""
-
-
 @dataclass(frozen=True, slots=True)
 class Engine:
     program: str
     environ: Mapping[str, str] = field(repr=False)
     is_podman: bool
 
-    def ask(self, *arguments: str, what: str, timeout: float = QUESTION_TIMEOUT) -> str:
-        """Standard output of one call. Raises ProvisionError, which says `what` could not be done and why."""
+    def run(self, *arguments: str, what: str, timeout: float = QUESTION_TIMEOUT) -> str:
+        """Standard output of one command. Raises ProvisionError with `what` could not be done and why."""
         try:
-            asked = subprocess.run(  # noqa: S603 - the engine that the caller chose
+            finished = subprocess.run(  # noqa: S603 - the engine that the caller chose
                 [self.program, *arguments],
                 env=dict(self.environ),
                 stdin=subprocess.DEVNULL,
@@ -155,33 +150,33 @@ class Engine:
             raise ProvisionError(f"{what}: {self} does not end within {timeout:.0f} s") from None
         except OSError as error:
             raise ProvisionError(f"{what}: {self} cannot be run ({error.strerror or error})") from None
-        if asked.returncode:
-            output = asked.stderr + "\n" + asked.stdout
-            if arguments[0] == "run" and asked.returncode not in _ENGINE_EXIT_STATUSES:
+        if finished.returncode:
+            output = finished.stderr + "\n" + finished.stdout
+            if arguments[0] == "run" and finished.returncode not in _ENGINE_EXIT_STATUSES:
                 raise ProvisionError(what, lines=last_lines(output))
             raise engine_error(what, str(self), output)
-        return asked.stdout
+        return finished.stdout
 
     def inspect(self, image: str) -> dict[str, Any] | None:
-        """What the engine knows of an image that it has; None for one that it has not."""
-        what = f"{image} cannot be looked at"
+        """The engine's description of a local image; None if the image is not there."""
+        what = f"{image} cannot be inspected"
         try:
-            told = json.loads(self.ask("image", "inspect", image, what=what))
+            described = json.loads(self.run("image", "inspect", image, what=what))
         except ImageNotThereError:
             return None
         except ValueError:
-            raise ProvisionError(f"{what}: {self} does not answer in JSON") from None
-        if not isinstance(told, list) or not told or not isinstance(told[0], dict):
-            raise ProvisionError(f"{what}: {self} answers with something else")
-        return told[0]
+            raise ProvisionError(f"{what}: {self} gives an answer that is not JSON") from None
+        if not isinstance(described, list) or not described or not isinstance(described[0], dict):
+            raise ProvisionError(f"{what}: {self} gives an unexpected answer")
+        return described[0]
 
     def pull(self, image: str, progress: Progress | None) -> None:
-        """Raises ImageNotThereError, or ProvisionError for everything else."""
+        """Pull an image. Raises ImageNotThereError, or ProvisionError for other failures."""
         what = f"{image} cannot be pulled"
         if progress:
             progress(f"pulling {image} with {self}")
         try:
-            pulling = subprocess.Popen(  # noqa: S603 - as above
+            pulling = subprocess.Popen(  # noqa: S603 - the engine that the caller chose
                 [self.program, "pull", image],
                 env=dict(self.environ),
                 stdin=subprocess.DEVNULL,
@@ -209,18 +204,18 @@ class Engine:
 
 
 def find_engine(environ: Mapping[str, str], named: str | None = None) -> Engine:
-    """docker where it is installed, else podman; or the one that is named. Raises ProvisionError."""
+    """docker if it is installed, else podman; or the program `named`. Raises ProvisionError."""
     for name in [named] if named else ["docker", "podman"]:
         if found := shutil.which(name, path=environ.get("PATH")):
             engine = Engine(found, environ, is_podman=False)
-            told = engine.ask("--version", what=f"{name} cannot be used")
-            return Engine(found, environ, is_podman="podman" in told.lower())
+            version = engine.run("--version", what=f"{name} cannot be used")
+            return Engine(found, environ, is_podman="podman" in version.lower())
     missing = f"{named} is not" if named else "neither docker nor podman is"
     raise ProvisionError(f"{missing} installed; install one of them, or provision with `venv` or `command`")
 
 
 def _follow(pulling: subprocess.Popen[str], progress: Progress | None) -> str:
-    """The whole output; layers are counted for who watches."""
+    """The whole output, while `progress` receives the number of layers."""
     lines: list[str] = []
     layers = done = 0
     for line in pulling.stdout or ():

@@ -1,8 +1,8 @@
-"""The directory of finished environments: made once, by one process, and used only when whole.
+"""The cache of environments: each is made once, by one process, and used only if it is complete.
 
-An environment counts when its marker is there, which is written last, and when every file that was there then is
-still there in its size. A lock per environment is held exclusively while it is made and shared while it is used, so
-that two processes do not make it twice and `prune` does not take it away from a running server.
+An environment is complete if its marker is there, which is written last, and if every file still has the size it had
+then. A lock per environment is held exclusively while it is made and shared while it is used, so that two processes do
+not make it twice and `prune` does not delete it under a running server.
 """
 
 import fcntl
@@ -28,10 +28,10 @@ LOCK_POLL = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What is known of a finished environment."""
+    """What is recorded about a finished environment."""
 
     version: str
-    """As verified by importing it."""
+    """As reported by importing it."""
     distribution: str
     requirement: str
     python: str
@@ -47,48 +47,48 @@ class EntryState(StrEnum):
     IN_USE = "in use"
     WHOLE = "whole"
     DAMAGED = "damaged"
-    """Made to the end once; files are missing or changed since. It is made anew when it is wanted."""
+    """Finished once; files are missing or changed since. It is made again when it is needed."""
     HALF_MADE = "half-made"
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One entry of the cache, for people."""
+    """One entry of the cache, for listing."""
 
     key: str
     path: Path
     marker: Marker | None
-    """None for what was left half-made."""
+    """None for an entry that was not finished."""
     last_used: float
     in_use: bool
-    """Or being made, which looks the same from outside."""
+    """Or being made, which cannot be distinguished."""
 
     @property
     def id(self) -> str:
-        """Short enough to be typed."""
+        """Short enough to type."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:8]
 
 
 class EntryLock:
-    """A lock on one entry. Closing the file, or the end of the process, lets go."""
+    """A lock on one entry. Closing the file, or the end of the process, releases it."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self, *, exclusive: bool, wait: float, progress: Progress | None = None, what: str = "") -> bool:
-        """Whether it was got within `wait` seconds. Changing a held lock's kind gives it up for a moment."""
+    def acquire(self, *, exclusive: bool, wait: float, progress: Progress | None = None, what: str = "") -> bool:
+        """Acquire the lock within `wait` seconds; returns whether it worked. Changing its kind releases it briefly."""
         deadline = time.monotonic() + wait
-        told = False
+        reported = False
         while True:
             try:
                 fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     return False
-                if progress and not told:
-                    progress(f"another process is at work on {what}; waiting for it")
-                    told = True
+                if progress and not reported:
+                    progress(f"another process makes or deletes {what}; waiting for it")
+                    reported = True
                 time.sleep(LOCK_POLL)
             else:
                 return True
@@ -103,18 +103,20 @@ class EntryLock:
 
 
 class EnvironmentCache:
+    """The entries in one directory, by key."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def path(self, key: str) -> Path:
         return self.directory / key
 
-    def hold(self, key: str) -> EntryLock:
-        # Beside the entries and never deleted: a lock file that is replaced locks nothing.
+    def lock(self, key: str) -> EntryLock:
+        # Outside of the entries and never deleted: a lock file that is replaced locks nothing.
         return EntryLock(self.directory / ".locks" / key)
 
-    def whole(self, key: str) -> Marker | None:
-        """The entry's marker when the entry may be used; None for one that is missing, half-made or damaged."""
+    def complete_marker(self, key: str) -> Marker | None:
+        """The marker of a complete entry; None if the entry is missing, half-made or damaged."""
         marker = self._marker(key)
         try:
             listing = (self.path(key) / _FILES).read_text(encoding="utf-8")
@@ -132,11 +134,11 @@ class EnvironmentCache:
         return marker
 
     def is_finished(self, key: str) -> bool:
-        """Whether it was made to the end once; when it is not whole, it has been damaged since."""
+        """Whether it was finished once; if it is not complete now, it has been damaged since."""
         return self._marker(key) is not None
 
     def clear(self, key: str) -> Path:
-        """An empty directory for the entry; what stood there is gone, marker first."""
+        """Create an empty directory for the entry. Earlier content is deleted, the marker first."""
         path = self.path(key)
         (path / _MARKER).unlink(missing_ok=True)
         if path.exists():
@@ -145,7 +147,7 @@ class EnvironmentCache:
         return path
 
     def finish(self, key: str, fields: dict[str, Any]) -> Marker:
-        """Write down what is there and mark the entry as whole."""
+        """Record the files of the entry and mark it as complete."""
         path = self.path(key)
         files = [(name, size) for name, size in _walk(path / "venv", path) if not name.endswith(".pyc")]
         marker = Marker(created=time.time(), size_bytes=sum(size for _, size in files), **fields)
@@ -154,19 +156,19 @@ class EnvironmentCache:
         return marker
 
     def state(self, entry: CacheEntry) -> EntryState:
-        """Looks at every file of the entry."""
+        """The state of an entry. Checks every file of it."""
         if entry.in_use:
             return EntryState.IN_USE
         if entry.marker is None:
             return EntryState.HALF_MADE
-        return EntryState.WHOLE if self.whole(entry.key) else EntryState.DAMAGED
+        return EntryState.WHOLE if self.complete_marker(entry.key) else EntryState.DAMAGED
 
     def touch(self, key: str) -> None:
-        """Note that the entry is used now."""
+        """Record that the entry is used now."""
         os.utime(self.path(key) / _MARKER)
 
     def entries(self) -> list[CacheEntry]:
-        """All of them, the longest unused first."""
+        """All entries, the longest unused first."""
         if not self.directory.is_dir():
             return []
         found = []
@@ -181,33 +183,33 @@ class EnvironmentCache:
     def prune(
         self, *, unused_for: float = 0.0, keys: Container[str] | None = None, dry_run: bool = False
     ) -> list[CacheEntry]:
-        """Delete entries (or those of the keys) unused for so many seconds; returns what is gone, or would be.
+        """Delete entries (or only those with `keys`) that were unused for so many seconds; returns the deleted ones.
 
-        What is in use or being made stays.
+        Entries in use or being made stay. With `dry_run` nothing is deleted.
         """
-        gone = []
+        deleted = []
         for entry in self.entries():
             if (keys is not None and entry.key not in keys) or time.time() - entry.last_used < unused_for:
                 continue
             with self._if_unused(entry.key) as unused:
                 if unused and dry_run:
-                    gone.append(entry)
+                    deleted.append(entry)
                 elif unused:
                     (entry.path / _MARKER).unlink(missing_ok=True)
                     try:
                         shutil.rmtree(entry.path)
                     except OSError as error:
                         raise ProvisionError(f"{entry.path} cannot be deleted: {error}") from None
-                    gone.append(entry)
-        return gone
+                    deleted.append(entry)
+        return deleted
 
     @contextmanager
     def _if_unused(self, key: str) -> Iterator[bool]:
-        hold = self.hold(key)
+        lock = self.lock(key)
         try:
-            yield hold.take(exclusive=True, wait=0.0)
+            yield lock.acquire(exclusive=True, wait=0.0)
         finally:
-            hold.close()
+            lock.close()
 
     def _marker(self, key: str) -> Marker | None:
         try:

@@ -1,4 +1,9 @@
-"""Running uv or pip in a fresh virtual environment. Not for choosing what to install, nor for believing the result."""
+"""Running uv or pip in a fresh virtual environment, with the package sources that the user configured for pip.
+
+uv does not read pip's configuration, and many machines (offline, or behind a company's index) have no other. Sources
+are passed in environment variables, because an index URL may hold a password and other users can read command lines.
+Not for choosing what to install (`recipe`), and not for checking the result (`verify`).
+"""
 
 import ast
 import os
@@ -15,20 +20,27 @@ from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.isolation import installer_variables
 from regress_gate.vllm.secrets import mask_url_credentials
 
-# MERGED regress_gate.bench.provision.sources: Where packages come from: what the user has configured pip with, for
-# pip and for uv alike.  uv does not read pip's configuration, and many machines (offline ones, those behind a
-# company's index) have no other. Everything is handed on through variables, because an index URL may hold a
-# password and command lines are public.
+INSTALL_TIMEOUT = 3600.0
+"""Seconds for one call of the installer; vLLM with CUDA is several gigabytes."""
+MAX_LINES = 6
+"""Lines of an installer's output that an error quotes."""
 
-
+_NOISE = re.compile(
+    r"^\s*(WARNING: .*|\[?notice\]?.*|Collecting .*|Using cached .*|Downloading .*|Downloaded .*|Building .*"
+    r"|Prepared .*|Resolved .*|Installing .*|Looking in .*|Requirement already .*|Using Python .*|[-━╸ ]+.*/s.*)$"
+)
+_COMPLAINT = re.compile(r"^(ERROR:|error:|×)|No space left|Permission denied|Killed")
+_CAUSE = re.compile(
+    r"^(cause:|╰─▶|├─▶|Caused by:|ERROR: Could not find a version|OSError:)|No space left|Permission denied"
+)
 _CONFIG_LINE = re.compile(r"(?P<section>:env:|[\w-]+)\.(?P<key>[\w-]+)=(?P<value>['\"].*['\"])")
 _SECTIONS = ("global", "install", ":env:")
-"""From weak to strong, as pip ranks them."""
+"""From weakest to strongest, as pip ranks them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """pip's settings of the same names; empty where it is left at its default."""
+    """pip's settings of the same names; empty for pip's default."""
 
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
@@ -40,7 +52,7 @@ class PackageSources:
     no_index: bool = False
 
     def pip_variables(self) -> dict[str, str]:
-        """pip with these and nothing else: no configuration file can add a target directory."""
+        """Variables for pip with these settings alone: no configuration file can add a target directory."""
         found = {
             "PIP_INDEX_URL": self.index_url,
             "PIP_EXTRA_INDEX_URL": " ".join(self.extra_index_urls),
@@ -57,9 +69,9 @@ class PackageSources:
         return {name: value for name, value in found.items() if value}
 
     def uv_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """uv with these, where the user has not told uv itself otherwise. Folders of wheels are added to uv's own.
+        """Variables for uv with these settings. The user's own for uv go before them, but folders of wheels add up.
 
-        Not `no_index`, for which uv has a flag and no variable.
+        Without `no_index`: uv has a flag and no variable for it.
         """
         own_index = any(environ.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"))
         own_extra = any(environ.get(name) for name in ("UV_INDEX", "UV_EXTRA_INDEX_URL"))
@@ -71,7 +83,7 @@ class PackageSources:
             "UV_INSECURE_HOST": environ.get("UV_INSECURE_HOST") or " ".join(self.trusted_hosts),
             "SSL_CERT_FILE": environ.get("SSL_CERT_FILE") or self.cert,
             "SSL_CLIENT_CERT": environ.get("SSL_CLIENT_CERT") or self.client_cert,
-            # pip's extra indexes are equals of the main one; uv would stop at the first that knows the name.
+            # pip treats extra indexes as equal to the main one; uv would stop at the first with the package.
             "UV_INDEX_STRATEGY": environ.get("UV_INDEX_STRATEGY")
             or ("unsafe-best-match" if self.extra_index_urls and not own_extra else None),
             "HTTPS_PROXY": environ.get("HTTPS_PROXY") or self.proxy,
@@ -81,11 +93,11 @@ class PackageSources:
 
 
 def configured_sources(environ: Mapping[str, str]) -> PackageSources:
-    """What pip is configured with, by files and variables; by variables alone where there is no pip to ask."""
+    """pip's configuration in files and variables; in variables alone if there is no pip."""
     settings = _from_variables(environ)
     for command in _pips(environ):
         try:
-            asked = subprocess.run(  # noqa: S603 - the pip beside the running Python, or the user's
+            finished = subprocess.run(  # noqa: S603 - the pip beside the running Python, or the user's
                 [*command, "config", "list"],
                 env=installer_variables(environ),
                 stdin=subprocess.DEVNULL,
@@ -95,8 +107,8 @@ def configured_sources(environ: Mapping[str, str]) -> PackageSources:
             )
         except (OSError, subprocess.TimeoutExpired):
             continue
-        if asked.returncode == 0:
-            settings = _from_listing(asked.stdout) | settings
+        if finished.returncode == 0:
+            settings = _from_listing(finished.stdout) | settings
             break
     return PackageSources(
         index_url=settings.get("index-url") or None,
@@ -136,27 +148,12 @@ def _from_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _absolute(link: str) -> str:
-    """The installer runs in another directory than the user who wrote a relative path."""
+    """Relative paths are made absolute, because the installer runs in another directory."""
     return link if "://" in link or not Path(link).exists() else str(Path(link).resolve())
 
 
-INSTALL_TIMEOUT = 3600.0
-"""Seconds for one call of the installer; vLLM with CUDA is several gigabytes."""
-MAX_LINES = 6
-"""Lines of an installer's output that an error quotes."""
-
-_NOISE = re.compile(
-    r"^\s*(WARNING: .*|\[?notice\]?.*|Collecting .*|Using cached .*|Downloading .*|Downloaded .*|Building .*"
-    r"|Prepared .*|Resolved .*|Installing .*|Looking in .*|Requirement already .*|Using Python .*|[-━╸ ]+.*/s.*)$"
-)
-_COMPLAINT = re.compile(r"^(ERROR:|error:|×)|No space left|Permission denied|Killed")
-_CAUSE = re.compile(
-    r"^(cause:|╰─▶|├─▶|Caused by:|ERROR: Could not find a version|OSError:)|No space left|Permission denied"
-)
-
-
 def find_uv(environ: Mapping[str, str]) -> Path | None:
-    """uv beside the running Python, else on the user's path."""
+    """uv beside the running Python, else on the PATH."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv", path=environ.get("PATH"))
     return Path(found) if found else None
@@ -164,22 +161,22 @@ def find_uv(environ: Mapping[str, str]) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """Makes one environment at `venv`, writing all output to `log`."""
+    """Creates one environment at `venv` and writes all output to `log`."""
 
     venv: Path
     log: Path
     python: Path
-    """The interpreter that the environment is made from."""
+    """The interpreter that the environment is created from."""
     uv: Path | None
     """None: pip."""
     environ: Mapping[str, str]
-    """The caller's."""
+    """The environment variables of the caller."""
     use_cache: bool
-    """Whether the installer may take packages from its own cache. uv links files from there: a file that was damaged in
-    an environment is damaged in the cache too."""
+    """Whether the installer may use its own cache. uv links files from there, so a file that is damaged in an
+    environment is damaged in the cache too."""
     lock: int
-    """File handle of the lock on the environment. The installer inherits it: when we are killed it may go on for a
-    while, and nobody else may begin in the same place until it has ended."""
+    """File handle of the lock on the environment. The installer inherits it: it may outlive this process if that is
+    killed, and no other process may start in the same place before it has ended."""
 
     @property
     def interpreter(self) -> Path:
@@ -190,7 +187,7 @@ class Installer:
             command = [str(self.uv), "venv", "--no-project", "--python", str(self.python), str(self.venv)]
         else:
             command = [str(self.python), "-m", "venv", str(self.venv)]
-        self._run(command, "the virtual environment could not be made")
+        self._run(command, "the virtual environment could not be created")
 
     def install(
         self,
@@ -202,9 +199,8 @@ class Installer:
     ) -> None:
         """Install the requirements; `overrides` and `torch` (a torch build) are for uv alone.
 
-        `companion_index` is a package index that goes before the configured ones.
-
-        Raises ProvisionError with what the installer complained of.
+        `companion_index` is a package index that goes before the configured ones. Raises ProvisionError with the
+        decisive lines of the installer's output.
         """
         sources = configured_sources(self.environ)
         what = requirements[0] if len(requirements) == 1 else "the requirements"
@@ -223,7 +219,7 @@ class Installer:
             if torch:
                 command += ["--torch-backend", torch]
         elif torch:
-            raise ProvisionError(f"torch for {torch} is chosen by uv, which is not installed (pip install uv)")
+            raise ProvisionError(f"a torch build for {torch} needs uv; install it (pip install uv)")
         else:
             command = [str(self.interpreter), "-m", "pip", "install", "--progress-bar", "off"]
             command += [] if self.use_cache else ["--no-cache-dir"]
@@ -242,7 +238,7 @@ class Installer:
         with self.log.open("ab") as log:
             begin = log.tell()
             try:
-                # In its own directory: uv reads the configuration of a project it stands in.
+                # In a directory of its own: uv reads the configuration of a project that it runs in.
                 code = subprocess.run(  # noqa: S603 - the command is built above
                     command,
                     env=variables,
@@ -254,7 +250,7 @@ class Installer:
                     pass_fds=(self.lock,),
                 ).returncode
             except subprocess.TimeoutExpired:
-                raise ProvisionError(f"{failure}: no end after {INSTALL_TIMEOUT:.0f} s", log=self.log) from None
+                raise ProvisionError(f"{failure}: not finished after {INSTALL_TIMEOUT:.0f} s", log=self.log) from None
             except OSError as error:
                 raise ProvisionError(f"{failure}: {error}") from None
         if code:
@@ -265,16 +261,15 @@ class Installer:
 
 
 def useful_lines(output: str) -> tuple[str, ...]:
-    """The lines of an installer's output that say why it failed, causes first: all from its first complaint on, else
-    its last words."""
+    """Why an installer failed, causes first: all lines from its first complaint on, else its last lines."""
     lines = [
         mask_url_credentials(line.strip()) for line in output.splitlines() if line.strip() and not _NOISE.match(line)
     ]
     first = next(
         (number for number, line in enumerate(lines) if _COMPLAINT.search(line)), max(0, len(lines) - MAX_LINES)
     )
-    told = sorted(lines[first:], key=lambda line: _CAUSE.search(line) is None)
-    return tuple(told[:MAX_LINES])
+    ranked = sorted(lines[first:], key=lambda line: _CAUSE.search(line) is None)
+    return tuple(ranked[:MAX_LINES])
 
 
 def running_python() -> Path:

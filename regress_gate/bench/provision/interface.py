@@ -1,6 +1,6 @@
-"""What the ways of provisioning share: a version goes in, an environment that knows how to serve it comes out.
+"""The interface of all ways of provisioning: from a version to an environment that can serve it.
 
-Not for the life of the server: an environment makes the command line and starts nothing.
+An environment makes the command line of a server and starts nothing: the life of the server is in `bench.server`.
 """
 
 import hashlib
@@ -18,13 +18,17 @@ from regress_gate.model.deployment import ArgValue
 from regress_gate.model.version import Version
 
 Progress = Callable[[str], None]
-"""Takes one line on what takes time now."""
+"""Receives one line about the step that takes time now."""
+
+
+_RESERVED_ARGUMENTS = ("model", "host", "port", "served_model_name")
+"""Engine arguments that the tool sets itself."""
 
 
 class ProvisionError(RegressGateError):
-    """The version could not be had or is not what was asked for: no verdict on it.
+    """The version cannot be installed, or is not the one that was asked for: no verdict on it.
 
-    `lines` are the decisive lines of the program that failed, `log` its whole output.
+    `lines` are the decisive lines of the program that failed, `log` is its whole output.
     """
 
     exit_code = ExitCode.COULD_NOT_MEASURE
@@ -37,7 +41,7 @@ class ProvisionError(RegressGateError):
 
 @dataclass(frozen=True, slots=True)
 class ServeRequest:
-    """What a scenario wants served, whichever way the version is provisioned."""
+    """What a scenario serves, for every way of provisioning."""
 
     model: str
     """A hub id or a directory."""
@@ -48,49 +52,49 @@ class ServeRequest:
 
     @property
     def digest(self) -> str:
-        """Of what caches are filled for: the model, the arguments and the variables, whatever their order."""
-        told = [self.model, dict(self.engine_args), dict(self.env)]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        """Identifies what caches are filled for: model, arguments and variables, in any order."""
+        content = [self.model, dict(self.engine_args), dict(self.env)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a server; the whole environment, not an addition to the caller's."""
+    """How to start a server. `env` is the whole environment, not an addition to the caller's."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     directory: Path | None = None
     in_process_group: bool = True
-    """Whether all of the server runs in the process group that the command starts. A container does not."""
+    """Whether the whole server runs in the process group of the command. A container does not."""
     container: Container | None = None
-    """Where the server runs; as plain values, so that what a killed tool left can be found and ended by a later one."""
+    """Where the server runs. Plain values, so that a later process can end what a killed one left."""
     after_stop: Callable[[], None] | None = None
-    """Ends what ending the processes does not reach, such as a container. Called once, however the server ended."""
+    """Ends what is not a child process, such as a container. Called once, however the server ended."""
 
 
 class Environment(ABC):
-    """One provisioned version. As a context manager it is held: `prune` leaves what is held alone."""
+    """One provisioned version. While it is entered as a context manager, `prune` does not delete it."""
 
     version: Version | None
-    """The build as verified; None while only the running server can tell."""
+    """The verified build; None if only the running server can say."""
     libraries: Mapping[str, str]
-    """Versions of what came with the build, where they can be read: torch, triton, transformers…"""
+    """Versions of libraries that came with the build, if they can be read: torch, triton, transformers…"""
 
     @abstractmethod
     def launch(self, request: ServeRequest, port: int) -> Launch:
-        """How to serve on 127.0.0.1:port. Raises InputError for a request that this way cannot carry out."""
+        """How to serve on 127.0.0.1:port. Raises InputError for a request that this way does not support."""
 
     def has_served(self, request: ServeRequest) -> bool:
-        """Whether this was served in it before: the first start finds caches empty. True where that is unknown."""
+        """Whether this was served in it before: the first start has empty caches. True if unknown."""
         del request
         return True
 
     def note_served(self, request: ServeRequest) -> None:
-        """Remember that this was served in it."""
+        """Record that this was served in it."""
         del request
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         return
 
     def __enter__(self) -> Self:
@@ -103,22 +107,15 @@ class Environment(ABC):
 
 
 class Provisioner(ABC):
-    """One way to get a version."""
+    """One way of provisioning."""
 
     @abstractmethod
     def provision(self, version: Version, *, progress: Progress | None = None) -> Environment:
-        """Get the version. Raises ProvisionError when it cannot be had, InputError when it cannot be meant."""
-
-
-# MERGED regress_gate.bench.provision.serve_line: A serve request as arguments of `vllm serve`. Not for deciding
-# which arguments a scenario has.
-
-
-_RESERVED_ARGUMENTS = ("model", "host", "port", "served_model_name")
+        """Get the version. Raises ProvisionError if that fails, InputError for a version that this way cannot have."""
 
 
 def serve_arguments(request: ServeRequest, port: int, *, host: str = "127.0.0.1") -> list[str]:
-    """Everything after `vllm serve`. Raises InputError for an engine argument that the tool must set itself."""
+    """Everything after `vllm serve`. Raises InputError for an engine argument that the tool sets itself."""
     arguments = [
         request.model,
         f"--host={host}",
@@ -128,7 +125,7 @@ def serve_arguments(request: ServeRequest, port: int, *, host: str = "127.0.0.1"
     for key, value in request.engine_args.items():
         if key in _RESERVED_ARGUMENTS:
             raise InputError(f"engine argument {key!r} is set by the tool; leave it out")
-        # A dotted key reaches into a group (`compilation_config.mode`); only the group's name is a flag.
+        # A dotted key sets one key of a group (`compilation_config.mode`); only the group's name is a flag.
         group, dot, inner = key.partition(".")
         flag = group.replace("_", "-") + dot + inner
         if isinstance(value, bool):

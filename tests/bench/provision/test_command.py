@@ -31,13 +31,13 @@ def test_the_line_is_filled_in_word_by_word() -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("", "it is empty"),
-        ("run {port}", "{version} is missing; say where the version goes"),
+        ("", "no command given"),
+        ("run {port}", "{version} is missing; write it where the version goes"),
         ("run {version}", "{port} is missing"),
-        ("run {version} {port} {modell}", "{modell} is not known (did you mean 'model'?)"),
-        ("run {version} {port} x{engine_args}", "{engine_args} must stand alone"),
+        ("run {version} {port} {modell}", "unknown {modell} (did you mean 'model'?)"),
+        ("run {version} {port} x{engine_args}", "{engine_args} must be a word of its own"),
         ("run {version} {port} {", "cannot be read"),
-        ("run {version} {port} {0}", "{0} is not known"),
+        ("run {version} {port} {0}", "unknown {0}"),
         ("run '{version} {port}", "cannot be read"),
     ],
 )
@@ -47,5 +47,5 @@ def test_a_line_that_cannot_be_meant_is_refused(line: str, complaint: str) -> No
 
 
 def test_a_program_that_is_not_there_is_told_before_anything_starts() -> None:
-    with pytest.raises(InputError, match="'no-such-program' is not a program"):
+    with pytest.raises(InputError, match="'no-such-program' is not an executable program"):
         CommandProvisioner("no-such-program {version} {port}").provision(VERSION)

@@ -75,13 +75,13 @@ class TestImage:
 
     def test_another_version_than_the_one_asked_for_is_refused(self, docker: FakeDocker) -> None:
         docker.publish("my/vllm:latest")
-        with pytest.raises(ProvisionError, match=r"0\.20\.0 was asked for, but my/vllm:latest holds 0\.19\.1"):
+        with pytest.raises(ProvisionError, match=r"0\.20\.0 was asked for, but my/vllm:latest contains 0\.19\.1"):
             provisioner(docker, image="my/vllm:latest").provision(Version.parse("0.20.0"))
 
     def test_a_commit_is_verified_and_never_believed(self, docker: FakeDocker) -> None:
         docker.publish(f"docker.io/vllm/vllm-openai:nightly-{COMMIT}")
         wanted = Version.parse(f"commit:{COMMIT}")
-        with pytest.raises(ProvisionError, match="does not tell its commit"):
+        with pytest.raises(ProvisionError, match="does not name its commit"):
             provisioner(docker).provision(wanted)
         docker.remember(said={"version": f"0.19.2rc1.dev4+g{COMMIT[:9]}"})
         for notes in (docker.folder / "facts").glob("*.json"):
@@ -114,10 +114,10 @@ class TestFailures:
             ("image", "permission denied while trying to connect to the Docker daemon socket", "join the group"),
             ("pull", "Error: pull access denied for x, repository does not exist or may require", "no such image"),
             ("pull", "toomanyrequests: You have reached your pull rate limit. denied", "log in to the registry, wait"),
-            ("pull", "write /var/lib/docker/tmp/x: no space left on device", "the disk is full; free some"),
-            ("pull", "no matching manifest for linux/arm64/v8 in the manifest list entries", "this machine's proce"),
+            ("pull", "write /var/lib/docker/tmp/x: no space left on device", "the disk is full; free space"),
+            ("pull", "no matching manifest for linux/arm64/v8 in the manifest list entries", "another processor"),
             ("pull", "Get https://registry-1.docker.io/v2/: dial tcp: lookup x: no such host", "cannot be reached"),
-            ("pull", "Error response from daemon: Head x: no basic auth credentials", "who you are; log in"),
+            ("pull", "Error response from daemon: Head x: no basic auth credentials", "requires a login; log in"),
             ("pull", "Error response from daemon: something new", "something new"),
             ("run", 'docker: could not select device driver "" with capabilities: [[gpu]].', "Container Toolkit"),
             ("run", 'Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all"', "Container Toolkit"),
@@ -160,7 +160,7 @@ class TestFailures:
     def test_an_image_that_answers_nonsense_is_not_measured(self, docker: FakeDocker) -> None:
         docker.publish(IMAGE)
         docker.remember(said={"version": "unknown"})
-        with pytest.raises(ProvisionError, match="calls itself 'unknown', which is no version"):
+        with pytest.raises(ProvisionError, match="calls itself 'unknown', which is not a version"):
             provisioner(docker).provision(VERSION)
 
 
@@ -198,7 +198,7 @@ class TestCommandLine:
 
     @pytest.mark.parametrize("name", ["A=B", "A B", ""])
     def test_what_is_no_name_of_a_variable_is_refused(self, docker: FakeDocker, name: str) -> None:
-        with pytest.raises(InputError, match="no name of a variable"):
+        with pytest.raises(InputError, match="is not a valid name of a variable"):
             launch(docker, ServeRequest("m", "m", {}, {name: "x"}))
 
     @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ class TestMounts:
             f"--mount=type=bind,source={tmp_path},target={tmp_path},readonly"
             in launch(docker, mounts=[tmp_path]).command
         )
-        with pytest.raises(InputError, match=r"adapters: is to be mounted and does not exist"):
+        with pytest.raises(InputError, match=r"adapters: cannot be mounted: it does not exist"):
             launch(docker, mounts=[tmp_path / "adapters"])
 
 
@@ -366,4 +366,4 @@ class TestLife:
         server = self.start(docker, tmp_path, model)
         os.kill(server.pid, signal.SIGKILL)
         docker.fail("ps", "Cannot connect to the Docker daemon")
-        assert "may still be there; end it with" in (server.stop().trouble or "")
+        assert "may still exist; remove it with" in (server.stop().trouble or "")

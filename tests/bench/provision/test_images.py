@@ -62,12 +62,12 @@ def test_an_own_image_is_named_as_its_template_says(template: str, image: str) -
 @pytest.mark.parametrize(
     ("template", "complaint"),
     [
-        ("x:{versoin}", "{versoin} is not known (did you mean 'version'?)"),
-        ("x:{commit}", "0.19.1 has no commit to put into"),
+        ("x:{versoin}", "unknown {versoin} (did you mean 'version'?)"),
+        ("x:{commit}", "0.19.1 has no commit for"),
         ("x:{version", "cannot be read"),
-        ("--privileged", "is no name of an image"),
-        ("", "is no name of an image"),
-        ("x y", "is no name of an image"),
+        ("--privileged", "is not a valid name of an image"),
+        ("", "is not a valid name of an image"),
+        ("x y", "is not a valid name of an image"),
     ],
 )
 def test_a_template_that_cannot_be_meant_is_refused(template: str, complaint: str) -> None:

@@ -23,7 +23,13 @@ VERSION = Version.parse("9.1.0")
 REQUEST = ServeRequest("/models/tiny", "tiny", {"enforce_eager": True, "max_model_len": 64}, {"VLLM_X": "1"})
 
 
-@pytest.mark.parametrize("use_uv", [True, False], ids=["uv", "pip"])
+BOTH_INSTALLERS = pytest.mark.parametrize(
+    "use_uv", [pytest.param(True, id="uv"), pytest.param(False, id="pip", marks=pytest.mark.slow)]
+)
+"""pip takes many times as long as uv to make an environment."""
+
+
+@BOTH_INSTALLERS
 def test_a_cpu_build_is_installed_verified_and_can_be_called_as_vllm(world: World, use_uv: bool) -> None:
     with world.provisioner(use_uv=use_uv).provision(VERSION) as environment:
         launch = environment.launch(REQUEST, 8123)
@@ -169,7 +175,7 @@ def publish(world: World, folder: str, wheel: Path, platform_tag: str | None = N
     return index.as_uri() + "/"
 
 
-@pytest.mark.parametrize("use_uv", [True, False], ids=["uv", "pip"])
+@BOTH_INSTALLERS
 def test_the_users_own_environment_is_neither_used_nor_changed(world: World, tmp_path: Path, use_uv: bool) -> None:
     theirs = tmp_path / "theirs"
     (theirs / "vllm").mkdir(parents=True)
@@ -194,7 +200,7 @@ def test_the_users_own_environment_is_neither_used_nor_changed(world: World, tmp
     assert not {"PYTHONPATH", "PIP_TARGET", "PYTHONDONTWRITEBYTECODE", "VLLM_ATTENTION_BACKEND"} & set(env)
 
 
-@pytest.mark.parametrize("use_uv", [True, False], ids=["uv", "pip"])
+@BOTH_INSTALLERS
 def test_sources_from_pips_configuration_file_count_and_its_target_does_not(
     world: World, tmp_path: Path, use_uv: bool
 ) -> None:
