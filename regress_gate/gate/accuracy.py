@@ -175,7 +175,9 @@ def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> Outpu
         else []
     )
     if all(_lacks_logprobs(run) for run in left):
-        remarks.append("the baseline has no log-probabilities: drift and breakage cannot be told apart, so none gates")
+        remarks.append(
+            "the baseline has no log-probabilities: drift cannot be distinguished from breakage, so none gates"
+        )
     found = OutputComparison({}, {}, {})
     for name, score in SCORES.items():
         # A single baseline run agrees with itself: one value, from which nothing can be shown.

@@ -117,7 +117,7 @@ def recommendation_text(found: Recommendation, baseline: Version | None) -> str:
     if found.version is None:
         stay = "No release can be recommended" if baseline is None else f"Stay on {baseline}: no newer release passes"
         return f"{stay}{f' ({over})' if over else ''}."
-    newest = f"The best version to go to is {found.version}, published {found.released}"
+    newest = f"The recommended version is {found.version}, published {found.released}"
     return f"{newest}: no known issue of this deployment blocks it{f'. Passed over: {over}' if over else ''}."
 
 

@@ -143,4 +143,4 @@ def _stored(holdings: Sequence[Holding]) -> str:
         if holding.version not in versions:
             versions.append(holding.version)
     listed = ", ".join(str(version) for version in versions[:20]) + (", …" if len(versions) > 20 else "")
-    return f"stored: {listed} (`regress-gate baseline list` tells on what)"
+    return f"stored: {listed} (see `regress-gate baseline list`)"

@@ -243,13 +243,13 @@ def _refusals(
         name = problem.key if problem.code is RefusalKind.VARIABLE else flag_text(problem.key)
         value = _value_given(deployment, problem)
         if (problem.code, problem.key) in refused_before:
-            why = f"{problem}; nor does the baseline take it"
+            why = f"{problem}; the baseline does not accept it either"
             yield ConfigChange(ConfigChangeKind.LAUNCH_REFUSED, name, value, None, ChangeRelevance.INFORMS, why)
         else:
             kind = kinds[problem.code] if known else ConfigChangeKind.LAUNCH_REFUSED
             successor = _successor_of(problem.key, baseline, candidate) if problem.code is RefusalKind.FLAG else None
             kind = ConfigChangeKind.FLAG_RENAMED if successor else kind
-            why = f"{problem.text}; it is {successor} now" if successor else problem.text if known else str(problem)
+            why = f"{problem.text}; it is now {successor}" if successor else problem.text if known else str(problem)
             # Where nobody knows what the baseline takes, the candidate need not be what changed.
             blocks = known and problem.key not in started_with
             yield ConfigChange(
@@ -294,7 +294,12 @@ def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
             continue
         for flag in lost:
             yield ConfigChange(
-                ConfigChangeKind.FLAG_REMOVED, flag, None, None, ChangeRelevance.INFORMS, f"{old.flags[0]} stays"
+                ConfigChangeKind.FLAG_REMOVED,
+                flag,
+                None,
+                None,
+                ChangeRelevance.INFORMS,
+                f"{old.flags[0]} is still accepted",
             )
         found = next(found for flag in old.flags if (found := index.find(argument_key(flag))))
         off = any(group not in used and candidate.arguments[group].default is None for group in _ancestors(found))
@@ -351,7 +356,7 @@ def _variable_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
         is_set = name in deployment.env
         if name not in candidate.env:
             matters = ChangeRelevance.AFFECTS if is_set else ChangeRelevance.INFORMS
-            why = "you set it, and it does nothing any more" if is_set else None
+            why = "you set it, and it no longer has an effect" if is_set else None
             yield ConfigChange(ConfigChangeKind.ENV_REMOVED, name, before, None, matters, why)
         elif name not in baseline.env:
             yield ConfigChange(ConfigChangeKind.ENV_ADDED, name, None, after, ChangeRelevance.INFORMS)

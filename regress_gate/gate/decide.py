@@ -138,7 +138,7 @@ def gather(given: GateInput) -> GatheredSides:
     candidate = replace(given.candidate, counted=pairing.candidate)
     warnings = [*suite_warnings(given.suite, given.definition), *pairing_warnings(pairing)]
     if conditions_unrecorded((baseline, candidate), limits):
-        warnings.append("nobody recorded what else the machine was doing: nothing shows that it was quiet")
+        warnings.append("the CPU load of other processes was not recorded: nothing shows that the machine was quiet")
     return GatheredSides(
         baseline, candidate, pairing, compare_sides(baseline, candidate, limits), warnings=tuple(warnings)
     )

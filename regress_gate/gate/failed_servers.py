@@ -55,11 +55,11 @@ def weigh_server_failures(
                 f"{told} (candidate): {_last_failure_text(theirs_failed)}",
             ]
             if len(theirs_failed) * len(ours) > len(failed) * len(theirs):
-                text = f"{told}, and {own}: what fails on both sides need not be the version"
+                text = f"{told}, and {own}: a failure on both sides may not come from the version"
                 reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
         elif not counted or not comparable:
             remarks.append(
-                f"{told} (candidate), beside no baseline to hold that against: {_last_failure_text(theirs_failed)}"
+                f"{told} (candidate), with no baseline to compare that with: {_last_failure_text(theirs_failed)}"
             )
         else:
             served = "the only one" if len(ours) == 1 else f"all {len(ours)}"

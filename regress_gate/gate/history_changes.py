@@ -113,7 +113,7 @@ def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
         points = detect(values, variances=series.variances, min_change=least)
         found += [_from_point(series, point) for point in points]
     notes = (
-        [f"{plural(short, 'series has', 'series have')} fewer than {MIN_POINTS} versions: not asked for change points"]
+        [f"{plural(short, 'series has', 'series have')} fewer than {MIN_POINTS} versions, too few for change points"]
         if short
         else []
     )
@@ -180,7 +180,7 @@ def _compare_neighbours(
             _restrict_to_scenarios(new, pairing.candidate, scenarios),
         )
         if why := _blocking_differences(old, new, limits):
-            notes.append(f"{old.version} and {new.version} are not comparable, so not looked at: {why}")
+            notes.append(f"{old.version} and {new.version} are not comparable, so not compared: {why}")
             continue
         steps += 1
         apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
@@ -189,9 +189,9 @@ def _compare_neighbours(
         told = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
         found += [_from_series(series, before, after) for series in told]
     if few:
-        notes.append(f"one run shows nothing, and these versions have no more: {', '.join(few)}")
+        notes.append(f"one run shows nothing, and these versions have only one: {', '.join(few)}")
     if apart:
-        notes.append(f"not measured side by side, so that days differ too: {', '.join(apart)}")
+        notes.append(f"not measured side by side, so conditions may differ: {', '.join(apart)}")
     return HistoryChanges(ChangeMethod.NEIGHBOURS, len(line.series), steps, _sort_changes(found), tuple(notes))
 
 

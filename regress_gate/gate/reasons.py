@@ -203,7 +203,7 @@ def advise_compare(
         return f"You may move to {candidate}{_remaining_findings(reasons, issues)}{caveat}."
     match heaviest.code:
         case ReasonCode.INCOMPARABLE:
-            return f"Nothing can be said before both sides are comparable: {heaviest.text}."
+            return f"No decision is possible until both sides are comparable: {heaviest.text}."
         case ReasonCode.MISSING_SERIES:
             return f"Measure what is missing, then compare again: {heaviest.text}."
         case ReasonCode.NO_GATED_SERIES:
@@ -217,15 +217,13 @@ def advise_compare(
     more = max(needed) - min(min(s.baseline.runs, s.candidate.runs) for s in undecided)
     rest = len(undecided) - len(needed)
     beyond = (
-        f"; {plural(rest, 'series needs', 'series need')} a quieter machine or wider margins all the same"
-        if rest
-        else ""
+        f"; {plural(rest, 'series needs', 'series need')} a quieter machine or wider margins as well" if rest else ""
     )
     runs = plural(more, "run")
     return f"Do not move to {candidate} on this evidence: add about {runs} a side, then compare again{beyond}."
 
 
-_INCOMPARABLE_CAVEAT = ", if you believe a comparison of two sides that are not comparable"
+_INCOMPARABLE_CAVEAT = ", if you accept a comparison of sides that are not comparable"
 
 
 def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOut]) -> str:
@@ -251,14 +249,14 @@ def advise_check(decision: Decision, reasons: Sequence[Reason], candidate: str) 
         named = [reason for reason in reasons if reason.code is ReasonCode.KNOWN_ISSUE]
         return f"Do not move to {candidate} as it is: {_blockers_text(named)}."
     if decision is Decision.INCONCLUSIVE:
-        return "Say more about the deployment, and check again."
+        return "Give more facts about the deployment, then check again."
     return f"No known issue stops a move to {candidate}; nothing was measured, so compare it before you move."
 
 
 def _blockers_text(reasons: Sequence[Reason]) -> str:
     names = [reason.issue or reason.series or reason.text for reason in reasons]
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"{listed} {'speaks' if len(names) == 1 else 'speak'} against it"
+    return f"blocked by {listed}"
 
 
 def _workaround_text(issues: Sequence[KnownIssueOut]) -> str:

@@ -59,14 +59,14 @@ class RegressionOrigin:
         elif self.is_older:
             text = f"this step came after {self.after} and with {self.at} at the latest, not with {self.candidate}"
         elif untold:
-            text = f"this step came after {self.after}; the runs of {untold} cannot tell whether they have it"
+            text = f"this step came after {self.after}; the runs of {untold} do not show whether they have it"
         elif self.after != self.baseline:
             text = f"this step came with {self.candidate}: {self.after} is without it"
         else:
             text = ""
         if self.before_baseline is None:
             return text
-        earlier = f"{self.before_baseline}, before the baseline, stood where {self.candidate} stands"
+        earlier = f"{self.before_baseline}, before the baseline, was at the level of {self.candidate}"
         return f"{text}; {earlier}" if text else earlier
 
     def as_document(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _warnings(origins: Sequence[RegressionOrigin], regressions: int) -> list[str
         text = f"{len(older)} of {regressions} regressions did not come with {candidate}"
         warnings.append(f"{text}: already there in {_names(older)}")
     if earlier := [origin.before_baseline for origin in origins if origin.before_baseline is not None]:
-        text = f"in {len(earlier)} of {regressions} regressions {_names(earlier)} stood where {candidate} stands"
+        text = f"in {len(earlier)} of {regressions} regressions {_names(earlier)} was at the level of {candidate}"
         warnings.append(f"{text}: {baseline} may be the exception")
     return warnings
 

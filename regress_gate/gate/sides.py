@@ -225,7 +225,7 @@ def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) 
     if sides[0] == sides[1] or None not in (sides[0] | sides[1]):
         return None
     known = ", ".join(sorted(key for key in sides[0] | sides[1] if key))
-    return f"a part was measured by {known}, of another part nobody said which client: import with --client-version"
+    return f"one part was measured by {known}, the client of another part is unknown: import with --client-version"
 
 
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:

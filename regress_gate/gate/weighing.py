@@ -23,7 +23,7 @@ MOST_WARNINGS = 3
 
 def weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
     return [
-        Reason(code=ReasonCode.FLAG_REMOVED, text=change.why or f"the candidate does not take {change.name}")
+        Reason(code=ReasonCode.FLAG_REMOVED, text=change.why or f"the candidate does not accept {change.name}")
         for change in changes
         if change.matters is ChangeRelevance.BLOCKS
     ]
@@ -34,7 +34,7 @@ def issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
     if len(unsettled) <= MOST_WARNINGS:
         return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
     named = ", ".join(issue.id for issue in unsettled[:MOST_WARNINGS])
-    return [f"{named} and {len(unsettled) - MOST_WARNINGS} more may apply: tell more of the deployment"]
+    return [f"{named} and {len(unsettled) - MOST_WARNINGS} more may apply: give more facts about the deployment"]
 
 
 def suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
@@ -46,11 +46,13 @@ def suite_warnings(suite: SuiteRef, definition: Suite | None) -> list[str]:
 def pairing_warnings(pairing: Pairing) -> list[str]:
     if pairing.left_out:
         runs = plural(pairing.left_out, "run that was", "runs that were")
-        return [f"{runs} not made beside the other version left out: days differ too"]
+        return [f"{runs} not made beside the other version left out: conditions drift between days"]
     if pairing.is_side_by_side or not (pairing.baseline and pairing.candidate):
         return []
     if all(run.place is not None for run in (*pairing.baseline, *pairing.candidate)):
-        return ["never measured side by side: what differed between the days looks like the version (see --measure)"]
+        return [
+            "never measured side by side: the versions may differ by the days they were measured on (see --measure)"
+        ]
     return []
 
 

@@ -106,7 +106,7 @@ def compare_series(
         needed, notes = None, list[str]()
         if each is not plain:
             notes.append(
-                f"by what the same prompts did in all runs; taken by itself {to_change(plain.loss, data):+.1%}"
+                f"variance-reduced by the same prompts of all runs; without that {to_change(plain.loss, data):+.1%}"
             )
         if verdict is Verdict.INCONCLUSIVE:
             needed, remarks = _runs_needed(data, each, change, budget / family, tail, expected_cv)
@@ -270,7 +270,7 @@ def _why_no_estimate(data: SeriesData) -> str:
     if not len(data.baseline) or not len(data.candidate):
         return f"not measured on the {'candidate' if len(data.baseline) else 'baseline'}"
     if data.is_infinite:
-        return "a value is infinite, which is no measurement: measure that run again"
+        return "a value is infinite: measure that run again"
     return "a value is zero or negative: no ratio can be formed"
 
 
@@ -282,7 +282,7 @@ def _runs_needed(
     notes = []
     run_sd, bound, loss = found.run_sd, margin_as_loss(data), found.loss
     if found.interval is None:
-        notes.append("at least two runs a side are needed to tell luck from change")
+        notes.append("at least two runs a side are needed to estimate the spread")
         loss = 0.0  # a single pair says nothing about the loss: plan for the unchanged case
     if run_sd is None or run_sd == 0.0:
         run_sd = expected_cv
@@ -292,6 +292,6 @@ def _runs_needed(
         options.append(runs_to_resolve(loss, run_sd, error))
     reachable = [option for option in options if option is not None]
     if not reachable:
-        notes.append(f"more than {MAX_RUNS} runs a side would be needed: widen the margin or quieten the machine")
+        notes.append(f"more than {MAX_RUNS} runs a side would be needed: use a wider margin or a quieter machine")
         return None, notes
     return max(min(reachable), have + 1, 2), notes

@@ -15,7 +15,7 @@ def test_the_recommended_release_is_checked(gate):
     done = gate("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
     assert (done.code, done.json["decision"]) == (0, "pass")
     version = done.json["candidate"]["version"]
-    assert done.json["advice"].startswith(f"The best version to go to is {version}, published 20")
+    assert done.json["advice"].startswith(f"The recommended version is {version}, published 20")
     assert done.err.startswith("regress-gate: note: releases after 2026-11-21 are not known; release_index in [check] ")
 
 
@@ -30,8 +30,8 @@ def test_offline_no_index_is_asked(gate):
 def test_a_version_that_is_named_is_checked_and_another_recommended(gate):
     done = gate("check", "v0.20.0", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
     assert (done.code, done.json["candidate"]["version"]) == (1, "0.20.0")
-    assert "VLLM-41306 speaks against it" in done.json["advice"]
-    assert "The best version to go to is 0." in done.json["advice"]
+    assert "blocked by VLLM-41306" in done.json["advice"]
+    assert "The recommended version is 0." in done.json["advice"]
 
 
 def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
@@ -39,7 +39,7 @@ def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
     (gate.directory / "regress-gate.toml").write_text("[check]\nmin_release_age_days = 365\n")
     done = gate(*flags)
     assert done.json["advice"].startswith("Stay on 0.19.1: no newer release passes")
-    assert gate(*flags, "--min-release-age", "0").json["advice"].startswith("The best version to go to is ")
+    assert gate(*flags, "--min-release-age", "0").json["advice"].startswith("The recommended version is ")
 
 
 def test_releases_that_are_newer_than_the_program_come_from_the_index(gate):

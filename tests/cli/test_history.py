@@ -32,7 +32,7 @@ def test_the_version_that_made_a_step_is_named(stored):
     assert "chat/ttft_median step of +34.0% [" in shown
     assert "], worse, at 0.24.0, between 0.19.1 and 0.24.0" in shown
     assert "compared 1 series on 3 steps between neighbouring versions" in shown
-    assert "not measured side by side, so that days differ too" in shown
+    assert "not measured side by side, so conditions may differ" in shown
 
 
 def test_the_document_names_it_too(stored):

@@ -97,7 +97,10 @@ def test_a_switch_that_takes_a_value_now_blocks_who_uses_it() -> None:
 def test_what_the_baseline_does_not_take_either_is_no_change() -> None:
     change = compared(build(max_num_seqs=SEQS), build("0.20.0", max_num_seqs=SEQS), max_num_seqss=4)[0]
     assert (change.kind, change.matters) == (ConfigChangeKind.LAUNCH_REFUSED, I)
-    assert change.why == "0.20.0 has no --max-num-seqss (did you mean --max-num-seqs?); nor does the baseline take it"
+    assert (
+        change.why
+        == "0.20.0 has no --max-num-seqss (did you mean --max-num-seqs?); the baseline does not accept it either"
+    )
 
 
 def test_without_a_known_baseline_a_refusal_is_told_and_does_not_block() -> None:

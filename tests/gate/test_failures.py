@@ -69,7 +69,7 @@ class TestWhoseFaultItIs:
     def test_a_candidate_that_fails_more_often_than_a_failing_baseline_is_not_shown_to_be_no_worse(self):
         result = decide(runs_of(OLD, 6, 1), runs_of(NEW, 5, 2))
         assert (result.decision, codes(result)[0]) == ("inconclusive", "incomparable")
-        assert "what fails on both sides need not be the version" in result.reasons[0].text
+        assert "a failure on both sides may not come from the version" in result.reasons[0].text
 
     def test_two_sides_that_never_served_are_not_compared(self):
         result = decide(runs_of(OLD, 0, 2), runs_of(NEW, 0, 2))
@@ -79,7 +79,7 @@ class TestWhoseFaultItIs:
         limits = ConditionLimits(max_outside_cpu_cores=0.3)
         result = decide([served(OLD, 1, load=2.0)], [crashed(NEW, 1)], limits=limits)
         assert result.decision == "inconclusive"
-        assert any("beside no baseline to hold that against" in warning for warning in result.warnings)
+        assert any("with no baseline to compare that with" in warning for warning in result.warnings)
 
     def test_another_machine_may_be_at_fault_itself(self):
         other = Testbed("bench-1", accelerator="H100", accelerator_count=1)
@@ -147,7 +147,7 @@ class TestALaunchLineThatIsRefused:
         change = ConfigChange(ConfigChangeKind.FLAG_REMOVED, "--swap-space", 4, None, ChangeRelevance.BLOCKS)
         result = decide(runs_of(OLD, 6), runs_of(NEW, 0, 1), config_changes=[change])
         assert codes(result) == ["server_failed", "flag_removed"]
-        assert result.reasons[1].text == "the candidate does not take --swap-space"
+        assert result.reasons[1].text == "the candidate does not accept --swap-space"
 
 
 class TestWhatIsTold:

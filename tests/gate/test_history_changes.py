@@ -100,11 +100,11 @@ def test_a_zero_where_a_ratio_is_formed_is_said():
 def test_one_run_a_version_shows_nothing_and_is_said():
     found = changes(history([0.1, 0.2, 0.2], runs=1))
     assert found.found == ()
-    assert found.notes[0] == "one run shows nothing, and these versions have no more: 0.1.0, 0.2.0, 0.3.0"
+    assert found.notes[0] == "one run shows nothing, and these versions have only one: 0.1.0, 0.2.0, 0.3.0"
 
 
 def test_what_was_not_measured_side_by_side_is_said():
-    assert changes(history([0.1, 0.1])).notes == ("not measured side by side, so that days differ too: 0.1.0 → 0.2.0",)
+    assert changes(history([0.1, 0.1])).notes == ("not measured side by side, so conditions may differ: 0.1.0 → 0.2.0",)
     assert changes(history([0.1, 0.1], experiment="e1")).notes == ()
 
 
@@ -125,7 +125,7 @@ def test_versions_that_are_not_comparable_are_not_held_against_each_other():
     (line,) = history_lines(sides_by_version([*old, *new], ConditionLimits()), Policy(), HistoryFilter())
     found = changes(line)
     assert (found.steps, found.found) == (0, ())
-    assert found.notes[0].startswith("0.1.0 and 0.2.0 are not comparable, so not looked at: ")
+    assert found.notes[0].startswith("0.1.0 and 0.2.0 are not comparable, so not compared: ")
 
 
 def test_what_nobody_asked_for_is_no_member_of_the_family():

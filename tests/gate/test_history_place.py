@@ -65,7 +65,7 @@ def test_versions_that_cannot_be_placed_leave_a_range():
     (origin,) = origins(OLD, NEW, halfway, side("0.24.0", 0.134))
     assert origin.text == ("this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0")
     (origin,) = origins(OLD, NEW, side("0.20.0", 0.1), halfway)
-    assert origin.text == "this step came after 0.20.0; the runs of 0.22.0 cannot tell whether they have it"
+    assert origin.text == "this step came after 0.20.0; the runs of 0.22.0 do not show whether they have it"
 
 
 def test_what_was_repaired_in_between_came_back_later():
@@ -75,10 +75,10 @@ def test_what_was_repaired_in_between_came_back_later():
 
 def test_a_version_before_the_baseline_that_stood_where_the_candidate_stands_is_told():
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134))
-    assert origin.text == "0.18.0, before the baseline, stood where 0.32.0 stands"
+    assert origin.text == "0.18.0, before the baseline, was at the level of 0.32.0"
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134), side("0.24.0", 0.134))
     assert origin.text == (
-        "this step came with 0.24.0, not with 0.32.0; 0.18.0, before the baseline, stood where 0.32.0 stands"
+        "this step came with 0.24.0, not with 0.32.0; 0.18.0, before the baseline, was at the level of 0.32.0"
     )
     assert origins(OLD, NEW, side("0.18.0", 0.1)) == []
 
@@ -145,7 +145,7 @@ def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warn
 
 def test_a_baseline_that_may_be_the_exception_is_a_warning():
     after = add_regression_origins(result(OLD, NEW), OLD, NEW, [side("0.18.0", 0.134)], Policy(), ConditionLimits())
-    assert after.warnings[-1] == "in 1 of 1 regressions 0.18.0 stood where 0.32.0 stands: 0.19.0 may be the exception"
+    assert after.warnings[-1] == "in 1 of 1 regressions 0.18.0 was at the level of 0.32.0: 0.19.0 may be the exception"
 
 
 def test_a_step_of_the_candidates_own_is_no_warning():

@@ -70,7 +70,7 @@ def test_nothing_older_than_the_baseline_is_recommended() -> None:
             Recommendation(Version.parse("0.26.0"), date(2026, 6, 22), [("0.27.0", "published 6 days ago")]),
             "0.19.0",
             (
-                "The best version to go to is 0.26.0, published 2026-06-22: no known issue of this deployment "
+                "The recommended version is 0.26.0, published 2026-06-22: no known issue of this deployment "
                 "blocks it. Passed over: 0.27.0: published 6 days ago."
             ),
         ),

@@ -23,9 +23,9 @@ CHANGES = [
     ConfigChange(ConfigChangeKind.RESOLVED_CHANGED, "attention backend", "FLASH_ATTN", "FLASHINFER", A),
     ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, "--max-num-seqs", 256, None, A),
     ConfigChange(ConfigChangeKind.ENV_DEFAULT_CHANGED, "VLLM_X", False, True, A),
-    ConfigChange(ConfigChangeKind.ENV_REMOVED, "VLLM_MINE", 1, None, A, "you set it, and it does nothing any more"),
+    ConfigChange(ConfigChangeKind.ENV_REMOVED, "VLLM_MINE", 1, None, A, "you set it, and it no longer has an effect"),
     ConfigChange(
-        ConfigChangeKind.LAUNCH_REFUSED, "--typo", 1, None, I, "0.20.0 has no --typo; nor does the baseline take it"
+        ConfigChangeKind.LAUNCH_REFUSED, "--typo", 1, None, I, "0.20.0 has no --typo; the baseline does not accept it either"
     ),
     ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, "--seed", 0, 1, I, "you set it"),
     ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, "--spec.level", "", ["x"], I),
@@ -49,10 +49,10 @@ Keeps your launch line from starting (3)
   --backend  in 0.20.0 --backend cannot be 'a'
 
 Taken by neither version (1)
-  --typo  0.20.0 has no --typo; nor does the baseline take it
+  --typo  0.20.0 has no --typo; the baseline does not accept it either
 
 Yours, and no longer what they were (1)
-  VLLM_MINE  you set it, and it does nothing any more
+  VLLM_MINE  you set it, and it no longer has an effect
 
 Resolved otherwise from the same arguments (1)
   attention backend  FLASH_ATTN → FLASHINFER

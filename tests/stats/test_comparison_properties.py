@@ -184,7 +184,7 @@ def test_one_run_on_a_side_never_decides_anything(seed):
             assert found.verdict is Verdict.INCONCLUSIVE
             assert found.interval is None
             assert found.p_worse is None
-            assert "at least two runs a side are needed to tell luck from change" in found.notes
+            assert "at least two runs a side are needed to estimate the spread" in found.notes
 
 
 class TestOddValues:

@@ -33,7 +33,7 @@ def test_the_steadied_one_shows_what_the_plain_one_is_too_noisy_for():
     found = judged(values(UNSURE, 0.05), values(SURE, 0.01))
     assert found.verdict is Verdict.EQUIVALENT
     assert found.change == pytest.approx(np.expm1(0.01))
-    assert "taken by itself +5.1%" in found.notes[0]
+    assert "without that +5.1%" in found.notes[0]
 
 
 def test_a_plain_one_that_was_lucky_does_not_pass_what_the_surer_one_does_not_show():
