@@ -394,7 +394,8 @@ class TestConditions:
     def test_conditions_that_nobody_recorded_are_warned_of(self):
         sides = [make_side_of(v, *self.runs(v, [None] * 6), limits=self.LIMITS) for v in ("0.19.0", "0.19.1")]
         assert any(
-            "nothing shows that the machine was quiet" in warning for warning in decide(*sides, limits=self.LIMITS).warnings
+            "nothing shows that the machine was quiet" in warning
+            for warning in decide(*sides, limits=self.LIMITS).warnings
         )
 
     def test_sides_that_were_disturbed_unlike_are_not_compared_whatever_the_suite(self):

@@ -25,7 +25,12 @@ CHANGES = [
     ConfigChange(ConfigChangeKind.ENV_DEFAULT_CHANGED, "VLLM_X", False, True, A),
     ConfigChange(ConfigChangeKind.ENV_REMOVED, "VLLM_MINE", 1, None, A, "you set it, and it no longer has an effect"),
     ConfigChange(
-        ConfigChangeKind.LAUNCH_REFUSED, "--typo", 1, None, I, "0.20.0 has no --typo; the baseline does not accept it either"
+        ConfigChangeKind.LAUNCH_REFUSED,
+        "--typo",
+        1,
+        None,
+        I,
+        "0.20.0 has no --typo; the baseline does not accept it either",
     ),
     ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, "--seed", 0, 1, I, "you set it"),
     ConfigChange(ConfigChangeKind.DEFAULT_CHANGED, "--spec.level", "", ["x"], I),
