@@ -16,7 +16,9 @@ def test_the_recommended_release_is_checked(gate):
     assert (done.code, done.json["decision"]) == (0, "pass")
     version = done.json["candidate"]["version"]
     assert done.json["advice"].startswith(f"The recommended version is {version}, published 20")
-    assert done.err.startswith("regress-gate: note: releases after 2026-11-21 are not known; name an index with release_index")
+    assert done.err.startswith(
+        "regress-gate: note: releases after 2026-11-21 are not known; name an index with release_index"
+    )
 
 
 def test_offline_no_index_is_asked(gate):

@@ -191,7 +191,9 @@ def test_a_sound_record_has_no_complaints(tmp_path: Path) -> None:
         ),
         pytest.param({"scope": {"engine_args": {"tp": 8}}}, "error", "write its full name", id="short name"),
         pytest.param({"scope": {"engine_args": {"block_size": []}}}, "error", "never matches", id="empty list"),
-        pytest.param({"scope": {"env": {"VLLM-X": "1"}}}, "error", "not a name of an environment variable", id="env name"),
+        pytest.param(
+            {"scope": {"env": {"VLLM-X": "1"}}}, "error", "not a name of an environment variable", id="env name"
+        ),
         pytest.param({"scope": {"env": {"VLLM_X": []}}}, "error", "never matches", id="empty env list"),
         pytest.param(
             {
