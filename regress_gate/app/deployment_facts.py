@@ -1,60 +1,56 @@
-"""The deployment, from everything that tells of it: flags, a launch line, a start log, an environment, the file."""
+"""Facts about a deployment from flags, a launch line, a start log, `vllm collect-env` and the configuration file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regress_gate.errors import InputError
-
-if TYPE_CHECKING:
-    from regress_gate.app.settings import Settings
-    from regress_gate.model.deployment import DeploymentFacts
+from regress_gate.known.matching.model_config import read_model_directory
+from regress_gate.model.deployment import Deployment, DeploymentFacts
+from regress_gate.model.version import Version
+from regress_gate.store.combined import ShippedBuilds
+from regress_gate.text import nearest
+from regress_gate.vllm.build_config import ArgumentIndex, argument_key
+from regress_gate.vllm.collect_env import deployment_from_collect_env
+from regress_gate.vllm.serve_command import parse_serve_command
+from regress_gate.vllm.start_log import deployment_from_start_log
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Read from either end of a start log, and of any other file; a real environment's text has a thousandth."""
+"""Bytes read from each end of a file. A real `collect-env` output has a thousandth of that."""
 
 
-def gather_deployment(settings: "Settings") -> "DeploymentFacts":
-    """Flags go before the launch line, that before the start log, that before the environment, that before the file.
+def gather_deployment(
+    flags: Deployment,
+    configured: Deployment,
+    *,
+    launch_line: str | None = None,
+    server_log: Path | None = None,
+    collect_env: Path | None = None,
+) -> DeploymentFacts:
+    """Precedence: flags, launch line, start log, environment, configuration file.
 
-    The model's own `config.json` fills in what is left open, where the model is a directory here. Raises InputError for
-    a source that cannot be read, or that tells nothing.
+    The model's own `config.json` fills what is still open if the model is a directory on this machine. Raises
+    InputError for a source that cannot be read or holds nothing about a deployment.
     """
-    from regress_gate.model.deployment import DeploymentFacts
-
-    told: list[DeploymentFacts] = []
-    if settings.launch_line is not None:
-        told.append(_read_launch_line(settings.launch_line))
-    if settings.server_log is not None:
-        from regress_gate.vllm.start_log import deployment_from_start_log
-
-        told.append(deployment_from_start_log(_read_ends(settings.server_log), str(settings.server_log)))
-    if settings.collect_env is not None:
-        from regress_gate.vllm.collect_env import deployment_from_collect_env
-
-        told.append(deployment_from_collect_env(_read_ends(settings.collect_env), str(settings.collect_env)))
-    deployment = settings.deployment_flags
-    for one in told:
-        deployment = deployment.over(one.deployment)
-    deployment = deployment.over(settings.config.deployment)
-    if deployment.model is not None:
-        from regress_gate.known.matching.model_config import read_model_directory
-
-        if (described := read_model_directory(deployment.model)) is not None:
-            deployment = deployment.over(described)
-    version = next((one.version for one in told if one.version is not None), None)
-    return DeploymentFacts(deployment, version, tuple(note for one in told for note in one.notes))
+    sources: list[DeploymentFacts] = []
+    if launch_line is not None:
+        sources.append(_read_launch_line(launch_line))
+    if server_log is not None:
+        sources.append(deployment_from_start_log(_read_ends(server_log), str(server_log)))
+    if collect_env is not None:
+        sources.append(deployment_from_collect_env(_read_ends(collect_env), str(collect_env)))
+    deployment = flags
+    for source in sources:
+        deployment = deployment.over(source.deployment)
+    deployment = deployment.over(configured)
+    if deployment.model is not None and (described := read_model_directory(deployment.model)) is not None:
+        deployment = deployment.over(described)
+    version = next((source.version for source in sources if source.version is not None), None)
+    return DeploymentFacts(deployment, version, tuple(note for source in sources for note in source.notes))
 
 
-def _read_launch_line(line: str) -> "DeploymentFacts":
-    """A line that starts a server is complete: what it does not set is at its default. A flag that no build has is
-    noted, since what was meant is then taken to be at its default.
+def _read_launch_line(line: str) -> DeploymentFacts:
+    """A launch line is complete: an argument that it does not set has its default. A flag that no known build has gives
+    a note, because the intended argument then counts as default.
     """
-    from regress_gate.model.deployment import DeploymentFacts
-    from regress_gate.model.version import Version
-    from regress_gate.store.combined import ShippedBuilds
-    from regress_gate.text import nearest
-    from regress_gate.vllm.build_config import ArgumentIndex, argument_key
-    from regress_gate.vllm.serve_command import parse_serve_command
 
     builds = ShippedBuilds().build_configs(Version(None))
     deployment = parse_serve_command(line, builds[::-1]).model_copy(update={"complete": True})
@@ -65,12 +61,12 @@ def _read_launch_line(line: str) -> "DeploymentFacts":
         if builds and not any(index.find(key) for index in indexes):
             near = nearest(key, known, cutoff=0.85)
             hint = "" if near is None else f" (did you mean {near!r}?)"
-            notes.append(f"--serve-command: no build that is known here has {key}{hint}")
+            notes.append(f"--serve-command: no known build has {key}{hint}")
     return DeploymentFacts(deployment, notes=tuple(notes))
 
 
 def _read_ends(path: Path) -> str:
-    """The file's beginning and end, which are all of it where it is short."""
+    """The beginning and the end of a file; a short file whole."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES)

@@ -1,95 +1,110 @@
-"""Plans of experiments: a new one, one that goes on after it was interrupted, and what an interruption says of it."""
+"""Run an experiment: plan it or resume it, provision the versions, make the missing runs, store and report them.
 
+Not for what is concluded from the runs.
+"""
+
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
+from regress_gate.app.measurement_amount import DEFAULT_RUNS, MeasurementAmount
 from regress_gate.app.measurement_task import (
-    DEFAULT_RUNS,
-    MeasurementAmount,
+    MeasurementTask,
     end_orphans,
     find_server_gpus,
+    make_task,
     note_unwatched_gpus,
     wait_until_quiet,
 )
+from regress_gate.app.progress import ProgressReporter
+from regress_gate.app.provisioning import make_provisioner
+from regress_gate.app.settings import Settings
+from regress_gate.bench.drivers.driver_registry import DriverMeter, find_driver
+from regress_gate.bench.experiment.experiment_plan import SINGLE, ExperimentPlan, new_experiment_id, suite_digest
+from regress_gate.bench.experiment.experiment_runner import (
+    AfterBlock,
+    ExperimentEnd,
+    ExperimentOutcome,
+    StoredRun,
+    find_plan_runs,
+)
+from regress_gate.bench.experiment.experiment_runner import run_experiment as make_planned_runs
+from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide
+from regress_gate.bench.experiment.trials import Meter
+from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
+from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
+from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.machine.reservation import machine_lock
+from regress_gate.bench.provision.interface import Provisioner, ProvisionError
+from regress_gate.bench.tiny_model import model_path
 from regress_gate.errors import InputError
+from regress_gate.gate.sides import make_side
+from regress_gate.model.config import ProvisionConfig, ProvisionMethod
+from regress_gate.model.run import Run, SuiteRef
+from regress_gate.model.suite import Suite
+from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
-from regress_gate.text import duration_text
+from regress_gate.store.holdings import StoredExperiment
+from regress_gate.store.repository import Repository, open_store
+from regress_gate.text import duration_text, plural
 
-if TYPE_CHECKING:
-    from regress_gate.app.measurement_task import MeasurementTask
-    from regress_gate.app.progress import ProgressReporter
-    from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
-    from regress_gate.bench.experiment.experiment_runner import AfterBlock, ExperimentOutcome, StoredRun
-    from regress_gate.bench.experiment.run_maker import ExperimentSide
-    from regress_gate.bench.experiment.trials import Meter
-    from regress_gate.bench.provision.interface import Provisioner
-    from regress_gate.model.run import Run
-    from regress_gate.model.suite import Suite
-    from regress_gate.store.holdings import StoredExperiment
-    from regress_gate.store.repository import Repository
+InterimCheck = Callable[["Repository", "ExperimentPlan", "ProgressReporter"], "AfterBlock"]
+"""Makes, for a plan, the function that is called after each of its blocks."""
 
 
 def find_plan(
-    store: "Repository", wanted: "MeasurementTask", amount: MeasurementAmount, *, most_blocks: int | None = None
-) -> "tuple[ExperimentPlan, bool]":
-    """The plan to carry out, and whether it was begun before. Raises InputError when there is nothing to resume.
+    store: Repository, task: MeasurementTask, amount: MeasurementAmount, *, most_blocks: int | None = None
+) -> tuple[ExperimentPlan, bool]:
+    """The plan, and whether it is resumed. Raises InputError if there is nothing to resume.
 
-    `most_blocks` is that of a new plan; one that goes on keeps its own, as the levels of its looks depend on it.
+    `most_blocks` is for a new plan. A resumed plan keeps its own: the levels of its interim analyses depend on it.
     """
-    from regress_gate.bench.experiment.experiment_plan import ExperimentPlan, new_experiment_id, suite_digest
-    from regress_gate.model.run import SuiteRef
-
-    suite = SuiteRef(wanted.suite.name, wanted.suite.version)
-    texts = {side: str(version) for side, version in wanted.versions.items()}
+    suite = SuiteRef(task.suite.name, task.suite.version)
+    texts = {side: str(version) for side, version in task.versions.items()}
     if amount.resume:
         for experiment in store.experiments():
             plan = _plan_of(experiment)
             if plan is None or experiment.ended is not None:
                 continue
-            if (plan.suite, plan.testbed, dict(plan.versions)) == (suite, wanted.testbed.name, texts):
-                _check_resumable(plan, wanted, amount)
-                _check_files(store, plan, wanted)
+            if (plan.suite, plan.testbed, dict(plan.versions)) == (suite, task.testbed.name, texts):
+                _check_resumable(plan, task, amount)
+                _check_files(store, plan, task)
                 return plan, True
         raise InputError(
             f"there is no unfinished experiment of {' and '.join(dict.fromkeys(texts.values()))} with {suite} on "
-            f"{wanted.testbed.name}",
+            f"{task.testbed.name}",
             todo="leave --resume out",
         )
     return ExperimentPlan(
         experiment=new_experiment_id(datetime.now(UTC)),
         suite=suite,
-        suite_digest=suite_digest(wanted.suite),
-        testbed=wanted.testbed.name,
+        suite_digest=suite_digest(task.suite),
+        testbed=task.testbed.name,
         versions=texts,
         blocks=amount.runs or DEFAULT_RUNS,
-        trials=amount.trials or wanted.suite.trials,
+        trials=amount.trials or task.suite.trials,
         resident=bool(amount.resident),
         driver=amount.driver,
         most_blocks=most_blocks,
     ), False
 
 
-def _plan_of(experiment: "StoredExperiment") -> "ExperimentPlan | None":
-    """None for one that another version of this program wrote: only that one can go on with it."""
-    from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
-
+def _plan_of(experiment: StoredExperiment) -> ExperimentPlan | None:
+    """None for a plan of another version of this program, which only that version can resume."""
     try:
         return ExperimentPlan.from_document(experiment.plan)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _check_resumable(plan: "ExperimentPlan", wanted: "MeasurementTask", amount: MeasurementAmount) -> None:
-    """Raises InputError for what would make the rest of an experiment another one than its beginning."""
-    from regress_gate.bench.experiment.experiment_plan import suite_digest
-
-    if plan.suite_digest != suite_digest(wanted.suite):
+def _check_resumable(plan: ExperimentPlan, task: MeasurementTask, amount: MeasurementAmount) -> None:
+    """Raises InputError for options that differ from those of the experiment's beginning."""
+    if plan.suite_digest != suite_digest(task.suite):
         raise InputError(
             f"suite {plan.suite} has been edited since the experiment began",
             todo="raise its version and begin anew without --resume",
@@ -104,11 +119,9 @@ def _check_resumable(plan: "ExperimentPlan", wanted: "MeasurementTask", amount: 
             raise InputError(f"{flag} differs from the experiment that is to be resumed", todo=f"leave {flag} out")
 
 
-def _check_files(store: "Repository", plan: "ExperimentPlan", wanted: "MeasurementTask") -> None:
-    """Raises InputError where a file of recorded prompts is not the one that the experiment began with."""
-    from regress_gate.bench.load.suite_workloads import load_workloads
-
-    now = {scenario.name: workload.dataset for scenario, workload in load_workloads(wanted.suite)}
+def _check_files(store: Repository, plan: ExperimentPlan, task: MeasurementTask) -> None:
+    """Raises InputError if a file of recorded prompts has changed since the experiment began."""
+    now = {scenario.name: workload.dataset for scenario, workload in load_workloads(task.suite)}
     for run in store.runs(testbed=plan.testbed, suite=plan.suite):
         if run.place is None or run.place.experiment != plan.experiment:
             continue
@@ -119,21 +132,18 @@ def _check_files(store: "Repository", plan: "ExperimentPlan", wanted: "Measureme
                 raise InputError(what, where=dataset.file, todo=todo)
 
 
-def begin_experiment(store: "Repository", plan: "ExperimentPlan") -> None:
-    """From here on it can be resumed."""
-    from regress_gate.store.holdings import StoredExperiment
-
+def begin_experiment(store: Repository, plan: ExperimentPlan) -> None:
+    """Store the plan, so that the experiment can be resumed."""
     store.begin_experiment(StoredExperiment(plan.experiment, datetime.now(UTC), plan.as_document()))
 
 
 @contextmanager
-def interruptible(store: "Repository", plan: "ExperimentPlan") -> Iterator[None]:
-    """SIGTERM and a terminal that goes away end like Ctrl-C: servers are stopped, and it is said how to go on."""
-    import signal
+def interruptible(store: Repository, plan: ExperimentPlan, progress: ProgressReporter) -> Iterator[None]:
+    """SIGTERM and SIGHUP act like Ctrl-C: servers are stopped, and a hint tells how to resume."""
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):  # asyncio puts in its own, which ends what it runs in good order
+        if callable(handler):  # asyncio has its own handler, which ends its tasks in order
             handler(signal.SIGINT, frame)
         else:
             raise KeyboardInterrupt
@@ -145,140 +155,139 @@ def interruptible(store: "Repository", plan: "ExperimentPlan") -> Iterator[None]
     try:
         yield
     except KeyboardInterrupt:
-        _print_resume_hint(store, plan)
+        _report_resume_hint(store, plan, progress)
         raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _print_resume_hint(store: "Repository", plan: "ExperimentPlan") -> None:
-    from regress_gate.bench.experiment.experiment_runner import find_plan_runs
-    from regress_gate.text import plural
-
+def _report_resume_hint(store: Repository, plan: ExperimentPlan, progress: ProgressReporter) -> None:
     if any(experiment.id == plan.experiment for experiment in store.experiments()):
         held = plural(len(find_plan_runs(plan, store)), "run")
-        click.echo(f"interrupted: {held} of this experiment stored; go on with --resume", err=True)
+        progress.warn(f"interrupted: {held} of this experiment stored; go on with --resume")
 
 
-# MERGED regress_gate.cli.telling: What is told of an experiment: of each run when it is stored, and of what went
-# otherwise than planned.
+@dataclass(frozen=True, slots=True)
+class MeasuredTask:
+    """A measurement that has ended."""
+
+    task: MeasurementTask
+    plan: ExperimentPlan
+    outcome: ExperimentOutcome
+    runs: list[Run]
+    """Those of the experiment that are stored, also from before it was resumed."""
+
+    @property
+    def version(self) -> Version:
+        """The version, or the baseline of two."""
+        return next(iter(self.task.versions.values()))
+
+    @property
+    def counted(self) -> int:
+        """New runs that neither failed nor are void."""
+        return sum(entry.void is None and entry.made.run.failure is None for entry in self.outcome.stored)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every run was made, and no server failed."""
+        failed = any(entry.made.run.failure is not None for entry in self.outcome.stored)
+        return self.outcome.ending is ExperimentEnd.COMPLETE and not failed
 
 
-def explain_outcome(outcome: "ExperimentOutcome") -> None:
-    """What went otherwise than planned, on standard error."""
-    from regress_gate.bench.experiment.experiment_runner import ExperimentEnd
-    from regress_gate.text import plural
+def measure_version(
+    settings: Settings,
+    version: str,
+    amount: MeasurementAmount,
+    provisioning: ProvisionConfig,
+    progress: ProgressReporter,
+) -> MeasuredTask:
+    """Measure the suite of the settings on one version and store the runs. Decides nothing."""
+    return measure_task(settings, make_task(settings, {SINGLE: version}, provisioning), amount, progress)
 
-    failed = sum(entry.made.run.failure is not None for entry in outcome.stored)
-    void = sum(entry.void is not None for entry in outcome.stored)
-    if failed:
-        click.echo(f"{plural(failed, 'server start')} failed: stored as evidence", err=True)
-    if void:
-        click.echo(f"{plural(void, 'run')} void: kept, shown, never averaged in", err=True)
-    match outcome.ending:
-        case ExperimentEnd.BUDGET:
-            click.echo(
-                f"the budget is used up with {plural(outcome.missing, 'run')} missing; --resume goes on", err=True
+
+def measure_task(
+    settings: Settings,
+    task: MeasurementTask,
+    amount: MeasurementAmount,
+    progress: ProgressReporter,
+    *,
+    most_blocks: int | None = None,
+    after_block: InterimCheck | None = None,
+) -> MeasuredTask:
+    """Make the runs of a task in a new experiment, or in the one to be resumed, and store them.
+
+    `after_block` makes the interim check of a plan with at most `most_blocks`; a resumed plan without interim analyses
+    stays without.
+    """
+    provisioner = make_provisioner(
+        task.provisioning, accelerator=task.testbed.accelerator, environ=settings.environment
+    )
+    with open_store(str(settings.store_url.value), create=True) as store:
+        plan, is_resumed = find_plan(store, task, amount, most_blocks=most_blocks)
+        check = None if after_block is None or plan.most_blocks is None else after_block(store, plan, progress)
+        with interruptible(store, plan, progress):
+            outcome = run_experiment(
+                store, plan, task, amount, provisioner, progress, is_resumed=is_resumed, after_block=check
             )
-        case ExperimentEnd.DISTURBED:
-            click.echo(
-                f"{plural(outcome.missing, 'run')} void at every try: quieten the machine and --resume", err=True
-            )
-        case ExperimentEnd.FAILING:
-            click.echo("one side fails again and again: nothing more is measured", err=True)
-
-
-class RunReporter:
-    """Says what became of each run, and how long the rest will take."""
-
-    def __init__(self, live: "ProgressReporter") -> None:
-        self._live = live
-        self._seconds: list[float] = []
-
-    def __call__(self, entry: "StoredRun", done: int, units: int) -> None:
-        self._seconds.append(entry.seconds)
-        mean = sum(self._seconds) / len(self._seconds)
-        self._live.expect(mean * (units - done))
-        run, slot = entry.made.run, entry.made.slot
-        self._live.note(f"run:{entry.id} block {slot.block}, {slot.side} {run.version}: {_outcome_text(entry)}")
-        for note in entry.made.notes:
-            self._live.note(f"  note: {note}")
-
-
-def _outcome_text(entry: "StoredRun") -> str:
-    from regress_gate.text import plural
-
-    run = entry.made.run
-    if run.failure is not None:
-        cause = f": {run.failure.lines[0]}" if run.failure.lines else ""
-        return f"FAILED, {run.failure.text}{cause}"
-    if entry.void is not None:
-        return f"void, {entry.void}"
-    return f"{plural(len(run.trials), 'trial')} in {duration_text(entry.seconds)}"
-
-
-# MERGED regress_gate.cli.carrying_out: An experiment from its plan to stored runs: the machine is locked, versions
-# are got, what the plan lacks is made.  Not for making the plan, and not for what is done with the runs afterwards.
+        report_outcome(outcome, progress)
+        return MeasuredTask(task, plan, outcome, find_plan_runs(plan, store))
 
 
 def run_experiment(
-    store: "Repository",
-    plan: "ExperimentPlan",
-    wanted: "MeasurementTask",
-    amount: "MeasurementAmount",
-    provisioner: "Provisioner",
-    live: "ProgressReporter",
+    store: Repository,
+    plan: ExperimentPlan,
+    task: MeasurementTask,
+    amount: MeasurementAmount,
+    provisioner: Provisioner,
+    progress: ProgressReporter,
     *,
     is_resumed: bool,
-    after_block: "AfterBlock | None" = None,
-) -> "ExperimentOutcome":
-    """Get the versions and make the runs that the plan lacks, or fewer where `after_block` says that these will do.
-    Raises what could not be measured."""
-    from regress_gate.bench.experiment.experiment_runner import run_experiment as make
-    from regress_gate.bench.experiment.run_maker import ExperimentSetup
-    from regress_gate.bench.machine.reservation import machine_lock
-    from regress_gate.model.config import ProvisionMethod
+    after_block: AfterBlock | None = None,
+) -> ExperimentOutcome:
+    """Provision the versions and make the runs that the plan lacks, or fewer if `after_block` ends it.
 
-    meter = choose_meter(plan.driver, wanted.suite)
+    Raises the errors of what could not be measured.
+    """
+    meter = choose_meter(plan.driver, task.suite)
     until = None if amount.budget is None else time.monotonic() + amount.budget
-    store.check_testbed(wanted.testbed)
-    gpus = find_server_gpus(wanted)
+    store.check_testbed(task.testbed)
+    gpus = find_server_gpus(task)
     with machine_lock(gpus or None, wait=amount.wait_for_machine or 0.0), ExitStack() as stack:
-        end_orphans(live)
-        note_unwatched_gpus(wanted.testbed, live)
-        if not is_resumed:  # before versions are got, which takes long enough to be interrupted
+        end_orphans(progress)
+        note_unwatched_gpus(task.testbed, progress)
+        if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
-        sides = _provision(wanted, provisioner, store, live, stack)
+        sides = _provision(task, provisioner, store, progress, stack)
         bench = ExperimentSetup(
             suite=plan.suite,
-            testbed=wanted.testbed,
+            testbed=task.testbed,
             trials=plan.trials,
             meter=meter,
             gpus=gpus,
             ready_within=amount.ready_within,
             logs=logs_directory(plan.experiment),
-            say=live.say,
-            progress=live.requests,
+            say=progress.say,
+            progress=progress.requests,
         )
-        live.expect(_expected_seconds(store, plan))
-        return make(
+        progress.expect(_expected_seconds(store, plan))
+        return make_planned_runs(
             plan,
-            wanted.suite,
+            task.suite,
             sides,
             bench,
             store,
-            why_void=_void_reason(wanted.suite),
-            way=(wanted.provisioning.way or ProvisionMethod.VENV).value,
+            why_void=_void_reason(task.suite),
+            way=(task.provisioning.way or ProvisionMethod.VENV).value,
             until=until,
-            before_unit=lambda: wait_until_quiet(wanted, live),
-            watcher=RunReporter(live),
+            before_unit=lambda: wait_until_quiet(task, progress),
+            watcher=RunReporter(progress),
             after_block=after_block,
         )
 
 
-def _expected_seconds(store: "Repository", plan: "ExperimentPlan") -> float | None:
-    """By what earlier runs of the suite took here; None where there are none."""
+def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:
+    """By earlier runs of the suite on this testbed; None if there are none."""
     held = [run.place for run in store.runs(testbed=plan.testbed, suite=plan.suite) if run.place is not None]
     took = [place.seconds for place in held if place.seconds is not None]
     if not took:
@@ -289,48 +298,38 @@ def _expected_seconds(store: "Repository", plan: "ExperimentPlan") -> float | No
 
 
 def _provision(
-    wanted: "MeasurementTask",
-    provisioner: "Provisioner",
-    store: "Repository",
-    live: "ProgressReporter",
+    task: MeasurementTask,
+    provisioner: Provisioner,
+    store: Repository,
+    progress: ProgressReporter,
     stack: ExitStack,
-) -> "dict[str, ExperimentSide]":
-    from regress_gate.bench.experiment.run_maker import ExperimentSide
-    from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
-    from regress_gate.bench.provision.interface import ProvisionError
-
+) -> dict[str, ExperimentSide]:
     environments: dict[Any, Any] = {}
     libraries: dict[Any, dict[str, str]] = {}
-    for version in dict.fromkeys(wanted.versions.values()):
-        live.say(f"getting vLLM {version}")
-        environment = environments[version] = stack.enter_context(provisioner.provision(version, progress=live.say))
+    for version in dict.fromkeys(task.versions.values()):
+        progress.say(f"provisioning vLLM {version}")
+        environment = environments[version] = stack.enter_context(provisioner.provision(version, progress=progress.say))
         if environment.version is not None and store.build_config(environment.version) is None:
             try:
-                store.add_build_config(inspect_environment(environment, progress=live.say))
-            except ProvisionError as error:  # what changed besides speed is worth knowing, and no condition
-                live.note(f"note: {error}")
+                store.add_build_config(inspect_environment(environment, progress=progress.say))
+            except ProvisionError as error:  # optional: only `diff-config` needs it
+                progress.note(f"note: {error}")
         libraries[version] = {}
         try:
-            libraries[version] = environment_libraries(environment, progress=live.say)
+            libraries[version] = environment_libraries(environment, progress=progress.say)
         except ProvisionError as error:
-            live.note(f"note: {error}")
+            progress.note(f"note: {error}")
     return {
         side: ExperimentSide(side, version, environments[version], libraries[version])
-        for side, version in wanted.versions.items()
+        for side, version in task.versions.items()
     }
 
 
-def choose_meter(driver: str | None, suite: "Suite", *, allow_remote: bool = False) -> "Meter":
-    """Our own client, or another's. Raises InputError for a workload that the other cannot send, LoadError where it is
-    not installed: before any server is started."""
+def choose_meter(driver: str | None, suite: Suite, *, allow_remote: bool = False) -> Meter:
+    """Our own load client, or another one. Raises InputError for a workload that the other cannot send, LoadError if it
+    is not installed: before any server is started."""
     if driver is None:
-        from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
-
         return OwnClientMeter(LoadLimits(request=suite.request_timeout), allow_remote=allow_remote)
-    from regress_gate.bench.drivers.driver_registry import DriverMeter, find_driver
-    from regress_gate.bench.load.suite_workloads import load_workloads
-    from regress_gate.bench.tiny_model import model_path
-
     other = find_driver(driver)
     for _, workload in load_workloads(suite):
         other.check(workload)
@@ -338,12 +337,55 @@ def choose_meter(driver: str | None, suite: "Suite", *, allow_remote: bool = Fal
     return DriverMeter(other, tokenizers, allow_remote)
 
 
-def _void_reason(suite: "Suite") -> "Callable[[Run], str | None]":
-    """Why a run does not count, by the rules of the gate."""
-    from regress_gate.gate.sides import make_side
+def _void_reason(suite: Suite) -> Callable[[Run], str | None]:
+    """Gives the reason why a run does not count, by the rules of the gate; None: it counts."""
 
-    def why(run: "Run") -> str | None:
+    def why(run: Run) -> str | None:
         void = make_side(run.version, [run], suite.conditions).void
         return void[0].reason if void else None
 
     return why
+
+
+def report_outcome(outcome: ExperimentOutcome, progress: ProgressReporter) -> None:
+    """What did not go as planned."""
+    failed = sum(entry.made.run.failure is not None for entry in outcome.stored)
+    void = sum(entry.void is not None for entry in outcome.stored)
+    if failed:
+        progress.warn(f"{plural(failed, 'server start')} failed: stored as evidence")
+    if void:
+        progress.warn(f"{plural(void, 'run')} void: kept, shown, never averaged in")
+    match outcome.ending:
+        case ExperimentEnd.BUDGET:
+            progress.warn(f"the budget is used up with {plural(outcome.missing, 'run')} missing; --resume goes on")
+        case ExperimentEnd.DISTURBED:
+            progress.warn(f"{plural(outcome.missing, 'run')} void at every try: quieten the machine and --resume")
+        case ExperimentEnd.FAILING:
+            progress.warn("one side fails again and again: nothing more is measured")
+
+
+class RunReporter:
+    """Reports the outcome of each run and the time that is left."""
+
+    def __init__(self, progress: ProgressReporter) -> None:
+        self._progress = progress
+        self._seconds: list[float] = []
+
+    def __call__(self, entry: StoredRun, done: int, units: int) -> None:
+        self._seconds.append(entry.seconds)
+        mean = sum(self._seconds) / len(self._seconds)
+        self._progress.expect(mean * (units - done))
+        run, slot = entry.made.run, entry.made.slot
+        self._progress.note(f"run:{entry.id} block {slot.block}, {slot.side} {run.version}: {_outcome_text(entry)}")
+        for note in entry.made.notes:
+            self._progress.note(f"  note: {note}")
+
+
+def _outcome_text(entry: StoredRun) -> str:
+    run = entry.made.run
+    if run.failure is not None:
+        cause = f": {run.failure.lines[0]}" if run.failure.lines else ""
+        return f"FAILED, {run.failure.text}{cause}"
+    if entry.void is not None:
+        return f"void, {entry.void}"
+    return f"{plural(len(run.trials), 'trial')} in {duration_text(entry.seconds)}"

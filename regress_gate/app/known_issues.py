@@ -1,49 +1,42 @@
-"""The known issues of a move, for a deployment filled in from the suite where the user is silent."""
+"""Match the known issues against a deployment. Not for what they mean for the decision: see `gate.check`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from regress_gate.known.matching.findings import match_issues
+from regress_gate.known.records.loading import load_records
+from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, api_base, api_directory, as_last_seen, read_snapshot
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.finding import Applies, IssueFinding
+from regress_gate.model.issue import IssueKind, KnownIssue
+from regress_gate.model.suite import Suite
+from regress_gate.model.version import Version
+from regress_gate.paths import tracker_cache_directory
 
-    from regress_gate.app.settings import Settings
-    from regress_gate.model.deployment import Deployment
-    from regress_gate.model.finding import IssueFinding
-    from regress_gate.model.issue import KnownIssue
-    from regress_gate.model.suite import Suite
-    from regress_gate.model.version import Version
+FindIssues = Callable[[Version | None, Version], list[IssueFinding]]
+"""The findings of a move from one version (None: not given) to another."""
 
 
 def find_known_issues(
-    deployment: "Deployment", baseline: "Version | None", candidate: "Version", suite: "Suite | None"
-) -> "list[IssueFinding]":
-    """The findings over the shipped records."""
-    from regress_gate.known.matching.findings import match_issues
-
+    deployment: Deployment, baseline: Version | None, candidate: Version, suite: Suite | None
+) -> list[IssueFinding]:
+    """The findings of a move. The suite completes the deployment where the user gave no value."""
     workloads = [scenario.workload for scenario in suite.scenarios] if suite else []
-    known = deployment if suite is None else deployment.over(suite.deployment())
-    return match_issues(tracked_records(), known, baseline, candidate, workloads)
+    completed = deployment if suite is None else deployment.over(suite.deployment())
+    return match_issues(load_tracked_records(), completed, baseline, candidate, workloads)
 
 
-def deployment_findings(
-    deployment: "Deployment",
-) -> "Callable[[Version | None, Version], list[IssueFinding]]":
-    """The same for one deployment and any number of moves, of which nothing is measured.
+def issue_finder(deployment: Deployment) -> FindIssues:
+    """The findings of any number of moves of one deployment without measurements; the records are read once.
 
-    The records are read only once. What was no bug is left out where it takes a measurement to see the likeness.
+    Records that are no bug are left out unless they are sure to apply: only a measurement could show a likeness.
     """
-    from functools import cache
+    records = load_tracked_records()
 
-    from regress_gate.known.matching.findings import match_issues
-    from regress_gate.model.finding import Applies
-    from regress_gate.model.issue import IssueKind
-
-    records = tracked_records()
-
-    def found(baseline: "Version | None", candidate: "Version") -> "list[IssueFinding]":
+    def find(baseline: Version | None, candidate: Version) -> list[IssueFinding]:
         return [
             finding
             for finding in match_issues(records, deployment, baseline, candidate)
@@ -51,53 +44,14 @@ def deployment_findings(
             or (finding.applies is Applies.YES and finding.issue.scope.names_deployment)
         ]
 
-    return cache(found)
+    return cache(find)
 
 
-# MERGED regress_gate.cli.tracked: The records with their trackers as they were last seen: by the curator, or by a
-# later `issues sync`.
-
-
-def tracked_records(directory: Path | None = None) -> "list[KnownIssue]":
-    """As `load_records`; where there never was a sync, exactly that."""
-    from regress_gate.known.records.loading import load_records
-    from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, api_base, api_directory
-    from regress_gate.paths import tracker_cache_directory
-
+def load_tracked_records(directory: Path | None = None) -> list[KnownIssue]:
+    """The records with the state of their threads at the last `issues sync`, or else at their last review."""
     records = load_records(directory)
-    cache = api_directory(tracker_cache_directory(), api_base(os.environ))
-    if not (cache / SNAPSHOT_NAME).exists():
+    cache_directory = api_directory(tracker_cache_directory(), api_base(os.environ))
+    if not (cache_directory / SNAPSHOT_NAME).exists():
         return records
-    from regress_gate.known.tracker.snapshot import as_last_seen, read_snapshot
-
-    snapshot, today = read_snapshot(cache), datetime.now(UTC).date()
+    snapshot, today = read_snapshot(cache_directory), datetime.now(UTC).date()
     return [as_last_seen(record, snapshot, today) for record in records]
-
-
-# MERGED regress_gate.cli.suggesting: What `check --suggest-scenarios` prints: a suite in which the known issues of
-# the move would show.
-
-
-def suggested_suite(
-    settings: "Settings",
-    deployment: "Deployment",
-    findings: "Sequence[IssueFinding]",
-    baseline: "Version | None",
-    candidate: "Version",
-) -> str:
-    """Its text. Issues that the suite of the settings, where there is one, can show already are left out."""
-    from regress_gate.known.joining.suggestions import is_testable, suggest_scenarios, suite_text
-    from regress_gate.known.matching.findings import exclusion_reasons
-    from regress_gate.suites import load_suite
-
-    suite = None if settings.suite.value is None else load_suite(str(settings.suite.value))
-    accelerator = deployment.accelerator or (suite.accelerator if suite else None)
-    excluded = exclusion_reasons(suite, accelerator)
-    scenarios = suite.scenarios if suite else []
-    found = suggest_scenarios(
-        findings,
-        deployment,
-        lambda issue: is_testable(issue, scenarios, excluded),
-        has_baseline=baseline is not None,
-    )
-    return suite_text(found, deployment, str(candidate))

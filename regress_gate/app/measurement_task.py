@@ -6,67 +6,45 @@ Not for doing it: see `experiments` for plans, `carrying_out` for the measuremen
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from regress_gate.accelerators.host import unwatched_note, visible_setting
+from regress_gate.accelerators.identification import accelerator_matches
+from regress_gate.app.measurement_amount import DEFAULT_SUITE
+from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
+from regress_gate.app.settings import Settings
+from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.machine import cpu_load
+from regress_gate.bench.machine.fingerprint import fingerprint
+from regress_gate.bench.machine.reservation import server_gpus
+from regress_gate.bench.server.recovery import end_orphan, find_orphans
 from regress_gate.errors import InputError
-
-if TYPE_CHECKING:
-    from regress_gate.app.progress import ProgressReporter
-    from regress_gate.app.settings import Settings
-    from regress_gate.model.config import ProvisionConfig
-    from regress_gate.model.suite import Suite
-    from regress_gate.model.testbed import Testbed
-    from regress_gate.model.version import Version
-
-
-DEFAULT_SUITE = "cpu-tiny"
-DEFAULT_RUNS = 5
-DEFAULT_BLOCKS = 6
-"""Runs a side of `compare --measure`, which mostly ends before them: the last ones are for what is hard to tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementAmount:
-    """What the options say of how much is measured."""
-
-    runs: int | None
-    trials: int | None
-    budget: float | None
-    resume: bool
-    resident: bool | None
-    ready_within: float
-    wait_for_machine: float | None
-    driver: str | None
-
-    @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> "MeasurementAmount":
-        """Take the measuring options out of a command's."""
-        return cls(**{name: options.pop(name) for name in cls.__slots__})
+from regress_gate.gate.sides import DISTURBANCE_SHARE, UNKNOWN_CORES
+from regress_gate.model.config import ProvisionConfig, ProvisionMethod
+from regress_gate.model.suite import Suite
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.suites import load_suite
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTask:
     """What is to be measured, before anything is."""
 
-    suite: "Suite"
-    testbed: "Testbed"
-    versions: "Mapping[str, Version]"
+    suite: Suite
+    testbed: Testbed
+    versions: Mapping[str, Version]
     """By side, in the order of the odd blocks."""
-    provisioning: "ProvisionConfig"
+    provisioning: ProvisionConfig
     environment: Mapping[str, str]
     """In which servers are started."""
 
 
 def make_task(
-    settings: "Settings", versions: Mapping[str, str], provisioning: "ProvisionConfig", *, plan_only: bool = False
+    settings: Settings, versions: Mapping[str, str], provisioning: ProvisionConfig, *, plan_only: bool = False
 ) -> MeasurementTask:
     """The suite, this machine, and the builds that the refs mean now. Raises InputError for a suite that cannot be
     sent as it is, or is made for another accelerator than this machine's."""
-    from regress_gate.bench.load.suite_workloads import load_workloads
-    from regress_gate.bench.machine.fingerprint import fingerprint
-    from regress_gate.suites import load_suite
-
     suite = load_suite(str(settings.suite.value or DEFAULT_SUITE))
     load_workloads(suite)
     testbed = fingerprint(settings.testbed.value, accelerator=suite.accelerator)
@@ -78,13 +56,11 @@ def make_task(
     return MeasurementTask(suite, testbed, builds, provisioning, settings.environment)
 
 
-def _check_accelerator(suite: "Suite", testbed: "Testbed", said: str | None, *, plan_only: bool) -> None:
+def _check_accelerator(suite: Suite, testbed: Testbed, said: str | None, *, plan_only: bool) -> None:
     """What is found on the machine is believed; where nothing is found, only the user can say what it has.
 
     A plan may be made elsewhere than on the machine that it is for.
     """
-    from regress_gate.accelerators.identification import accelerator_matches
-
     wanted, found = suite.accelerator, testbed.accelerator or "cpu"
     if wanted is None or found == "cpu":
         return
@@ -93,7 +69,7 @@ def _check_accelerator(suite: "Suite", testbed: "Testbed", said: str | None, *, 
             return
         raise InputError(
             f"suite {suite.name} is made for {wanted}, and no accelerator is found on this machine",
-            todo="choose another --suite; if it has one that does not tell, name it in [deployment] of the "
+            todo="choose another --suite, or name an accelerator that is not detected in [deployment] of the "
             "configuration file",
         )
     if not any(accelerator_matches(wanted, name) for name in found.split(" + ")):
@@ -103,10 +79,6 @@ def _check_accelerator(suite: "Suite", testbed: "Testbed", said: str | None, *, 
         )
 
 
-# MERGED regress_gate.cli.this_machine: The machine around a measurement: servers that were left, others who keep it
-# busy, the GPUs that will be used.
-
-
 NOTE_WAITING_AFTER = 5.0
 """Seconds of waiting that need no word."""
 QUIET_WITHIN = 120.0
@@ -114,57 +86,46 @@ QUIET_WITHIN = 120.0
 the others did decides whether the run counts."""
 
 
-def find_server_gpus(wanted: "MeasurementTask") -> tuple[int, ...]:
+def find_server_gpus(task: MeasurementTask) -> tuple[int, ...]:
     """Numbers of the GPUs that the suite's servers will take, the way they are started; empty: none that we know."""
-    from regress_gate.accelerators.host import visible_setting
-    from regress_gate.bench.machine.reservation import server_gpus
-    from regress_gate.model.config import ProvisionMethod
-
-    if wanted.testbed.accelerator == "cpu":
+    if task.testbed.accelerator == "cpu":
         return ()
     container = None
-    if wanted.provisioning.way is ProvisionMethod.DOCKER:
-        container = wanted.provisioning.gpus or visible_setting(wanted.environment) or "all"
-    servers = [scenario.server for scenario in wanted.suite.scenarios]
-    return server_gpus(servers, wanted.environment, container=container)
+    if task.provisioning.way is ProvisionMethod.DOCKER:
+        container = task.provisioning.gpus or visible_setting(task.environment) or "all"
+    servers = [scenario.server for scenario in task.suite.scenarios]
+    return server_gpus(servers, task.environment, container=container)
 
 
-def note_unwatched_gpus(testbed: "Testbed", live: "ProgressReporter") -> None:
-    """Say what will not be recorded of the accelerators, and what to do about it."""
-    from regress_gate.accelerators.host import unwatched_note
-
+def note_unwatched_gpus(testbed: Testbed, progress: ProgressReporter) -> None:
+    """Report what will not be recorded of the accelerators, and what to do about it."""
     if note := unwatched_note(testbed.accelerator):
-        live.note(f"note: {note}")
+        progress.note(f"note: {note}")
 
 
-def wait_until_quiet(wanted: "MeasurementTask", live: "ProgressReporter") -> None:
+def wait_until_quiet(task: MeasurementTask, progress: ProgressReporter) -> None:
     """Wait for the others, but not for ever."""
-    from regress_gate.bench.machine import cpu_load
-    from regress_gate.gate.sides import DISTURBANCE_SHARE, UNKNOWN_CORES
-
-    limit = wanted.suite.conditions.max_outside_cpu_cores
+    limit = task.suite.conditions.max_outside_cpu_cores
     if limit is None:
-        limit = DISTURBANCE_SHARE * (wanted.testbed.cpu_count or UNKNOWN_CORES)
+        limit = DISTURBANCE_SHARE * (task.testbed.cpu_count or UNKNOWN_CORES)
     if limit >= (os.cpu_count() or UNKNOWN_CORES):  # nothing can be beyond it
         return
 
     def waiting(_: float, waited: float) -> None:
         if waited > NOTE_WAITING_AFTER:
-            live.say("waiting for others to leave the machine alone")
+            progress.say("waiting for others to leave the machine alone")
 
     seen = cpu_load.wait_until_quiet(limit, QUIET_WITHIN, waiting)
     if not seen.quiet:
-        live.note(f"note: others keep {seen.outside_cpu_cores:.1f} cores busy; measuring all the same")
+        progress.note(f"note: others keep {seen.outside_cpu_cores:.1f} cores busy; measuring all the same")
 
 
-def end_orphans(live: "ProgressReporter") -> None:
+def end_orphans(progress: ProgressReporter) -> None:
     """End servers that a killed run has left."""
-    from regress_gate.bench.server.recovery import end_orphan, find_orphans
-
     for orphan in find_orphans():
-        live.note(f"note: {orphan}; ending what is ours")
+        progress.note(f"note: {orphan}; ending what is ours")
         report = end_orphan(orphan)
         if report.left:
-            live.note(f"note: processes {', '.join(map(str, report.left))} could not be ended")
+            progress.note(f"note: processes {', '.join(map(str, report.left))} could not be ended")
         if report.trouble:
-            live.note(f"note: {report.trouble}")
+            progress.note(f"note: {report.trouble}")

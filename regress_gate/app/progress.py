@@ -1,20 +1,34 @@
-"""Progress of a long measurement: what a use case reports while it runs. Not for how it is shown."""
+"""Progress of long work: the protocol that use cases report to. Not for how progress is shown."""
 
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    pass
+from typing import Protocol
 
 
 class ProgressReporter(Protocol):
     def say(self, text: str) -> None:
-        """What takes time now."""
+        """The step that takes time now."""
 
     def requests(self, what: str, sent: int, total: int) -> None:
-        """How far the requests of what is measured now are."""
+        """Requests sent in the measurement that runs now."""
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """A remark that stays on screen."""
+
+    def warn(self, text: str) -> None:
+        """A remark that is shown under --quiet too."""
 
     def expect(self, seconds: float | None) -> None:
-        """How long everything will still take; None: not known yet."""
+        """Seconds until everything is done; None: unknown."""
+
+
+class NoProgress:
+    """Reports nothing."""
+
+    def say(self, text: str) -> None: ...
+
+    def requests(self, what: str, sent: int, total: int) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def expect(self, seconds: float | None) -> None: ...

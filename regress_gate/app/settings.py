@@ -1,18 +1,19 @@
-"""The effective configuration: flag > REGRESS_GATE_* environment > file > default, and where each value came from."""
+"""The effective configuration and the origin of each value: flag > REGRESS_GATE_* variable > file > default."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote
 
 from regress_gate.errors import InputError
-
-if TYPE_CHECKING:  # models of all that may be configured, which no command should load before it needs them
-    from regress_gate.model.config import Config
-    from regress_gate.model.deployment import Deployment, DeploymentFacts
-    from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+from regress_gate.model.config import Config
+from regress_gate.model.deployment import Deployment, DeploymentFacts
+from regress_gate.model.documents import parse_toml, validate
+from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+from regress_gate.store.location import default_store_url
 
 CONFIG_NAME = "regress-gate.toml"
 PYPROJECT = "pyproject.toml"
@@ -21,7 +22,7 @@ TABLE = ("tool", "regress-gate")
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """A value and where it came from: a flag, a variable, a file, or the default."""
+    """A value and its origin: a flag, a variable, a file, or the default."""
 
     value: Any
     source: str
@@ -29,14 +30,14 @@ class SettingValue:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the flags said; everything else is looked up on demand and only once."""
+    """The flags. Everything else is looked up on demand, once."""
 
     store_flag: str | None = None
     config_flag: Path | None = None
     suite_flag: str | None = None
     testbed_flag: str | None = None
-    deployment_flag: "Deployment | None" = None
-    """All that single flags say of the deployment."""
+    deployment_flag: Deployment | None = None
+    """From single flags such as --model."""
     launch_line: str | None = None
     server_log: Path | None = None
     collect_env: Path | None = None
@@ -44,11 +45,11 @@ class Settings:
 
     @cached_property
     def _found(self) -> tuple[Path, str] | None:
-        """The configuration file that counts, with its text. Raises InputError where it cannot be read."""
+        """The configuration file in force and its text. Raises InputError if it cannot be read."""
         named = self.config_flag or _path(self.environment.get("REGRESS_GATE_CONFIG"))
         if named is not None:
             if not _is_file(named):
-                raise InputError("there is no such configuration file", where=named)
+                raise InputError("no such configuration file", where=named)
             return named, _read_text(named)
         here = Path.cwd()
         for directory in (here, *here.parents):
@@ -62,30 +63,26 @@ class Settings:
         return None
 
     @property
-    def file(self) -> "tuple[Path | None, Config]":
-        """The configuration file that counts, and what it says. Raises InputError with file and line."""
+    def file(self) -> tuple[Path | None, Config]:
+        """The configuration file in force and its content. Raises InputError with file and line."""
         return None if self._found is None else self._found[0], self.config
 
     @cached_property
-    def config(self) -> "Config":
+    def config(self) -> Config:
         if self._found is None:
-            from regress_gate.model.config import Config
-
             return Config()
         path, text = self._found
         return read_config(text, path)
 
     @cached_property
     def store_url(self) -> SettingValue:
-        from regress_gate.store.location import default_store_url
-
         found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", lambda config: config.store.url)
         if found.value is None:
             return SettingValue(default_store_url(), "default")
         value = str(found.value)
         if "://" in value:
             return found
-        # A plain path is what people type first. One in a file is meant from that file, wherever the command is run.
+        # A plain path. One in a configuration file is relative to that file.
         file = None if self._found is None else self._found[0]
         base = file.absolute().parent if file is not None and found.source == str(file) else Path.cwd()
         return SettingValue(_sqlite_url(value, base, found.source), found.source)
@@ -101,36 +98,40 @@ class Settings:
         )
 
     @property
-    def deployment_flags(self) -> "Deployment":
-        from regress_gate.model.deployment import Deployment
-
+    def deployment_flags(self) -> Deployment:
         return self.deployment_flag or Deployment()
 
     @property
-    def deployment(self) -> "Deployment":
-        """What the flags say, filled in from what tells of the server, then from the configuration."""
-        return self.deployment_told.deployment
+    def deployment(self) -> Deployment:
+        """The flags, completed from launch line, start log and environment, then from the configuration."""
+        return self.deployment_facts.deployment
 
     @cached_property
-    def deployment_told(self) -> "DeploymentFacts":
-        """The deployment, the version that its files are from, and what their reader should know."""
+    def deployment_facts(self) -> DeploymentFacts:
+        """The deployment, the version that runs according to its files, and notes about them."""
+        # Only commands that match known issues pay for the parsers of vLLM's output.
         from regress_gate.app.deployment_facts import gather_deployment
 
-        return gather_deployment(self)
+        return gather_deployment(
+            self.deployment_flags,
+            self.config.deployment,
+            launch_line=self.launch_line,
+            server_log=self.server_log,
+            collect_env=self.collect_env,
+        )
 
     @property
-    def waivers(self) -> "list[Waiver]":
+    def waivers(self) -> list[Waiver]:
         return self.config.waivers
 
-    def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
-        """The default policy, then the suite's, the file's and the flags' changes to it."""
-        from regress_gate.model.policy import Policy
+    def policy(self, suite: PolicyOverrides | None = None, flags: PolicyOverrides | None = None) -> Policy:
+        """The default policy, overridden by the suite, the file and the flags, in this order."""
 
         layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
         return Policy().over(*layers)
 
-    def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> SettingValue:
-        in_file = None if self._found is None else configured(self.config)  # a broken file is told of in any case
+    def _pick(self, flag: str, flagged: Any, variable: str, configured: Callable[[Config], Any]) -> SettingValue:
+        in_file = None if self._found is None else configured(self.config)  # a broken file is always an error
         if flagged is not None:
             return SettingValue(flagged, flag)
         if self.environment.get(variable):
@@ -140,10 +141,8 @@ class Settings:
         return SettingValue(None, "default")
 
 
-def read_config(text: str, path: Path) -> "Config":
+def read_config(text: str, path: Path) -> Config:
     """The configuration in a file's text. Raises InputError with file and line."""
-    from regress_gate.model.config import Config
-    from regress_gate.model.documents import parse_toml, validate
 
     document = parse_toml(text, path)
     if path.name != PYPROJECT:
@@ -155,14 +154,13 @@ def read_config(text: str, path: Path) -> "Config":
 
 
 def _sqlite_url(path: str, base: Path, source: str) -> str:
-    from urllib.parse import quote
 
     if not path:
         raise InputError("is empty", where=source, todo="name a file or a database URL")
     try:
         return "sqlite:///" + quote(str(base / Path(path).expanduser()), safe="/:\\ ")
     except RuntimeError:
-        raise InputError(f"{path!r} names nobody's home directory", where=source) from None
+        raise InputError(f"{path!r} names an unknown home directory", where=source) from None
     except UnicodeError:
         raise InputError(f"{path!r} is not UTF-8 text", where=source) from None
 

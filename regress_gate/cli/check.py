@@ -1,9 +1,10 @@
 """`regress-gate check`: the known issues of a version or a move, for one deployment. Measures nothing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from regress_gate.app.check import check_version, suggest_suite
 from regress_gate.cli.options import (
     CONTEXT,
     deployment_fact_options,
@@ -13,15 +14,10 @@ from regress_gate.cli.options import (
     settings_from,
     store_options,
 )
+from regress_gate.cli.output import deliver, parse_outputs
 from regress_gate.errors import ExitCode
-from regress_gate.paths import release_cache_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from regress_gate.model.result import Result
-    from regress_gate.model.version import Version
+from regress_gate.model.policy import PolicyOverrides
+from regress_gate.report.render.plain_text import plain
 
 
 @click.command(
@@ -62,103 +58,27 @@ def check(
 ) -> int:
     """List the known issues that a move to VERSION would bring, carry or resolve for your deployment.
 
-    Without VERSION, --recommend chooses it. Without --from, the version that --server-log or --collect-env tells is
-    the one you run now. Exits 1 when an issue blocks, 3 when a fact about the deployment is missing that would decide
-    it, else 0.
+    Without VERSION, --recommend chooses it. Without --from, the version in --server-log or --collect-env is the one
+    that you run now. Exits 1 if an issue blocks, 3 if a missing fact about the deployment would decide, else 0.
     """
-    from datetime import UTC, datetime
-
-    from regress_gate.app.known_issues import deployment_findings
-    from regress_gate.cli.output import deliver, parse_outputs
-    from regress_gate.gate.check import decide_check
-    from regress_gate.known.matching.findings import missing_facts_text
-    from regress_gate.known.records.releases import beyond_records_text
-    from regress_gate.model.policy import PolicyOverrides
-    from regress_gate.model.result import ReasonCode
-
     if version is None and not recommend:
         raise click.UsageError("name a VERSION, or let --recommend choose one")
     settings = settings_from(options)
     files = parse_outputs(outputs)
-    told = settings.deployment_told
-    baseline = told.version if base is None else _build(base, settings)
-    notes = list(told.notes)
-    if base is None and baseline is not None:
-        notes.append(f"checked against {baseline}, which is what runs now by the file given")
-    findings = deployment_findings(told.deployment)
-    policy, waivers = settings.policy(flags=PolicyOverrides(on_inconclusive=on_inconclusive)), settings.waivers
-    now = datetime.now(UTC)
-
-    def checked(candidate: "Version") -> "Result":
-        found = findings(baseline, candidate)
-        return decide_check(
-            baseline, candidate, policy=policy, waivers=waivers, findings=found, now=now, report_only=report_only
-        )
-
-    advice = ""
-    if recommend:
-        best, advice, note = _recommended(settings, checked, baseline, now, min_release_age, offline=offline)
-        notes += [note] if note else []
-    candidate = best if version is None else _build(version, settings)
+    checked = check_version(
+        settings,
+        version,
+        baseline=base,
+        recommend=recommend,
+        min_age_days=min_release_age,
+        overrides=PolicyOverrides(on_inconclusive=on_inconclusive),
+        report_only=report_only,
+        offline=offline,
+    )
     if suggest_scenarios:
-        from regress_gate.app.known_issues import suggested_suite
-
-        found = findings(baseline, candidate)
-        click.echo(suggested_suite(settings, told.deployment, found, baseline, candidate), nl=False)
+        click.echo(suggest_suite(settings, checked), nl=False)
         return ExitCode.PASS
-    result = checked(candidate)
-    deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
-    spoken = [] if version is None else [result.advice]
-    spoken += [advice, beyond_records_text(candidate), missing_facts_text(findings(baseline, candidate), deciding)]
-    if baseline is None:
-        spoken.append("With --from, defaults and flags that changed since the version that you run now are told too.")
-    result = result.model_copy(update={"advice": " ".join(filter(None, spoken))})
-    _say(notes, quiet=quiet)
-    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
-    return result.exit_code
-
-
-def _recommended(
-    settings: Any,
-    checked: "Callable[[Version], Result]",
-    baseline: "Version | None",
-    now: "datetime",
-    min_age_days: int | None,
-    *,
-    offline: bool,
-) -> "tuple[Version, str, str | None]":
-    """The best release, or else the newest one that is known; the advice; what is not known about releases."""
-    from regress_gate.gate.check import recommend_release, recommendation_text
-    from regress_gate.known.records.release_index import find_releases
-    from regress_gate.model.version import Version
-
-    rules = settings.config.check
-    cache = release_cache_file()
-    releases = find_releases(rules.release_index, cache, now=now, offline=offline)
-    age = rules.min_release_age_days if min_age_days is None else min_age_days
-    found = recommend_release(releases.days, checked, baseline=baseline, today=now.date(), min_age_days=age)
-    return found.version or Version.parse(str(max(releases.days))), recommendation_text(found, baseline), releases.note
-
-
-def _say(notes: "Sequence[str]", *, quiet: bool) -> None:
-    from regress_gate.report.render.plain_text import plain
-
-    for note in () if quiet else notes:
+    for note in () if quiet else checked.notes:
         click.echo(f"regress-gate: note: {plain(note)}", err=True)
-
-
-def _build(text: str, settings: Any) -> Any:
-    """The build that a ref means; only refs that are no version need the store."""
-    from regress_gate.model.version import Ref
-
-    ref = Ref.parse(text)
-    if ref.version is not None:
-        return ref.version
-    from regress_gate.gate.comparison_choice import resolve_ref
-    from regress_gate.store.combined import open_combined_store
-
-    with open_combined_store(str(settings.store_url.value)) as library:
-        if ref.run is not None and (run := library.run(ref.run)) is not None:
-            return run.version
-        held = library.inventory()
-        return resolve_ref(ref, held, library.pinned(), everything=held)[0].version
+    deliver(checked.result, format_, files, verbose=verbose > 0, quiet=quiet)
+    return checked.result.exit_code

@@ -45,7 +45,7 @@ def detect(
     a column named time, timestamp, date, datetime, day or version orders the rows where there is exactly one; else they
     are taken as they stand. Rows of the same time are replicates. Exits 0 whatever was found.
     """
-    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.progress import counter_on_stderr
     from regress_gate.gate.table_changes import DetectionReport, DetectionRequest, find_changes
     from regress_gate.ingest.table import read_table
     from regress_gate.ingest.table_series import choose_columns, series_of
@@ -58,7 +58,7 @@ def detect(
     if improvements and better is None:
         raise InputError("nobody said what is better", where="--improvements", todo="give --direction too")
     asked = DetectionRequest(better, improvements, least)
-    with progress_on_stderr("detecting", quiet=quiet) as advance:
+    with counter_on_stderr("detecting", quiet=quiet) as advance:
         name = "standard input" if file == "-" else file
         table = read_table(_bytes_of(file), name)
         layout = choose_columns(table, value=value, time=time, groups=groups)

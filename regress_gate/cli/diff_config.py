@@ -5,7 +5,11 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, deployment_options, format_option, settings_from, store_options
+from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
+from regress_gate.report import print_view
+from regress_gate.report.render.plain_text import plain
+from regress_gate.report.views.config_view import ConfigChangesView
 
 
 @click.command(
@@ -38,35 +42,21 @@ def diff_config(
 ) -> int:
     """Compare the arguments, variables and dependencies of two versions, and try your launch line on CAND.
 
-    Exits 1 when CAND would not start with your launch line, else 0. Flags, --serve-command and the file's
-    [deployment] together are the launch line. A version that is not known here is installed and asked; no model is
+    Exits 1 if CAND would not start with your launch line, else 0. The launch line consists of the flags,
+    --serve-command and [deployment] of the configuration file. An unknown version is installed and asked; no model is
     loaded.
     """
-    from regress_gate.app.build_configs import get_build_config
-    from regress_gate.cli.progress import live_on_stderr
-    from regress_gate.gate.config_changes import compare_configs
-    from regress_gate.gate.launch_line import launch_problem_texts
-    from regress_gate.report import print_view
-    from regress_gate.report.render.plain_text import plain
-    from regress_gate.report.views.config_view import ConfigChangesView
-    from regress_gate.vllm.serve_command import parse_serve_command
+    # The provisioners are imported here: --help does not need them.
+    from regress_gate.app.diff_config import diff_builds
 
     settings = settings_from(options)
-    if serve_command is not None:
-        parse_serve_command(serve_command)  # what is no launch line is said before anything is installed
-    with live_on_stderr(quiet=quiet) as live:
-        before, after = (
-            get_build_config(text, settings, variant=variant, offline=offline, say=live.say) for text in (base, cand)
+    with progress_on_stderr(quiet=quiet) as progress:
+        found = diff_builds(
+            settings, base, cand, serve_command=serve_command, variant=variant, offline=offline, say=progress.say
         )
-    if before.version.variant != after.version.variant:
-        note = f"{before.version} and {after.version} are builds of two variants, which differ for that reason too"
+    if found.variants_differ:
+        note = f"{found.baseline} and {found.candidate} are builds of two variants, which differ for that reason too"
         click.echo(f"regress-gate: warning: {plain(note)}", err=True)
-    deployment = settings.deployment
-    if serve_command is not None:
-        line = parse_serve_command(serve_command, [before, after])
-        deployment = settings.deployment_flags.over(line).over(settings.config.deployment)
-    changes = compare_configs(before, after, deployment=deployment)
-    problems = launch_problem_texts(after, deployment.engine_args, deployment.env)
-    view = ConfigChangesView(before.version, after.version, deployment, problems, changes)
+    view = ConfigChangesView(found.baseline, found.candidate, found.deployment, found.problems, found.changes)
     print_view(view, format_, verbose=everything or verbose > 0)
-    return ExitCode.FAIL if problems else ExitCode.PASS
+    return ExitCode.FAIL if found.problems else ExitCode.PASS

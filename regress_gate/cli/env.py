@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.app.provisioning import environments_directory, find_build, make_provisioner, provisioning_from
-from regress_gate.cli.options import CONTEXT, format_option, provision_options, settings_from, store_options
+from regress_gate.app.provisioning import environments_directory, find_build, make_provisioner
+from regress_gate.cli.options import (
+    CONTEXT,
+    format_option,
+    provision_options,
+    provisioning_from,
+    settings_from,
+    store_options,
+)
 from regress_gate.errors import InputError
 from regress_gate.report import print_view
 from regress_gate.report.views.inventory_view import environment_size, environments

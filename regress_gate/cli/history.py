@@ -40,7 +40,7 @@ def history(
     From your store, and the shipped baselines where it has none. Eight versions or more are searched for change points;
     of fewer, neighbours are compared. Exits 0 whatever was found.
     """
-    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.progress import counter_on_stderr
     from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
     from regress_gate.gate.history_changes import find_line_changes, without_improvements
     from regress_gate.model.suite import ConditionLimits
@@ -64,7 +64,7 @@ def history(
     policy = settings.policy(suite.gate if suite else None)
     lines = history_lines(sides_by_version(runs, limits), policy, HistoryFilter(metrics, scenarios))
     views = []
-    with progress_on_stderr("looking for changes", quiet=quiet) as advance:
+    with counter_on_stderr("looking for changes", quiet=quiet) as advance:
         for done, line in enumerate(lines):
             if advance is not None:
                 advance(done, len(lines))

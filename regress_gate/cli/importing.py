@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, parse_testbed_facts, settings_from, store_options
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def import_(
     any file was refused; what is good is stored all the same.
     """
     settings = settings_from({**options, "suite": suite, "testbed": testbed})
-    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.progress import counter_on_stderr
     from regress_gate.ingest.identity import IdentityFlags
     from regress_gate.ingest.importer import read_paths
     from regress_gate.text import plural
@@ -114,7 +114,7 @@ def import_(
     flags = IdentityFlags.parse(
         version=version,
         testbed=settings.testbed.value,
-        testbed_facts=testbed_facts(facts),
+        testbed_facts=parse_testbed_facts(facts),
         suite=settings.suite.value,
         scenario=scenario,
         run=run_label,
@@ -126,7 +126,7 @@ def import_(
     reader = None if forced is None else _reader(forced)
     # What an import makes is kept to its end; to look for garbage among it takes a tenth of its time.
     gc.set_threshold(1_000_000)
-    with progress_on_stderr("reading", quiet=quiet) as advance:
+    with counter_on_stderr("reading", quiet=quiet) as advance:
         intake = read_paths(paths, flags, forced=reader, with_samples=not no_samples, progress=advance)
     listed = format_ == "table"
     if listed:
@@ -138,7 +138,7 @@ def import_(
         from regress_gate.store.repository import open_store
 
         with open_store(str(settings.store_url.value), create=True) as store:
-            with progress_on_stderr("storing", quiet=quiet) as advance:
+            with counter_on_stderr("storing", quiet=quiet) as advance:
                 added = store.add_runs(_told(intake.runs, advance))
             if not quiet and listed:
                 _report_added(added, store.location.shown)
@@ -174,30 +174,6 @@ def _reader(name: str) -> "Reader":
         near = did_you_mean(name, readers, limit=len(readers))
         raise InputError(f"unknown format {name!r}{near}", where="--from", todo="--list-formats names all")
     return readers[name]
-
-
-def testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
-    """Read KEY=VALUE pairs as fields of a testbed. Raises InputError for a key that is none."""
-    from dataclasses import fields
-
-    from regress_gate.model.testbed import Testbed
-    from regress_gate.text import did_you_mean
-
-    known = {field.name for field in fields(Testbed)} - {"name"}
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not value:
-            raise InputError(f"{pair!r} is no fact", where="--testbed-fact", todo="write KEY=VALUE")
-        if key not in known:
-            raise InputError(f"unknown fact {key!r}" + did_you_mean(key, sorted(known)), where="--testbed-fact")
-        if key in ("accelerator_count", "cpu_count", "memory_bytes"):
-            if not value.isascii() or not value.isdigit():
-                raise InputError(f"{key} is a whole number, not {value!r}", where="--testbed-fact")
-            found[key] = int(value)
-        else:
-            found[key] = value
-    return found or None
 
 
 def _report(intake: "ImportResult", *, dry_run: bool, quiet: bool, verbose: bool) -> None:

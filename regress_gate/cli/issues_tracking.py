@@ -38,7 +38,7 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     GITHUB_TOKEN raises the quota from 60 requests an hour. Where it is used up, the next sync goes on. Exits 4 when not
     every thread could be seen.
     """
-    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.progress import counter_on_stderr
     from regress_gate.github import GitHubError
     from regress_gate.known.records.loading import load_records
     from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
@@ -52,7 +52,7 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     if offline:
         click.echo(cached_text(before, format_))
         return
-    with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
+    with counter_on_stderr("asking GitHub", quiet=quiet) as tell:
         outcome = sync_threads(api, records, before, tell)
     if not write_snapshot(api.cache, outcome.snapshot):
         raise InputError("cannot be written", where=api.cache, todo="set XDG_CACHE_HOME to a place that can")
@@ -103,7 +103,7 @@ def verify(
     later commit takes back. Exits 4 when GitHub could not be asked for everything; what is known is printed all the
     same.
     """
-    from regress_gate.cli.progress import progress_on_stderr
+    from regress_gate.cli.progress import counter_on_stderr
     from regress_gate.github import GitHubError
     from regress_gate.known.records.loading import load_records
     from regress_gate.known.tracker.snapshot import read_snapshot
@@ -115,7 +115,7 @@ def verify(
     measured = measured_fixed([read_result(path) for path in results], candidate)
     deployment = settings_from(options).deployment
     api = open_api(os.environ, offline=offline)
-    with progress_on_stderr("asking GitHub", quiet=quiet) as tell:
+    with counter_on_stderr("asking GitHub", quiet=quiet) as tell:
         found = verify_issues(
             api,
             load_records(directory),

@@ -2,14 +2,20 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from regress_gate.app.measurement_task import DEFAULT_BLOCKS, DEFAULT_RUNS
+from regress_gate.app.measurement_amount import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount
 from regress_gate.app.settings import Settings
+from regress_gate.errors import InputError
+from regress_gate.model.config import ProvisionConfig
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.testbed import Testbed
 from regress_gate.report import format_names
+from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
     pass
@@ -135,8 +141,6 @@ def settings_from(options: dict[str, Any]) -> Settings:
     facts = {name: options.pop(name) for name in (*names, "distribution", *pairs) if name in options}
     deployment = None
     if any(fact not in (None, ()) for fact in facts.values()):
-        from regress_gate.model.deployment import Deployment
-
         deployment = Deployment.from_flags(**{name: facts.pop(name, ()) for name in pairs}, **facts)
     return Settings(
         store_flag=options.pop("store", None),
@@ -222,3 +226,45 @@ def provision_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+PROVISION_PARAMETERS = {
+    "provision": "way",
+    "serve_command": "command",
+    "variant": "variant",
+    "image": "image",
+    "gpus": "gpus",
+}
+"""Parameter of a command to key of `[provision]`."""
+
+
+def provisioning_from(options: dict[str, Any], settings: Settings) -> ProvisionConfig:
+    """The provisioning in force; takes the parameters of `provision_options` out of `options`."""
+    from regress_gate.app.provisioning import choose_provisioning  # with the provisioners: only commands that measure
+
+    given = {key: value for flag, key in PROVISION_PARAMETERS.items() if (value := options.pop(flag, None)) is not None}
+    return choose_provisioning(given, settings)
+
+
+def amount_from(options: dict[str, Any]) -> MeasurementAmount:
+    """How much to measure; takes the parameters of `measure_options` out of `options`."""
+    return MeasurementAmount(**{field.name: options.pop(field.name) for field in fields(MeasurementAmount)})
+
+
+def parse_testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
+    """Read KEY=VALUE pairs as fields of a testbed. Raises InputError for an unknown key."""
+    known = {field.name for field in fields(Testbed)} - {"name"}
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not value:
+            raise InputError(f"{pair!r} is no fact", where="--testbed-fact", todo="write KEY=VALUE")
+        if key not in known:
+            raise InputError(f"unknown fact {key!r}" + did_you_mean(key, sorted(known)), where="--testbed-fact")
+        if key in ("accelerator_count", "cpu_count", "memory_bytes"):
+            if not value.isascii() or not value.isdigit():
+                raise InputError(f"{key} is a whole number, not {value!r}", where="--testbed-fact")
+            found[key] = int(value)
+        else:
+            found[key] = value
+    return found or None

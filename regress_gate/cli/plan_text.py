@@ -7,7 +7,8 @@ import click
 from regress_gate.text import duration_text, plural
 
 if TYPE_CHECKING:
-    from regress_gate.app.measurement_task import MeasurementAmount, MeasurementTask
+    from regress_gate.app.measurement_amount import MeasurementAmount
+    from regress_gate.app.measurement_task import MeasurementTask
     from regress_gate.gate.early_stopping import ExpectedStop
     from regress_gate.gate.planning import RunPlan
 

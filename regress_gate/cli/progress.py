@@ -1,4 +1,4 @@
-"""Progress on standard error, for a person at a terminal and for nobody else."""
+"""Progress on standard error: a bar at a terminal, lines in a log."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.app.progress import ProgressReporter
+from regress_gate.app.progress import NoProgress, ProgressReporter
 from regress_gate.report.render.plain_text import plain
 from regress_gate.text import duration_text
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 BAR_AFTER = 1.0
-"""Seconds of silence before a bar appears: what is quick needs none."""
+"""Seconds before a bar appears."""
 
 
 @contextmanager
-def progress_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (done, total) that draws a bar, or None where nobody would see it."""
+def counter_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback (done, total) that draws a bar; None without a terminal and under --quiet."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -51,26 +51,15 @@ def progress_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int
         bar.stop()
 
 
-# MERGED regress_gate.cli.live: Live progress of a long measurement on standard error: a bar and the time left at a
-# terminal, lines in a log.
+class _QuietProgress(NoProgress):
+    """For --quiet: warnings only."""
 
-
-class _SilentProgress:
-    def say(self, text: str) -> None:
-        """Nobody listens."""
-
-    def requests(self, what: str, sent: int, total: int) -> None:
-        """Nobody listens."""
-
-    def note(self, text: str) -> None:
-        """Nobody listens."""
-
-    def expect(self, seconds: float | None) -> None:
-        """Nobody listens."""
+    def warn(self, text: str) -> None:
+        click.echo(plain(text), err=True)
 
 
 class _LineProgress:
-    """For logs: what begins is said once, requests are not counted."""
+    """For logs: one line for each step, no count of requests."""
 
     def __init__(self) -> None:
         self._said = ""
@@ -87,6 +76,8 @@ class _LineProgress:
 
     def note(self, text: str) -> None:
         click.echo(plain(text), err=True)
+
+    warn = note
 
     def expect(self, seconds: float | None) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -107,6 +98,8 @@ class _BarProgress:
     def note(self, text: str) -> None:
         self._bar.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
 
+    warn = note
+
     def expect(self, seconds: float | None) -> None:
         self._until = None if seconds is None else time.monotonic() + seconds
 
@@ -118,9 +111,9 @@ class _BarProgress:
 
 
 @contextmanager
-def live_on_stderr(*, quiet: bool) -> Iterator[ProgressReporter]:
+def progress_on_stderr(*, quiet: bool) -> Iterator[ProgressReporter]:
     if quiet:
-        yield _SilentProgress()
+        yield _QuietProgress()
         return
     if not sys.stderr.isatty():
         yield _LineProgress()

@@ -103,6 +103,8 @@ class Told:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
+    warn = note
+
     def expect(self, seconds: float | None) -> None: ...
 
 

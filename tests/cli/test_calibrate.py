@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from regress_gate.cli.calibrate import RUNS_SHOWN, _effects, _print
+from regress_gate.app.calibrate import RUNS_SHOWN, _effects
+from regress_gate.cli.calibrate import _print
 from regress_gate.model.run import BlockPosition
 from tests.cli.measuring.lab import Lab
 from tests.factories.runs import make_run, make_trial

@@ -10,9 +10,10 @@ import pytest
 
 from regress_gate.app import experiment as carrying_out
 from regress_gate.app.experiment import begin_experiment, find_plan, interruptible
-from regress_gate.app.measurement_task import MeasurementAmount, MeasurementTask
+from regress_gate.app.measurement_amount import MeasurementAmount
+from regress_gate.app.measurement_task import MeasurementTask
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.cli.progress import live_on_stderr
+from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import InputError
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.run import BlockPosition, SuiteRef
@@ -119,7 +120,7 @@ def test_what_measured_the_beginning_measures_the_rest(
     begin(store, wanted, driver="guidellm")
     plan, _ = find_plan(store, wanted, RESUME)
     provisioner: Any = None
-    with pytest.raises(LoadError, match="asked for guidellm"), live_on_stderr(quiet=True) as live:
+    with pytest.raises(LoadError, match="asked for guidellm"), progress_on_stderr(quiet=True) as live:
         carrying_out.run_experiment(store, plan, wanted, RESUME, provisioner, live, is_resumed=True)
 
 
@@ -143,10 +144,18 @@ def test_how_to_go_on_is_said_only_of_what_was_begun(
     store: Repository, wanted: MeasurementTask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, _ = find_plan(store, wanted, NEW)
-    with pytest.raises(KeyboardInterrupt), interruptible(store, plan):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        progress_on_stderr(quiet=True) as progress,
+        interruptible(store, plan, progress),
+    ):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == ""
     begin_experiment(store, plan)
-    with pytest.raises(KeyboardInterrupt), interruptible(store, plan):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        progress_on_stderr(quiet=True) as progress,
+        interruptible(store, plan, progress),
+    ):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "interrupted: 0 runs of this experiment stored; go on with --resume\n"

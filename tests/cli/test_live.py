@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from regress_gate.cli import progress as module
-from regress_gate.cli.progress import live_on_stderr
+from regress_gate.cli.progress import progress_on_stderr
 
 HOSTILE = "\x1b]0;owned\x07[red]measured[/red]\x1b[2J"
 
@@ -24,25 +24,25 @@ def clock(monkeypatch):
 
 class TestLog:
     def test_what_takes_time_is_said_once_and_again_only_after_something_else(self, capsys):
-        with live_on_stderr(quiet=False) as live:
+        with progress_on_stderr(quiet=False) as live:
             for text in ("starting", "starting", "measuring", "starting"):
                 live.say(text)
         assert capsys.readouterr().err.splitlines() == ["starting", "measuring", "starting"]
 
     def test_requests_are_not_counted_line_by_line(self, capsys):
-        with live_on_stderr(quiet=False) as live:
+        with progress_on_stderr(quiet=False) as live:
             for sent in range(100):
                 live.requests("0.19.1, c4", sent, 100)
         assert capsys.readouterr().err.splitlines() == ["measuring 0.19.1, c4"]
 
     def test_notes_stay_however_often_they_come(self, capsys):
-        with live_on_stderr(quiet=False) as live:
+        with progress_on_stderr(quiet=False) as live:
             live.note("run:1 done")
             live.note("run:1 done")
         assert capsys.readouterr().err.splitlines() == ["run:1 done"] * 2
 
     def test_how_long_it_will_take_counts_down(self, capsys, clock):
-        with live_on_stderr(quiet=False) as live:
+        with progress_on_stderr(quiet=False) as live:
             live.expect(600)
             live.say("starting")
             clock[0] += 540
@@ -59,7 +59,7 @@ class TestLog:
         ]
 
     def test_text_from_outside_cannot_steer_the_terminal(self, capsys):
-        with live_on_stderr(quiet=False) as live:
+        with progress_on_stderr(quiet=False) as live:
             live.say(HOSTILE)
             live.note(HOSTILE)
             live.requests(HOSTILE, 1, 2)
@@ -70,7 +70,7 @@ class TestLog:
 
 
 def test_quiet_says_nothing(capsys):
-    with live_on_stderr(quiet=True) as live:
+    with progress_on_stderr(quiet=True) as live:
         live.say("starting")
         live.requests("c4", 1, 2)
         live.note("note")
@@ -92,7 +92,7 @@ class TestTerminal:
         @contextmanager
         def live():
             with io.TextIOWrapper(os.fdopen(theirs, "wb", buffering=0), encoding="utf-8", write_through=True) as stream:
-                with redirect_stderr(stream), live_on_stderr(quiet=False) as live:
+                with redirect_stderr(stream), progress_on_stderr(quiet=False) as live:
                     yield live
                 while True:
                     try:

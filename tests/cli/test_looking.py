@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from regress_gate.app.compare import ComparisonScope
 from regress_gate.app.interim_analysis import InterimAnalysis
 from regress_gate.app.measurement_task import MeasurementTask
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, ExperimentPlan, suite_digest
@@ -58,8 +59,9 @@ class Desk:
         settings: Any = SimpleNamespace(store_url=SimpleNamespace(value=self.url), suite=SimpleNamespace(value=None))
         return InterimAnalysis(settings, what, self.decide)
 
-    def decide(self, refs: Any, place: Any) -> Result:
-        self.asked.append(([str(ref) for ref in refs], place))
+    def decide(self, scope: ComparisonScope) -> Result:
+        refs = [str(scope.baseline), str(scope.candidate)]
+        self.asked.append((refs, (scope.suite, scope.testbed)))
         return self.result
 
     def measure(self, *blocks: int, most_blocks: int | None = 6, build: str = "") -> None:
@@ -125,23 +127,23 @@ class TestStanding:
     def test_what_a_plan_like_this_one_decided_stands(self, desk: Desk) -> None:
         desk.measure(1, 2, 3)
         desk.result = PASSED
-        assert desk.looks.standing(8) == "3 blocks are stored: all 2 gated series are within their margins"
+        assert desk.looks.find_settled(8) == "3 blocks are stored: all 2 gated series are within their margins"
 
     def test_what_it_did_not_decide_does_not(self, desk: Desk) -> None:
         desk.measure(1, 2, 3)
-        assert desk.looks.standing(8) is None
+        assert desk.looks.find_settled(8) is None
 
     def test_blocks_that_were_to_be_looked_at_once_have_had_that_look(self, desk: Desk) -> None:
         desk.measure(1, 2, 3, most_blocks=None)
         desk.result = PASSED
-        assert desk.looks.standing(8) is None
+        assert desk.looks.find_settled(8) is None
         assert desk.asked == []
 
     def test_one_that_was_looked_at_often_is_enough(self, desk: Desk) -> None:
         desk.measure(1, 2, most_blocks=None)
         desk.measure(3, most_blocks=6)
         desk.result = PASSED
-        assert desk.looks.standing(8) is not None
+        assert desk.looks.find_settled(8) is not None
 
     def test_where_nothing_is_stored_nothing_stands(self, desk: Desk) -> None:
-        assert desk.looks.standing(8) is None
+        assert desk.looks.find_settled(8) is None

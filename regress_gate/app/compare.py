@@ -1,0 +1,126 @@
+"""Compare the stored runs of two versions and decide. Not for measuring them: see `measure_comparison`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from regress_gate.app.known_issues import find_known_issues
+from regress_gate.app.settings import Settings
+from regress_gate.app.store_queries import find_build_config
+from regress_gate.gate.comparison_choice import select_comparison
+from regress_gate.gate.config_changes import ConfigChange, compare_configs
+from regress_gate.gate.decide import GateInput, GateRules, decide_compare
+from regress_gate.gate.history import sides_by_version
+from regress_gate.gate.regression_origin import add_regression_origins
+from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count
+from regress_gate.gate.variance_reduction import needs_samples
+from regress_gate.model.metric import METRICS
+from regress_gate.model.policy import PolicyOverrides
+from regress_gate.model.result import Result
+from regress_gate.model.suite import ConditionLimits, Suite
+from regress_gate.model.version import Ref
+from regress_gate.store.combined import CombinedStore, open_combined_store
+from regress_gate.store.holdings import Holding, HoldingOrigin, holdings_of
+from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonScope:
+    """Which stored runs a comparison takes."""
+
+    baseline: Ref
+    candidate: Ref
+    suite: str | None = None
+    """NAME, NAME@VERSION or the path of a suite file; None: the only one that is stored."""
+    testbed: str | None = None
+    """None: the only one that is stored."""
+
+
+DecideComparison = Callable[[ComparisonScope], Result]
+"""`compare_stored` with everything but the scope fixed."""
+
+
+def compare_stored(
+    settings: Settings,
+    scope: ComparisonScope,
+    *,
+    overrides: PolicyOverrides | None = None,
+    allow_incomparable: bool = False,
+    report_only: bool = False,
+) -> Result:
+    """The decision on what is stored now. Raises NoDataError for a version without runs, InputError if the refs leave
+    more than one choice."""
+    own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
+    refs = scope.baseline, scope.candidate
+    with open_combined_store(str(settings.store_url.value)) as store:
+        choice = select_comparison(
+            *refs,
+            store.inventory(),
+            store.pinned(),
+            single_runs=_single_runs(store, refs),
+            suite=scope.suite if own is None else f"{own.name}@{own.version}",
+            testbed=scope.testbed,
+        )
+        suite = own or find_shipped_suite(choice.candidate.suite)
+        limits = suite.conditions if suite else ConditionLimits()
+        policy = settings.policy(suite.gate if suite else None, overrides)
+        with_samples = needs_samples([name for name in METRICS if policy.gates(name)])
+        baseline, candidate = (
+            _load_side(store, ref, holding, limits, with_samples=with_samples)
+            for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
+        )
+        runs = store.runs(testbed=choice.candidate.testbed, suite=choice.candidate.suite)
+    given = GateInput(
+        baseline=baseline,
+        candidate=candidate,
+        suite=choice.candidate.suite,
+        definition=suite,
+        findings=find_known_issues(settings.deployment, baseline.version, candidate.version, suite),
+        config_changes=_find_config_changes(settings, (baseline, candidate), suite),
+        earlier=runs_that_count(runs, limits),
+    )
+    rules = GateRules(
+        policy=policy,
+        now=datetime.now(UTC),
+        waivers=settings.waivers,
+        allow_incomparable=allow_incomparable,
+        report_only=report_only,
+    )
+    result = decide_compare(given, rules)
+    return add_regression_origins(result, baseline, candidate, sides_by_version(runs, limits), policy, limits)
+
+
+def _find_config_changes(
+    settings: Settings, sides: Sequence[ComparisonSide], suite: Suite | None
+) -> list[ConfigChange]:
+    """What changed besides speed, as far as both builds are known without installing them."""
+    known = [find_build_config(side.version, settings) for side in sides]
+    # The arguments of a CPU build differ from those of a CUDA build: another variant is not used.
+    configs = [
+        config if config is not None and config.version.variant == side.version.variant else None
+        for config, side in zip(known, sides, strict=True)
+    ]
+    servers = [[run.server for run in side.counted if run.server] for side in sides]
+    deployment = settings.deployment if suite is None else settings.deployment.over(suite.deployment())
+    return compare_configs(configs[0], configs[1], servers[0], servers[1], deployment)
+
+
+def _single_runs(store: CombinedStore, refs: Sequence[Ref]) -> dict[int | None, Holding]:
+    """The run of each ref `run:N`, as a holding of one run."""
+    numbers = [ref.run for ref in refs if ref.run is not None]
+    runs = [run for number in numbers if (run := store.run(number)) is not None]
+    return {run.id: replace(next(iter(holdings_of([run]))), origin=HoldingOrigin.STORE) for run in runs}
+
+
+def _load_side(
+    store: CombinedStore, ref: Ref, holding: Holding, limits: ConditionLimits, *, with_samples: bool
+) -> ComparisonSide:
+    if ref.run is not None:
+        run = store.run(ref.run)
+        runs = [] if run is None else [run]
+    else:
+        found = store.runs(
+            version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=with_samples
+        )
+        runs = [run for run in found if run.version == holding.version]
+    return make_side(holding.version, runs, limits, origin=holding.origin.value)

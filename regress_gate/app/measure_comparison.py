@@ -1,0 +1,155 @@
+"""Measure two versions for a comparison: plan the missing blocks, measure them until the decision is clear.
+
+Not for the interim analysis after each block, and not for the final decision.
+"""
+
+from dataclasses import dataclass, replace
+
+from regress_gate.app.compare import ComparisonScope, DecideComparison
+from regress_gate.app.experiment import measure_task
+from regress_gate.app.external_servers import ServerTarget, measure_servers
+from regress_gate.app.interim_analysis import InterimAnalysis, built_version, counted_runs, whole_blocks
+from regress_gate.app.measurement_amount import DEFAULT_BLOCKS, MeasurementAmount
+from regress_gate.app.measurement_task import MeasurementTask, make_task
+from regress_gate.app.progress import ProgressReporter
+from regress_gate.app.settings import Settings
+from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
+from regress_gate.errors import ExitCode, InputError, RegressGateError
+from regress_gate.gate.planning import RunPlan, plan_runs
+from regress_gate.gate.sides import make_side
+from regress_gate.model.config import ProvisionConfig
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.version import Ref, Version
+from regress_gate.store.combined import open_combined_store
+from regress_gate.text import plural
+
+
+class NotMeasuredError(RegressGateError):
+    """A version was measured, but none of its runs can be compared: neither a verdict nor a lack of stored data."""
+
+    exit_code = ExitCode.COULD_NOT_MEASURE
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedComparison:
+    """What `measure_comparison` would measure."""
+
+    task: MeasurementTask
+    plan: RunPlan
+    interim: InterimAnalysis | None
+    """None: one analysis, after all blocks."""
+    settled: str | None
+    """Why the stored blocks decide already; None: they do not."""
+
+
+def plan_comparison(
+    settings: Settings,
+    baseline: str,
+    candidate: str,
+    amount: MeasurementAmount,
+    provisioning: ProvisionConfig,
+    *,
+    decide: DecideComparison | None = None,
+    plan_only: bool = False,
+) -> PlannedComparison:
+    """The blocks that are missing. `decide` is called after each block, to stop early; None: all blocks are made.
+
+    With `plan_only` this machine need not have the suite's accelerator.
+    """
+    versions = {BASELINE: baseline, CANDIDATE: candidate}
+    task = make_task(settings, versions, provisioning, plan_only=plan_only)
+    if task.versions[BASELINE] == task.versions[CANDIDATE]:
+        raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
+    interim = None if decide is None else InterimAnalysis(settings, task, decide)
+    plan = plan_blocks(settings, task, amount, stops_early=interim is not None)
+    settled = None
+    if interim is not None and plan.blocks and not amount.resume:
+        settled = interim.find_settled(plan.runs_a_side)
+    if settled is not None:
+        stored = plan.runs_a_side - plan.blocks
+        plan = plan_blocks(settings, task, replace(amount, runs=stored), stops_early=False)
+    return PlannedComparison(task, plan, interim, settled)
+
+
+def measure_comparison(
+    settings: Settings, planned: PlannedComparison, amount: MeasurementAmount, progress: ProgressReporter
+) -> ComparisonScope:
+    """Measure the missing blocks; the scope of the comparison to make afterwards.
+
+    A version that fails to serve is no error here: its failed runs are stored, and the gate weighs them. Raises
+    NotMeasuredError for a version that has neither failed runs nor runs that count.
+    """
+    task, plan = planned.task, planned.plan
+    built = {side: built_version(settings, task, side) for side in task.versions}
+    if plan.blocks or amount.resume:
+        interim = planned.interim
+        outcome = measure_task(
+            settings,
+            task,
+            amount if amount.resume else replace(amount, runs=plan.blocks),
+            progress,
+            most_blocks=None if interim is None else plan.runs_a_side,
+            after_block=None if interim is None else interim.after_block,
+        ).outcome
+        built |= {entry.made.slot.side: entry.made.run.version for entry in outcome.stored}
+        for version in built.values():
+            _check_measured(settings, task, version)
+    else:
+        reason = planned.settled or f"both sides have {plural(plan.runs_a_side, 'run that counts', 'runs that count')}"
+        hint = "" if planned.settled is None else " (--all-blocks measures all the same)"
+        progress.note(f"{reason}; nothing was measured{hint}")
+    refs = Ref.parse(str(built[BASELINE])), Ref.parse(str(built[CANDIDATE]))
+    return ComparisonScope(*refs, str(settings.suite.value or task.suite.name), task.testbed.name)
+
+
+def measure_running_comparison(
+    settings: Settings,
+    baseline: str,
+    candidate: str,
+    urls: tuple[str, ...],
+    amount: MeasurementAmount,
+    progress: ProgressReporter,
+) -> ComparisonScope:
+    """Measure two servers that already run, in turns: one run of each. Raises NotMeasuredError for one without a usable
+    trial."""
+    if len(urls) != 2:
+        raise InputError(f"--url was given {plural(len(urls), 'time')}", todo="give BASE's server, then CAND's")
+    versions = (baseline, candidate)
+    targets = [ServerTarget(Version.parse(text), url) for text, url in zip(versions, urls, strict=True)]
+    measured = measure_servers(settings, targets, amount, progress)
+    for line in measured.stored:
+        progress.note(line)
+    if measured.unmeasured:  # its earlier runs do not answer the question
+        raise NotMeasuredError(f"{measured.unmeasured[0]} could not be measured: no trial could be used")
+    refs = [Ref.parse(str(version)) for version in measured.versions]
+    return ComparisonScope(refs[0], refs[1], measured.suite, measured.testbed)
+
+
+def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAmount, *, stops_early: bool) -> RunPlan:
+    """The blocks that are missing within the budget, and what they can show.
+
+    At least one block is planned, even if it exceeds the budget: the budget itself ends it.
+    """
+    earlier = counted_runs(settings, task)
+    stored = whole_blocks(earlier, task)
+    blocks = max(0, (amount.runs or DEFAULT_BLOCKS) - stored)
+    policy = settings.policy(task.suite.gate)
+    plan = plan_runs(earlier, policy, task.suite, blocks=blocks, have=stored, stops_early=stops_early)
+    if amount.budget is not None and plan.seconds_a_block:
+        fitting = max(1, int(amount.budget / plan.seconds_a_block))
+        if fitting < blocks:
+            plan = plan_runs(earlier, policy, task.suite, blocks=fitting, have=stored, stops_early=stops_early)
+    return plan
+
+
+def _check_measured(settings: Settings, task: MeasurementTask, version: Version) -> None:
+    """Raises NotMeasuredError for a version of which every run is void, and none failed."""
+    with open_combined_store(str(settings.store_url.value)) as store:
+        suite = SuiteRef(task.suite.name, task.suite.version)
+        runs = store.runs(version=version, testbed=task.testbed.name, suite=suite)
+    side = make_side(version, runs, task.suite.conditions)
+    if not side.counted and not side.failed:
+        reason = f": {side.void[-1].reason}" if side.void else ""
+        raise NotMeasuredError(
+            f"{version} could not be measured{reason}; quieten the machine, then go on with --resume"
+        )

@@ -1,0 +1,53 @@
+"""Look up what is stored: builds, runs and build configurations. Not for changing them: see `baselines`."""
+
+from regress_gate.app.settings import Settings
+from regress_gate.errors import InputError, NoDataError
+from regress_gate.gate.comparison_choice import resolve_ref
+from regress_gate.model.run import Run
+from regress_gate.model.version import Ref, RefKind, Version
+from regress_gate.store.combined import ShippedBuilds, open_combined_store
+from regress_gate.vllm.build_config import BuildConfig
+
+
+def find_stored_build(ref: Ref, settings: Settings) -> Version | None:
+    """The build of `pinned`, `latest` or `run:N`; None for other refs. Raises NoDataError if it has no stored runs."""
+    if ref.kind not in (RefKind.PINNED, RefKind.LATEST, RefKind.RUN):
+        return None
+    return resolve_stored_build(ref, settings)
+
+
+def resolve_stored_build(ref: Ref, settings: Settings) -> Version:
+    """The stored build that a ref means. Raises NoDataError if there is none."""
+    with open_combined_store(str(settings.store_url.value)) as store:
+        if ref.run is not None and (run := store.run(ref.run)) is not None:
+            return run.version
+        held = store.inventory()
+        return resolve_ref(ref, held, store.pinned(), everything=held)[0].version
+
+
+def stored_runs(version: Version, settings: Settings) -> list[Run]:
+    """The runs of a version with the suite and testbed of the settings. Raises NoDataError if there is none."""
+    with open_combined_store(str(settings.store_url.value)) as store:
+        runs = [
+            run
+            for run in store.runs(version=version, testbed=settings.testbed.value)
+            if settings.suite.value in (None, run.suite.name, str(run.suite))
+        ]
+    if not runs:
+        raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
+    return runs
+
+
+def find_build_config(version: Version, settings: Settings) -> BuildConfig | None:
+    """The stored or shipped configuration; None: the build would have to be installed.
+
+    Raises InputError if the version may mean several builds.
+    """
+    with open_combined_store(str(settings.store_url.value)) as combined:
+        if combined.store is not None and (stored := combined.store.build_config(version)) is not None:
+            return stored
+    shipped = ShippedBuilds().build_configs(version)
+    if len(shipped) > 1:
+        names = ", ".join(str(config.version) for config in shipped)
+        raise InputError(f"{version} may be any of {names}", todo="write one of them, or give --variant")
+    return shipped[0] if shipped else None
