@@ -5,15 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from regress_gate.errors import InputError
-from regress_gate.model.config import Config
-from regress_gate.model.deployment import Deployment, DeploymentFacts
-from regress_gate.model.documents import parse_toml, validate
-from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
 from regress_gate.store.location import default_store_url
+
+if TYPE_CHECKING:  # `import` and `db` read no configuration and no deployment: they do without pydantic
+    from regress_gate.model.config import Config
+    from regress_gate.model.deployment import Deployment, DeploymentFacts
+    from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
 
 CONFIG_NAME = "regress-gate.toml"
 PYPROJECT = "pyproject.toml"
@@ -36,7 +37,7 @@ class Settings:
     config_flag: Path | None = None
     suite_flag: str | None = None
     testbed_flag: str | None = None
-    deployment_flag: Deployment | None = None
+    deployment_flag: "Deployment | None" = None
     """From single flags such as --model."""
     launch_line: str | None = None
     server_log: Path | None = None
@@ -63,12 +64,14 @@ class Settings:
         return None
 
     @property
-    def file(self) -> tuple[Path | None, Config]:
+    def file(self) -> "tuple[Path | None, Config]":
         """The configuration file in force and its content. Raises InputError with file and line."""
         return None if self._found is None else self._found[0], self.config
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> "Config":
+        from regress_gate.model.config import Config  # see the top
+
         if self._found is None:
             return Config()
         path, text = self._found
@@ -98,16 +101,18 @@ class Settings:
         )
 
     @property
-    def deployment_flags(self) -> Deployment:
+    def deployment_flags(self) -> "Deployment":
+        from regress_gate.model.deployment import Deployment  # see the top
+
         return self.deployment_flag or Deployment()
 
     @property
-    def deployment(self) -> Deployment:
+    def deployment(self) -> "Deployment":
         """The flags, completed from launch line, start log and environment, then from the configuration."""
         return self.deployment_facts.deployment
 
     @cached_property
-    def deployment_facts(self) -> DeploymentFacts:
+    def deployment_facts(self) -> "DeploymentFacts":
         """The deployment, the version that runs according to its files, and notes about them."""
         # Only commands that match known issues pay for the parsers of vLLM's output.
         from regress_gate.app.deployment_facts import gather_deployment
@@ -121,16 +126,18 @@ class Settings:
         )
 
     @property
-    def waivers(self) -> list[Waiver]:
+    def waivers(self) -> "list[Waiver]":
         return self.config.waivers
 
-    def policy(self, suite: PolicyOverrides | None = None, flags: PolicyOverrides | None = None) -> Policy:
+    def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
         """The default policy, overridden by the suite, the file and the flags, in this order."""
+
+        from regress_gate.model.policy import Policy  # see the top
 
         layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
         return Policy().over(*layers)
 
-    def _pick(self, flag: str, flagged: Any, variable: str, configured: Callable[[Config], Any]) -> SettingValue:
+    def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> SettingValue:
         in_file = None if self._found is None else configured(self.config)  # a broken file is always an error
         if flagged is not None:
             return SettingValue(flagged, flag)
@@ -141,8 +148,11 @@ class Settings:
         return SettingValue(None, "default")
 
 
-def read_config(text: str, path: Path) -> Config:
+def read_config(text: str, path: Path) -> "Config":
     """The configuration in a file's text. Raises InputError with file and line."""
+
+    from regress_gate.model.config import Config  # see the top
+    from regress_gate.model.documents import parse_toml, validate
 
     document = parse_toml(text, path)
     if path.name != PYPROJECT:

@@ -11,14 +11,15 @@ import click
 from regress_gate.app.measurement_amount import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError
-from regress_gate.model.config import ProvisionConfig
-from regress_gate.model.deployment import Deployment
 from regress_gate.model.testbed import Testbed
 from regress_gate.report import format_names
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
     pass
+
+if TYPE_CHECKING:
+    from regress_gate.model.config import ProvisionConfig
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -141,6 +142,8 @@ def settings_from(options: dict[str, Any]) -> Settings:
     facts = {name: options.pop(name) for name in (*names, "distribution", *pairs) if name in options}
     deployment = None
     if any(fact not in (None, ()) for fact in facts.values()):
+        from regress_gate.model.deployment import Deployment  # with pydantic: only where a deployment is given
+
         deployment = Deployment.from_flags(**{name: facts.pop(name, ()) for name in pairs}, **facts)
     return Settings(
         store_flag=options.pop("store", None),
@@ -238,7 +241,7 @@ PROVISION_PARAMETERS = {
 """Parameter of a command to key of `[provision]`."""
 
 
-def provisioning_from(options: dict[str, Any], settings: Settings) -> ProvisionConfig:
+def provisioning_from(options: dict[str, Any], settings: Settings) -> "ProvisionConfig":
     """The provisioning in force; takes the parameters of `provision_options` out of `options`."""
     from regress_gate.app.provisioning import choose_provisioning  # with the provisioners: only commands that measure
 

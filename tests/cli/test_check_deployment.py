@@ -21,7 +21,7 @@ class TestServeCommand:
     def test_a_flag_that_no_build_has_is_noted(self, gate):
         line = "vllm serve org/model --tensor-paralel-size 4 -dp 2 --no-enable-prefix-caching --max-model-len 8k"
         assert gate("check", "v0.24.0", "--accelerator", "H100", "--serve-command", line).err == (
-            "regress-gate: note: --serve-command: no build that is known here has tensor_paralel_size "
+            "regress-gate: note: --serve-command: no known build has tensor_paralel_size "
             "(did you mean 'tensor_parallel_size'?)\n"
         )
 
@@ -65,7 +65,7 @@ class TestFiles:
         done = gate(
             "check", "v0.20.0", *MIXTRAL[2:], "--quantization", "none", "--collect-env", path, "--format", "json"
         )
-        assert done.err == ("regress-gate: note: checked against 0.19.1, which is what runs now by the file given\n")
+        assert done.err == ("regress-gate: note: checked against 0.19.1, the version that runs now according to the given file\n")
         assert done.json["baseline"]["version"] == "0.19.1"
         assert (applies(done.json, "VLLM-41306"), issue(done.json, "VLLM-41306")["effect"]) == ("yes", "new")
         assert "verysecret" not in done.out
