@@ -65,7 +65,8 @@ class TestFiles:
         done = gate(
             "check", "v0.20.0", *MIXTRAL[2:], "--quantization", "none", "--collect-env", path, "--format", "json"
         )
-        assert done.err == ("regress-gate: note: checked against 0.19.1, the version that runs now according to the given file\n")
+        note = "checked against 0.19.1, the version that runs now according to the given file"
+        assert done.err == f"regress-gate: note: {note}\n"
         assert done.json["baseline"]["version"] == "0.19.1"
         assert (applies(done.json, "VLLM-41306"), issue(done.json, "VLLM-41306")["effect"]) == ("yes", "new")
         assert "verysecret" not in done.out

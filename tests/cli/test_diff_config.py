@@ -45,7 +45,7 @@ def test_two_shipped_builds_need_nothing_installed(gate: Gate) -> None:
     assert (done.code, done.err) == (0, "")
     head, verdict, *rest = done.out.splitlines()
     assert head == "vLLM 0.19.1+cpu → 0.32.0+cpu"
-    assert verdict == "the arguments of your launch line are all accepted by 0.32.0+cpu"
+    assert verdict == "the arguments of your launch line are all taken by 0.32.0+cpu"
     assert "  --gpu-memory-utilization  0.9 → 0.92" in rest
     assert "Dependencies (32)" in rest
     assert max(map(len, rest)) <= 80
