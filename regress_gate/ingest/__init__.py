@@ -1,4 +1,4 @@
-"""Reading what other tools measured: recognise, check, normalise, group into runs; or refuse and say why.
+"""Reads results of other tools: recognises, checks and normalises them, and groups them into runs.
 
-Not for measuring anything, and not for storing: `intake.read_paths` returns runs and a report on every file.
+`importer.read_paths` returns runs and a report on every file. Not for measuring, and not for storing.
 """

@@ -1,7 +1,7 @@
-"""Archives as folders that are never unpacked: which members may be read, why others may not, and their bytes.
+"""Reads zip files, tar files and gzipped tar files as if they were folders; nothing is unpacked to disk.
 
-Zip files and tar files, the latter also packed by gzip. A member that would climb out of the folder it is unpacked
-in, and every member that is no plain file, is named and not read. Not for what stands in the members.
+Members with a path that leads out of the archive, and members that are not plain files, are reported and not read. Not
+for the content of members.
 """
 
 import io
@@ -30,23 +30,19 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-# MERGED regress_gate.ingest.archive_members: Members of an archive of any kind: which are read, under which path,
-# and what becomes of damaged ones.  Not for opening archives.
-
-
 Info = TypeVar("Info")
 
 DAMAGE_ERRORS = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, NotImplementedError,
     RuntimeError, struct.error, LookupError,
 )  # fmt: skip
-"""What the standard library raises for archives that somebody changed; RecursionError is a RuntimeError."""
+"""What the standard library raises for damaged archives; RecursionError is a RuntimeError."""
 
 
 def sort_member(
     name: str, info: Info, problem: str | None, members: dict[str, Info], not_read: list[UnreadMember]
 ) -> None:
-    """Put a member where it belongs, by its name and by what is wrong with it."""
+    """Add a member to `members` or, if its name or `problem` forbids it, to `not_read`."""
     parts = [part for part in PurePosixPath(name).parts if part != "."]
     if any(part.startswith(".") and part != ".." for part in parts):
         return  # hidden, as in folders
@@ -68,7 +64,7 @@ def guard_reads(file: IO[bytes]) -> IO[bytes]:
 
 
 class _GuardedReader(io.RawIOBase):
-    """A member whose damage is found while it is read."""
+    """A member that raises DamagedError if damage is found while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -93,13 +89,13 @@ class _GuardedReader(io.RawIOBase):
 
 MAX_MEMBERS = 100_000
 MAX_UNPACKED = 64 * 1024**3
-"""Bytes of all members of an archive whose members can be read one by one."""
+"""Bytes of all members of a zip file."""
 MAX_IN_MEMORY = 512 * 1024**2
-"""Bytes of a tar file that is packed as a whole: it is held in memory, as nothing in it can be found otherwise."""
+"""Bytes of a gzipped tar file: it is unpacked in memory, because its members cannot be found otherwise."""
 
 
 def open_archive(path: Path) -> Archive:
-    """Raises OSError; of a damaged archive as much as can be found is a member."""
+    """Raises OSError. Of a damaged archive, the members that can be found are offered."""
     name = path.name.lower()
     if name.endswith(UNSUPPORTED_ENDINGS):
         raise DamagedError("archives of this kind are not read; unpack it first")
@@ -130,7 +126,7 @@ class _Zip:
         for info in infos:
             if not info.is_dir():
                 sort_member(
-                    info.filename.replace("\\", "/"), info, _why_no_zip_member(info), self.members, self.not_read
+                    info.filename.replace("\\", "/"), info, _zip_member_problem(info), self.members, self.not_read
                 )
 
     def open(self, member: str) -> IO[bytes]:
@@ -145,7 +141,7 @@ class _Zip:
 
 
 def _directory_size(file: IO[bytes]) -> int:
-    """Bytes of the list of members, which is read into memory as a whole; by the records at the end of the file."""
+    """Bytes of the list of members, by the records at the end of the file. The whole list is read into memory."""
     end = file.seek(0, io.SEEK_END)
     file.seek(max(0, end - 66_000))
     tail = file.read()
@@ -159,7 +155,7 @@ def _directory_size(file: IO[bytes]) -> int:
     return max(sizes)
 
 
-def _why_no_zip_member(info: zipfile.ZipInfo) -> str | None:
+def _zip_member_problem(info: zipfile.ZipInfo) -> str | None:
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return "a link or device in an archive is not read"
@@ -179,20 +175,20 @@ class _Tar:
         self._file = file
         self._stream = _BoundedFile(file)
         if (unpacking := unpacked(file)) is not file:
-            self._stream = _BoundedFile(io.BytesIO(self._held(unpacking)))
+            self._stream = _BoundedFile(io.BytesIO(self._unpack(unpacking)))
         self._tar = tarfile.TarFile(fileobj=cast(IO[bytes], self._stream))
         try:
             for info in self._tar:
                 if len(self.members) + len(self.not_read) >= MAX_MEMBERS:
                     raise DamagedError(f"holds more than {MAX_MEMBERS} files; unpack it first")
                 if not info.isdir():
-                    sort_member(info.name, info, self._why_no_member(info), self.members, self.not_read)
+                    sort_member(info.name, info, self._member_problem(info), self.members, self.not_read)
         except DAMAGE_ERRORS as error:
             self._note(f"damaged: {plural(len(self.members), 'file of it was', 'files of it were')} found ({error})")
         self._stream.reads_left = None
 
-    def _held(self, unpacking: IO[bytes]) -> bytes:
-        """As much as can be unpacked. Raises DamagedError where it is too large."""
+    def _unpack(self, unpacking: IO[bytes]) -> bytes:
+        """The bytes up to the end or to the damage. Raises DamagedError if they are too many."""
         held = io.BytesIO()
         try:
             while chunk := cast(io.BufferedReader, unpacking).read1():
@@ -209,7 +205,7 @@ class _Tar:
         if not any(entry.member is None for entry in self.not_read):
             self.not_read.append(UnreadMember(None, reason))
 
-    def _why_no_member(self, info: tarfile.TarInfo) -> str | None:
+    def _member_problem(self, info: tarfile.TarInfo) -> str | None:
         if not info.isreg():
             return "a link or device in an archive is not read"
         if info.issparse():
@@ -233,20 +229,20 @@ class _Tar:
 
 
 class _BoundedFile:
-    """A file for tarfile, which trusts what headers say of sizes: they can ask it to read everything, or for ever."""
+    """A file for tarfile that bounds what it reads: forged headers could make it read everything, or without end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.size = file.seek(0, io.SEEK_END)
         self.reads_left: int | None = 10 * MAX_MEMBERS
-        """While members are looked for."""
+        """While members are listed; None afterwards."""
         file.seek(0)
 
     def read(self, size: int = -1) -> bytes:
         if self.reads_left is not None:
             self.reads_left -= 1
             if self.reads_left < 0 or not 0 <= size <= MAX_IN_MEMORY:
-                raise tarfile.ReadError("its headers make no sense")
+                raise tarfile.ReadError("invalid headers")
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""The table of docs/importing.md: every format and generation that is read, from what the readers say of themselves.
+"""The table of docs/importing.md: every format and generation that is read, from the generations that the readers list.
 
 `python -m regress_gate.ingest.catalogue` prints it.
 """
@@ -14,16 +14,16 @@ END = "<!-- end -->"
 
 
 def catalogue() -> str:
-    """Markdown: the readers with their generations, then the definitions that are not vLLM's."""
+    """Markdown: the readers with their generations, then definitions that are not vLLM's."""
     return "\n".join([BEGIN, "", *_formats(READERS), "", *_definitions(), "", END, ""])
 
 
 def _formats(readers: Iterable[Reader]) -> list[str]:
-    lines = ["| format (tool) | generation | told by | what is read | traps |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| format (tool) | generation | recognised by | what is read | traps |", "| --- | --- | --- | --- | --- |"]
     for reader in readers:
         first = f"`{reader.name}` ({reader.tool})"
         for generation in reader.generations:
-            cells = (first, generation.which, generation.told_by, generation.read, generation.traps)
+            cells = (first, generation.which, generation.recognised_by, generation.read, generation.traps)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
             first = ""
     return lines

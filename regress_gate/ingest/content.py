@@ -65,7 +65,7 @@ class Content:
     constant: str | None = None
     """Where NaN or Infinity stands in it without quotes: no JSON, but some tools write it."""
     stream: Callable[[], Iterator[Any]] | None = None
-    """Of a long file of JSON lines: all its values, read anew at each call. Raises NotJsonError where it is broken."""
+    """Of a long file of JSON lines: all its values, read anew at each call. Raises NotJsonError if it is broken."""
 
     @property
     def beginning(self) -> "Content":
@@ -78,7 +78,7 @@ class Content:
 
 
 def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: None) -> Content:
-    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError where it cannot be read.
+    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError if it cannot be read.
 
     `alive` is called now and then while a long one is read.
     """
@@ -122,7 +122,7 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
 
 
 def _is_small(file: IO[bytes]) -> bool:
-    """Whether the file, packed or not, has less than SMALL bytes; False where that is not known."""
+    """Whether the file, packed or not, has less than SMALL bytes; False if that is not known."""
     try:
         return os.fstat(file.fileno()).st_size < SMALL
     except OSError:

@@ -1,4 +1,4 @@
-"""Taking typed values out of a JSON object that anybody may have written. Not for knowing any format's keys."""
+"""Typed values from JSON objects of any origin: numbers, texts, times, lengths. Not for the keys of any format."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import quoted
 
 _MAX_COUNT = 2**53
-"""Up to which a number that was read as a float is the count that was written."""
+"""Larger counts cannot be represented exactly by a float."""
 
 
 def number(data: Mapping[str, Any], key: str) -> float | None:
-    """The finite number at the key; None where the key is missing or null. Anything else is refused."""
+    """The finite number at the key; None if the key is missing or null. Anything else is refused."""
     value = data.get(key)
     if value is None or (type(value) is float and isfinite(value)):
         return value
@@ -36,7 +36,7 @@ def required(data: Mapping[str, Any], key: str) -> float:
 
 
 def count(data: Mapping[str, Any], key: str) -> int | None:
-    """The whole number from 0 at the key; None where the key is missing or null."""
+    """The whole number from 0 at the key; None if the key is missing or null."""
     stated = data.get(key)
     if type(stated) is int and 0 <= stated <= _MAX_COUNT:
         return stated
@@ -49,7 +49,7 @@ def count(data: Mapping[str, Any], key: str) -> int | None:
 
 
 def text(data: Mapping[str, Any], key: str) -> str | None:
-    """The text at the key; None where the key is missing, null or empty."""
+    """The text at the key; None if the key is missing, null or empty."""
     value = data.get(key)
     if value is None or value == "":
         return None
@@ -59,7 +59,7 @@ def text(data: Mapping[str, Any], key: str) -> str | None:
 
 
 def obj(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object at the key; an empty one where the key is missing or null."""
+    """The object at the key; an empty one if the key is missing or null."""
     value = data.get(key)
     if value is None:
         return {}
@@ -69,7 +69,7 @@ def obj(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def items(data: Mapping[str, Any], key: str) -> list[Any]:
-    """The list at the key; an empty one where the key is missing or null."""
+    """The list at the key; an empty one if the key is missing or null."""
     value = data.get(key)
     if value is None:
         return []
@@ -78,11 +78,8 @@ def items(data: Mapping[str, Any], key: str) -> list[Any]:
     return value
 
 
-# MERGED regress_gate.ingest.when: Times of day in other tools' results. Not for durations.
-
-
 def time_from_unix(seconds: float | None) -> datetime | None:
-    """Seconds since 1970 UTC as a time; None where they are none that a calendar has."""
+    """Seconds since 1970 UTC as a time; None if out of range."""
     try:
         return None if seconds is None or seconds <= 0 else datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
@@ -90,7 +87,7 @@ def time_from_unix(seconds: float | None) -> datetime | None:
 
 
 def time_from_iso(text: object) -> datetime | None:
-    """An ISO time; one without a zone is taken as UTC. None where it is none."""
+    """An ISO time; one without a zone is taken as UTC. None if it is not one."""
     if not isinstance(text, str):
         return None
     try:
@@ -100,17 +97,16 @@ def time_from_iso(text: object) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-# MERGED regress_gate.ingest.formats.asked_length: A length that was asked for, as it goes into a workload: its mean
-# and its spread. Not for measured lengths.
-
-
 def length_facts(name: str, mean: float | None, deviation: float | None) -> dict[str, float | int]:
-    """`{"input_len": 128, "input_len_stddev": 16}`, in tokens; without a spread of 0, empty without a mean."""
+    """A requested length for a workload: `{"input_len": 128, "input_len_stddev": 16}`, in tokens.
+
+    A deviation of 0 is left out; without a mean the result is empty.
+    """
     if mean is None or mean <= 0:
         return {}
     return {name: _as_int_if_whole(mean)} | ({f"{name}_stddev": _as_int_if_whole(deviation)} if deviation else {})
 
 
 def _as_int_if_whole(value: float) -> float | int:
-    """128 for 128.0, as it goes into a name."""
+    """128 for 128.0, because the value becomes part of a name."""
     return int(value) if value == int(value) else value

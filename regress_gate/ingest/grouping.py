@@ -1,7 +1,7 @@
 """From identified results to runs: which results share a server process, and which pass each of them is.
 
-The run is the unit of replication, so what is not known to come from different server starts is taken as one run.
-Refuses results whose grouping would be a lie: one scenario for two workloads, one run with two sets of conditions.
+The run is the unit of replication, so results that are not known to come from different server starts form one run.
+Refuses results that do not fit together: one scenario with two workloads, one run with two sets of conditions.
 """
 
 import hashlib
@@ -24,19 +24,15 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.text import plural
 
-# MERGED regress_gate.ingest.cold_starts: First runs after a cold start (`--first-run cold`): they are kept and
-# shown, and never averaged in.  In an environment that was just made, caches of compiled kernels are empty and the
-# first server is slower. Files do not say so; who measured may know it.
-
-
 COLD_START_REASON = "the first run after a cold start (--first-run cold)"
 
 
 def exclude_cold_starts(runs: tuple[Run, ...]) -> tuple[tuple[Run, ...], list[str]]:
-    """The runs, the first of each version and testbed void; and a note on each.
+    """The runs, with the first of each version and testbed marked void, and a note on each of these.
 
-    First is what started first or, where the files say no times, what has the lowest run number. Raises InputError
-    where neither tells.
+    In a fresh environment the caches of compiled kernels are empty and the first server is slower. The first run is the
+    one that started first or, if the files state no times, the one with the lowest run number. Raises InputError if
+    neither is known.
     """
     groups: dict[tuple[object, str], list[Run]] = {}
     for run in runs:
@@ -77,21 +73,21 @@ def _run_number(label: str) -> int | None:
 
 
 _WORKLOAD_TOLERANCE = 0.2
-"""Relative difference in mean tokens per request beyond which two results are not of the same workload."""
+"""Largest relative difference in mean tokens per request between two results of one workload."""
 _PER_RUN = frozenset(name for name, metric in METRICS.items() if metric.per_run)
 _UNKNOWN = Conditions()
 _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
 class CompleteResult(NamedTuple):
-    """One result with everything that is known of it; identity is complete but for run and trial."""
+    """One result with its identity, complete except for run and trial."""
 
     where: str
-    """Path, and which result of the file, for messages."""
+    """Path and position in the file, for messages."""
     name: str
     """Of the file, without folders."""
     position: int | None
-    """Which result of the file; None where it holds one."""
+    """Position in the file; None if the file holds one result."""
     reading: Reading
     identity: Identity
     version: Version
@@ -104,30 +100,30 @@ class CompleteResult(NamedTuple):
 
 @dataclass(slots=True)
 class _PendingRun:
-    """A run that is being put together."""
+    """A run under construction."""
 
     label: str
     testbed: Testbed
     sidecar: SidecarFile | None = None
     members: dict[int, tuple[CompleteResult, int]] = field(default_factory=dict)
-    """By index of the item: the item, and which pass of its scenario it is."""
+    """By index of the result: the result, and the ordinal of its pass in the scenario."""
     passes: dict[str, "_Passes"] = field(default_factory=dict)
     """By scenario."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Of the run: what is measured once per server start."""
+    """What is measured once per server start."""
 
 
 @dataclass(slots=True)
 class _Passes:
-    """The passes of one scenario in a run that is being put together."""
+    """The passes of one scenario in a run under construction."""
 
     taken: dict[int, CompleteResult] = field(default_factory=dict)
     free: int = 1
-    """No smaller ordinal is free."""
+    """All smaller ordinals are taken."""
     workload: dict[str, tuple[Any, str]] = field(default_factory=dict)
-    """What was sent, as far as any pass says it: each value, and where it stands."""
+    """What was sent, as far as any pass states it: each value, and the result that states it."""
     definitions: dict[str | None, str] = field(default_factory=dict)
-    """By whose the metrics were made, and where that stands."""
+    """Of the metrics, each with the result that states it."""
 
     def next_free(self) -> int:
         while self.free in self.taken:
@@ -139,14 +135,17 @@ class _Passes:
 class GroupedRuns:
     runs: tuple[Run, ...]
     refused: Mapping[int, str]
-    """By index of the item: why it is in no run."""
+    """By index of the result: why it is in no run."""
     placed: Mapping[int, tuple[str, int]]
-    """By index of the item: label of its run, and its ordinal there."""
+    """By index of the result: the label of its run, and its ordinal there."""
     notes: tuple[str, ...]
 
 
 def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: bool = False) -> GroupedRuns:
-    """Put the items into runs, in their order. `cold_first`: see `cold_starts.py`, whose InputError it raises."""
+    """Put the results into runs, in their order.
+
+    `cold_first`: exclude first runs after a cold start; raises InputError if these are not known.
+    """
     refused: dict[int, str] = {}
     unlabelled: dict[tuple[object, ...], list[int]] = {}
     labels: dict[int, str] = {}
@@ -158,7 +157,7 @@ def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: b
         elif run_per_file:
             labels[index] = f"file-{item.source.sha256[:12]}"
         else:
-            # A sidecar speaks of one server start, so results with different sidecars are different runs.
+            # A sidecar describes one server start, so results with different sidecars are different runs.
             start = item.sidecar.path if item.sidecar else None
             unlabelled.setdefault((item.version, item.testbed.name, item.suite, start), []).append(index)
     notes = []
@@ -172,7 +171,7 @@ def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: b
             )
     groups: dict[tuple[object, ...], _PendingRun] = {}
     placed: dict[int, tuple[str, int]] = {}
-    # Stated ordinals first: the others take what is left.
+    # Stated ordinals first: the other results take what is left.
     for index in sorted(range(len(items)), key=lambda index: items[index].identity.trial is None):
         if index in refused:
             continue
@@ -192,12 +191,12 @@ def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: b
 
 
 def _label_of(hashes: Iterable[str]) -> str:
-    """The same for the same files in any order, another for others."""
+    """Depends on the set of files and not on their order."""
     return AUTO_LABEL_PREFIX + hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()[:12]
 
 
 def _join(joined: _PendingRun, index: int, item: CompleteResult) -> int:
-    """Add the item to the group and return its ordinal. Raises RefusalError where it does not fit."""
+    """Add the result to the run and return its ordinal. Raises RefusalError if it does not fit."""
     same = joined.testbed is item.testbed
     testbed = item.testbed if same else merge_testbeds(joined.testbed, item.testbed)
     if testbed is None:
@@ -240,14 +239,14 @@ def _join(joined: _PendingRun, index: int, item: CompleteResult) -> int:
 
 
 def per_run_metrics(reading: Reading) -> dict[str, float]:
-    """Those of its metrics that are measured once per server start: they belong to the run, not to the trial."""
+    """Metrics that are measured once per server start: they belong to the run, not to the trial."""
     if _PER_RUN.isdisjoint(reading.metrics):
         return {}
     return {name: reading.metrics[name] for name in reading.metrics.keys() & _PER_RUN}
 
 
 def _check_workload(item: CompleteResult, known: Mapping[str, tuple[Any, str]]) -> None:
-    """Refuse an item that carries the scenario of others but was sent something else."""
+    """Refuse a result with the scenario of others and another workload."""
     for key, left in item.reading.workload.items():
         right, where = known.get(key, (left, item.where))
         same = _within_tolerance(left, right) if key in _MEASURED else left == right
@@ -260,7 +259,7 @@ def _check_workload(item: CompleteResult, known: Mapping[str, tuple[Any, str]]) 
 
 
 def _check_definitions(item: CompleteResult, known: Mapping[str | None, str]) -> None:
-    """Refuse an item that carries the scenario of others whose metrics mean something else."""
+    """Refuse a result with the scenario of others and metrics of other definitions."""
     mine = item.reading.definitions
     for other, where in known.items():
         if not definitions_match(mine, other):

@@ -1,6 +1,7 @@
-"""Identity for each result of one import: which sources speak of it, what was read before, and what nobody said.
+"""Identity of each result of one import: collects the sources, finds duplicates, derives scenario names.
 
-The rules by which sources are weighed are in identity.py; this module collects what they say.
+The rules that combine the sources are in identity.py. Reports all missing identity in one error. Not for results that
+are in the store: these are known by their bytes alone.
 """
 
 import os
@@ -25,52 +26,50 @@ from regress_gate.model.run import IMPORTED_SUITE, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.text import MAX_NAME, MAX_PATH, excerpt, plural, slugify
 
-# MERGED regress_gate.ingest.copies: Results that were read before: the same bytes, or the same numbers, are one
-# measurement wherever they lie.  Not for results that are in the store: those are known by their bytes alone.
-
-
 _TIMED_METRICS = frozenset(name for name, metric in METRICS.items() if metric.unit in ("s", "1/s"))
 _DISTINCTIVE_DIGITS = 10
-"""Digits of times and rates from which on two measurements do not have all of them in common."""
+"""Two measurements that agree in this many digits of times and rates are the same measurement."""
 
 
 class KnownResult(NamedTuple):
-    """A result that was read."""
+    """A result that was read before."""
 
     path: str
     where: str
-    """The path, and which result of the file."""
+    """The path, and the position of the result in the file."""
     reading: Reading
     identity: Identity
 
 
 class DuplicateIndex:
-    """Remembers the results of one import."""
+    """Finds results that were read before in this import: the same bytes or the same numbers."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
-        """Of files that hold what was read in another place."""
+        """Files whose results were read elsewhere."""
         self._by_hash: dict[str, KnownResult] = {}
         self._by_numbers: dict[tuple[object, ...], list[KnownResult]] = {}
 
     def of_bytes(self, sha256: str) -> KnownResult | None:
-        """The first result that was read from such bytes."""
+        """The first result that was read from these bytes."""
         return self._by_hash.get(sha256)
 
     def of_numbers(self, sha256: str, new: KnownResult) -> KnownResult | None:
-        """An earlier result with all numbers of this one, which is remembered where there is none."""
+        """An earlier result with all numbers of this one. If there is none, this one is remembered, and None returned."""
         self._by_hash.setdefault(sha256, new)
         reading = new.reading
         numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))
-        alike = self._by_numbers.setdefault(numbers, [])
-        for seen in alike:
+        same_numbers = self._by_numbers.setdefault(numbers, [])
+        for seen in same_numbers:
             if seen.reading.metrics == reading.metrics and _is_distinctive(reading):
                 return seen
-        alike.append(new)
+        same_numbers.append(new)
         return None
 
-    def told(self, path: str, what: str, place: str, seen: KnownResult, here: Identity) -> tuple[FileOutcome, str]:
-        """A copy is skipped; one whose place says that it is something else is an error: one of them is misplaced."""
+    def outcome_of_copy(
+        self, path: str, what: str, place: str, seen: KnownResult, here: Identity
+    ) -> tuple[FileOutcome, str]:
+        """Skip a copy; refuse it if its identity differs from that of the first, because one of them is misplaced."""
         self.paths.add(path)
         for field in ("version", "testbed", "suite", "scenario", "run"):
             mine, theirs = getattr(here, field), getattr(seen.identity, field)
@@ -81,7 +80,7 @@ class DuplicateIndex:
 
 
 def _is_distinctive(reading: Reading) -> bool:
-    """Whether no other result has these numbers by chance, as scores, sizes and coarse times may come again."""
+    """Whether the numbers cannot be equal by chance, as scores, sizes and coarse times may be."""
     timed = {value for name, value in reading.metrics.items() if name in _TIMED_METRICS}
     if reading.duration is not None:
         timed.add(reading.duration)
@@ -89,18 +88,12 @@ def _is_distinctive(reading: Reading) -> bool:
 
 
 def _digits(value: float) -> int:
-    """How many it takes to write the value, without the noise of a change of units."""
+    """How many significant digits the value has, without the noise of a unit conversion."""
     return len(f"{value:.11e}".partition("e")[0].replace(".", "").rstrip("0"))
 
 
 def _field_text(value: object) -> str:
     return "not stated" if value is None else value.name if isinstance(value, Testbed) else str(value)
-
-
-# MERGED regress_gate.ingest.scenario_name: A scenario's name when nobody gives one: made of what the result itself
-# says of its workload, and of nothing else.  `tiny-c8-inf-n48` is model tiny, at most 8 requests at once, no rate
-# limit, 48 requests. The name has to come out the same for every version, so measured numbers (mean input length…)
-# are not in it.
 
 
 _HUB_CACHE = re.compile(r"(?:^|/)models--([^/]+)/snapshots/[0-9a-f]+$")
@@ -119,19 +112,20 @@ _COMMON_KEYS = (
 
 
 _MEASURED_KEYS = frozenset(["mean_input_tokens", "mean_output_tokens"])
-"""Measured, so they are not in the name."""
+"""These are measured and differ between versions, so the name must not contain them."""
 
 
 def derive_scenario_name(workload: Mapping[str, Any]) -> str | None:
-    """The derived name; None where the result does not even say which model was served.
+    """A scenario name made from the workload that a result states; None if it does not state the model.
 
-    A test of vLLM's CI has a name already, which tells its server from others too.
+    `tiny-c8-inf-n48` is model tiny, at most 8 requests at once, no rate limit, 48 requests. The name is the same for
+    every version. A test of vLLM's CI keeps its own name, which also identifies its server.
     """
     keys = tuple(key for key in workload if key not in _MEASURED_KEYS)
     values = [workload[key] for key in keys]
     try:
         return _derive_name(keys, *values)
-    except TypeError:  # a value that cannot be remembered
+    except TypeError:  # a value that cannot be a cache key
         return _derive_name.__wrapped__(keys, *values)
 
 
@@ -168,7 +162,7 @@ def _join_parts(parts: list[str]) -> str:
 
 @lru_cache(maxsize=1000)
 def _model_name(model: str) -> str:
-    """Last part of a model id or path; the model's own name for a path into the hub's cache."""
+    """The last part of a model id or path; for a path in the Hugging Face cache, the name of the model."""
     path = model.rstrip("/")
     cached = _HUB_CACHE.search(path)
     name = cached[1].rpartition("--")[2] if cached else path.rpartition("/")[2]
@@ -178,18 +172,18 @@ def _model_name(model: str) -> str:
 _MAX_KNOWN_IDENTITIES = 1000
 _UNCLEAR = frozenset(name for name in METRICS if name.startswith("unclear_"))
 _MAX_LISTED_FILES = 3
-"""How many files a message about many of them names."""
+"""Files that a message lists by name."""
 
 
 class IdentifiedResult(NamedTuple):
-    """A usable result with what its sources say; version, testbed or scenario may still be missing."""
+    """A usable result with the identity that its sources state; version, testbed or scenario may still be missing."""
 
     where: str
-    """Path, and which result of the file, for messages."""
+    """Path and position in the file, for messages."""
     name: str
     """Of the file, without folders."""
     position: int | None
-    """Which result of the file; None where it holds one."""
+    """Position in the file; None if the file holds one result."""
     reading: Reading
     identity: Identity
     scenario: str | None
@@ -198,30 +192,30 @@ class IdentifiedResult(NamedTuple):
 
 
 class Identifier:
-    """Identifies the results of one import, and remembers them so that none is taken twice."""
+    """Identifies the results of one import, and finds those that it has seen before."""
 
     def __init__(self, flags: IdentityFlags, imported_at: datetime) -> None:
         self._flags, self._imported_at = flags, imported_at
-        self.copies = DuplicateIndex()
+        self.duplicates = DuplicateIndex()
         self._sidecars: dict[str, SidecarFile | None] = {}
-        """By folder, as a path names it and as it is really called."""
+        """By folder, as the user's path names it and as resolved."""
         self._identities: dict[tuple[object, ...], Identity] = {}
-        """What was said before of results that the same sources speak of: most of an import."""
+        """By sources: most results of an import have the same."""
 
     def same_bytes(self, candidate: Candidate, content: Content) -> tuple[FileOutcome, str] | None:
-        """Outcome and reason for a copy of a file that was read before; None for a new one."""
-        if (seen := self.copies.of_bytes(content.sha256)) is None:
+        """Outcome and reason for a copy of a file that was read before; None for a new file."""
+        if (seen := self.duplicates.of_bytes(content.sha256)) is None:
             return None
         try:
             here = self._identity(candidate, self._sidecar(candidate), seen.reading)
         except RefusalError as refusal:
             return FileOutcome.REFUSED, str(refusal)
-        return self.copies.told(excerpt(candidate.shown, MAX_PATH), "bytes", seen.path, seen, here)
+        return self.duplicates.outcome_of_copy(excerpt(candidate.shown, MAX_PATH), "bytes", seen.path, seen, here)
 
     def identify(
         self, candidate: Candidate, content: Content, reader: Reader, reading: Reading, position: int | None
     ) -> IdentifiedResult | FileReport:
-        """The result with its identity; a report where sources contradict each other or it was read before."""
+        """The result with its identity; a report if its sources contradict each other or it was read before."""
         path = excerpt(candidate.shown, MAX_PATH)
         try:
             sidecar = self._sidecar(candidate)
@@ -230,8 +224,8 @@ class Identifier:
             return FileReport(path, FileOutcome.REFUSED, reader.name, str(refusal), reading.notes, position)
         where = path if position is None else f"{path} (result {position + 1})"
         seen = KnownResult(path, where, reading, identity)
-        if (other := self.copies.of_numbers(content.sha256, seen)) is not None:
-            outcome, reason = self.copies.told(path, "numbers", other.where, other, identity)
+        if (other := self.duplicates.of_numbers(content.sha256, seen)) is not None:
+            outcome, reason = self.duplicates.outcome_of_copy(path, "numbers", other.where, other, identity)
             return FileReport(path, outcome, reader.name, reason, position=position)
         source = TrialSource(
             sha256=content.sha256,
@@ -262,7 +256,7 @@ class Identifier:
         pattern = self._flags.pattern
         if pattern is None or candidate.is_stdin:
             return {}
-        # Not resolved: a link's own place speaks, not its target's.
+        # Not resolved: the location of a link counts, not that of its target.
         if (values := pattern.match(candidate.path.absolute())) is None:
             raise RefusalError(f"its path does not end like --pattern {pattern.text}")
         return values
@@ -272,7 +266,7 @@ class Identifier:
             return None
         folder = candidate.folder
         if folder not in self._sidecars:
-            # By whatever path results are reached, what lies beside them speaks of one server start.
+            # One folder reached by several paths has one sidecar, which describes one server start.
             real = os.path.realpath(folder)
             if real not in self._sidecars:
                 self._sidecars[real] = _sidecar_beside(candidate)
@@ -290,7 +284,7 @@ def _sidecar_beside(candidate: Candidate) -> SidecarFile | None:
 
 
 def complete_identities(found: list[IdentifiedResult]) -> list[CompleteResult]:
-    """Items with full identity. Raises InputError listing, over all files, what nobody said and how to say it."""
+    """The results with full identity. Raises InputError that lists all missing identity and how to give it."""
     missing: dict[str, list[str]] = {"version": [], "testbed": [], "scenario": []}
     items = []
     for result in found:
@@ -324,14 +318,14 @@ def complete_identities(found: list[IdentifiedResult]) -> list[CompleteResult]:
 
 
 def unclear_metrics_note(found: list[IdentifiedResult]) -> str | None:
-    """A note on the results whose metrics nobody can tell apart without the version of their client."""
+    """A note on results that have metrics whose meaning depends on the unknown version of their client."""
     if not (unclear := _results_with_unclear_metrics(found)):
         return None
     return f"{_missing_text('client-version', unclear)}; give --client-version VERSION to have them compared"
 
 
 def _results_with_unclear_metrics(found: list[IdentifiedResult]) -> list[str]:
-    """Results with a metric that the client's version would make clear, as their notes say."""
+    """Where the results stand that have such metrics; their notes ask for --client-version."""
     return [
         result.where
         for result in found
@@ -342,13 +336,13 @@ def _results_with_unclear_metrics(found: list[IdentifiedResult]) -> list[str]:
 
 
 def _all_missing_text(missing: Mapping[str, list[str]]) -> str:
-    """What is missing, with the files that lack it; those of a list that was just given are not named again."""
-    told = []
+    """What is missing and in which files; a list of files that was just given is not repeated."""
+    parts = []
     before: list[str] | None = None
     for what, files in missing.items():
-        told.append(_missing_text(what, files, named=files != before))
+        parts.append(_missing_text(what, files, named=files != before))
         before = files
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def _missing_text(what: str, files: list[str], *, named: bool = True) -> str:

@@ -1,8 +1,8 @@
-"""Which version, testbed, suite, scenario, run and trial a result is of, and who says so.
+"""Identity of a result: its version, testbed, suite, scenario, run and trial, combined from all sources.
 
 Sources in order of precedence: flags, the file's own metadata, the sidecar `conditions.json`, the path by `--pattern`.
-Precedence decides only how a value is spelled: two sources that contradict each other are an error that names both.
-Not for inventing identity: what no source says stays None, and grouping.py asks for it or derives it.
+Precedence decides only the spelling of a value: contradicting sources are an error that names both. Identity is never
+guessed: what no source states is None, and identification.py derives it or asks for it.
 """
 
 import re
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from regress_gate.ingest.sidecar_model import Sidecar
 
 
-# MERGED regress_gate.ingest.path_pattern: `--pattern '{version}/run{run}/{scenario}-r{trial}.json'`: identity from
-# where a file lies.  A pattern is matched against the end of the file's absolute path. Everything in it but fields
-# and `*` is literal text.
-
-
 PATTERN_FIELDS = ("version", "testbed", "suite", "scenario", "run", "trial")
 _PATTERN_PART = re.compile(r"\{([^{}]*)\}|(\*+)|([{}])|([^{}*]+)")
 _MAX_PATTERN_LENGTH = 300
-_MAX_STARS = 4  # each multiplies the ways in which a long name can be tried
+_MAX_STARS = 4  # each multiplies the number of ways to match a long name
 
-# Neither a field nor a star crosses a folder border.
+# Neither a field nor a star matches a slash.
 _FIELD_REGEXES = dict.fromkeys(PATTERN_FIELDS, r"[^/]+") | {"trial": r"\d{1,6}"}
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
+    """`--pattern '{version}/run{run}/{scenario}-r{trial}.json'`: identity from the location of a file.
+
+    Matched against the end of the absolute path. Everything but fields and `*` is literal text.
+    """
+
     text: str
     _regex: re.Pattern[str]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Compile a pattern; raises InputError for unknown or repeated fields."""
+        """Raises InputError for unknown or repeated fields."""
 
         def wrong(what: str, todo: str | None = None) -> InputError:
             return InputError(what, where="--pattern", todo=todo)
@@ -78,7 +78,7 @@ class PathPattern:
         return cls(text, re.compile("(?:^|/)" + "".join(pieces).removeprefix("/") + r"\Z"))
 
     def match(self, path: PurePath) -> Mapping[str, str] | None:
-        """The fields' values for an absolute path; None when the path does not end like the pattern."""
+        """The values of the fields for an absolute path; None if the path does not match."""
         found = self._regex.search(path.as_posix())
         return None if found is None else found.groupdict()
 
@@ -95,21 +95,21 @@ CLIENT_KEYS = ("client_version", "client")
 IDENTITY_KEYS = frozenset(
     (*VERSION_KEYS, *ACCELERATOR_KEYS, *CLIENT_KEYS, "testbed", "suite", "scenario", "run", "trial")
 )
-"""Top-level keys of a result that speak of its identity (`--metadata key=value`)."""
+"""Top-level keys of a result that state its identity (`--metadata key=value`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityFlags:
-    """What the user says of all files of one import."""
+    """What the user states for all files of one import."""
 
     version: Version | None = None
     testbed: Testbed | None = None
     suite: SuiteRef | None = None
     scenario: str | None = None
     run: str | None = None
-    """The files are from this one server run."""
+    """All files come from this one server run."""
     run_per_file: bool = False
-    """Each file is from a server start of its own."""
+    """Each file comes from its own server start."""
     pattern: PathPattern | None = None
     client_version: str | None = None
     """Release of the program that made the files."""
@@ -131,7 +131,7 @@ class IdentityFlags:
         client_version: str | None = None,
         cold_first: bool = False,
     ) -> Self:
-        """Read the flags' texts; raises InputError naming the flag. `testbed_facts` are fields of Testbed."""
+        """From the texts of the flags. Raises InputError that names the flag. `testbed_facts`: fields of Testbed."""
         named = {"--testbed": testbed, "--scenario": scenario, "--run": run, "--client-version": client_version}
         for flag, text in named.items():
             if text is not None and not is_valid_name(text):
@@ -161,11 +161,11 @@ class IdentityFlags:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the sources say of one result; None where none of them does."""
+    """What the sources state about one result; None if none of them does."""
 
     version: Version | None = None
     testbed: Testbed | None = None
-    """Without a name (empty) where only a fact such as the accelerator is stated."""
+    """With an empty name if only facts such as the accelerator are stated."""
     suite: SuiteRef | None = None
     scenario: str | None = None
     run: str | None = None
@@ -187,15 +187,15 @@ def identify(
     sidecar: "Sidecar | None",
     from_path: Mapping[str, str],
 ) -> Identity:
-    """Put together what all sources say of one result. Raises RefusalError when two contradict each other."""
-    said: dict[str, list[_Statement]] = {
+    """Combine all sources of one result. Raises RefusalError if two contradict each other."""
+    statements: dict[str, list[_Statement]] = {
         name: [] for name in ("version", "testbed", "accelerator", "suite", "scenario", "run", "client")
     }
 
     def add(name: str, value: object, origin: str, read: Callable[[Any], Any] = lambda value: value) -> None:
         if value is not None:
             try:
-                said[name].append(_Statement(read(value), origin))
+                statements[name].append(_Statement(read(value), origin))
             except (RefusalError, InputError) as error:
                 raise RefusalError(f"{origin}: {error}") from None
 
@@ -208,7 +208,7 @@ def identify(
         add("suite", sidecar.suite, SIDECAR_NAME, parse_suite)
         add("run", None if sidecar.run is None else str(sidecar.run), SIDECAR_NAME, _checked_name)
         add("client", sidecar.client, SIDECAR_NAME)
-    # A flag speaks of all files, the two before it of this one: no contradiction, but less exact.
+    # A flag is for all files and less exact than the file or sidecar: it does not contradict them.
     add("client", flags.client_version, "--client-version")
     for name, read in (
         ("version", Version.parse),
@@ -218,23 +218,23 @@ def identify(
         ("run", _checked_name),
     ):
         add(name, from_path.get(name), "--pattern", read)
-    testbed = _merge_statements("testbed", said["testbed"], merge_testbeds)
-    for fact in said["accelerator"]:
+    testbed = _merge_statements("testbed", statements["testbed"], merge_testbeds)
+    for fact in statements["accelerator"]:
         testbed = _with_accelerator(testbed, fact)
     return Identity(
-        version=_merge_statements("version", said["version"], merge_versions),
+        version=_merge_statements("version", statements["version"], merge_versions),
         testbed=testbed,
-        suite=_merge_statements("suite", said["suite"], _equal),
-        scenario=_merge_statements("scenario", said["scenario"], _equal),
-        run=_merge_statements("run", said["run"], _same_run),
+        suite=_merge_statements("suite", statements["suite"], _equal),
+        scenario=_merge_statements("scenario", statements["scenario"], _equal),
+        run=_merge_statements("run", statements["run"], _same_run),
         trial=_trial(trial, metadata.get("trial"), from_path.get("trial")),
-        client=said["client"][0].value if said["client"] else None,
+        client=statements["client"][0].value if statements["client"] else None,
         notes=tuple(notes),
     )
 
 
 def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list[str]:
-    """Add what the file's own keys say; returns notes on keys that look like identity and are not."""
+    """Add the statements of the file's own keys; returns notes on keys that look like identity and are not."""
     notes = []
     for key in VERSION_KEYS:
         origin = f"the file ({key})"
@@ -243,7 +243,7 @@ def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list
         except RefusalError:
             if key != "version":
                 raise
-            # The bare word may mean anything: somebody's own numbering is no reason to refuse.
+            # The key `version` may mean anything, so another numbering is no reason to refuse.
             notes.append(f"{origin} is {quoted(metadata[key])}, which is no vLLM version, and is not used")
     add("testbed", metadata.get("testbed"), "the file (testbed)", _testbed)
     add("suite", metadata.get("suite"), "the file (suite)", parse_suite)
@@ -256,16 +256,16 @@ def _add_metadata(metadata: Mapping[str, str], add: Callable[..., None]) -> list
     return notes
 
 
-def _merge_statements(what: str, said: list[_Statement], merge: Callable[[T, T], T | None]) -> T | None:
-    """The value on which all agree, or None when nobody said anything."""
-    if not said:
+def _merge_statements(what: str, statements: list[_Statement], merge: Callable[[T, T], T | None]) -> T | None:
+    """The value on which all statements agree; None without any."""
+    if not statements:
         return None
-    result: T = said[0].value
-    for other in said[1:]:
+    result: T = statements[0].value
+    for other in statements[1:]:
         merged = merge(result, other.value)
         if merged is None:
             raise RefusalError(
-                f"{what} is {_value_text(said[0].value)} by {said[0].origin} "
+                f"{what} is {_value_text(statements[0].value)} by {statements[0].origin} "
                 f"and {_value_text(other.value)} by {other.origin}; "
                 "correct one of them"
             )
@@ -274,7 +274,7 @@ def _merge_statements(what: str, said: list[_Statement], merge: Callable[[T, T],
 
 
 def merge_versions(one: Version, other: Version) -> Version | None:
-    """The build that both may mean, with everything either knows of it; None when they are different builds."""
+    """The build that both may mean, with the facts of both; None if they are different builds."""
     if one.number is None or other.number is None:
         if one.commit is None or other.commit is None:
             return None
@@ -289,7 +289,7 @@ def merge_versions(one: Version, other: Version) -> Version | None:
 
 
 def merge_testbeds(one: Testbed, other: Testbed) -> Testbed | None:
-    """One machine with the facts of both; None when name or a fact differ."""
+    """One machine with the facts of both; None if their names or facts differ."""
     facts = {}
     for field in fields(Testbed):
         mine, theirs = getattr(one, field.name), getattr(other, field.name)
@@ -300,7 +300,7 @@ def merge_testbeds(one: Testbed, other: Testbed) -> Testbed | None:
 
 
 def _with_accelerator(testbed: Testbed | None, said: _Statement) -> Testbed:
-    """The testbed with an accelerator stated apart; `H100` and `NVIDIA H100 80GB HBM3` are the same."""
+    """The testbed with a separately stated accelerator; `H100` and `NVIDIA H100 80GB HBM3` are the same."""
     if testbed is None:
         return Testbed("", accelerator=said.value)
     known = testbed.accelerator
@@ -318,7 +318,7 @@ def _equal(one: T, other: T) -> T | None:
 
 
 def _same_run(one: str, other: str) -> str | None:
-    """`run3`, `run-3` and `3` are one run, in the spelling of the source that goes first."""
+    """`run3`, `run-3` and `3` are one run, in the spelling of the first source."""
     return one if _run_number(one) == _run_number(other) else None
 
 
@@ -327,7 +327,7 @@ def _run_number(label: str) -> str:
 
 
 def _trial(in_file: int | None, metadata: str | None, path: str | None) -> int | None:
-    """The ordinal, counted from 1. A sweep's file names count from 0 while `in_file` is already shifted."""
+    """The ordinal, counted from 1. File names of a sweep count from 0, while `in_file` is already shifted."""
     said = [
         (int(text), origin)
         for text, origin in ((metadata, "the file (trial)"), (path, "--pattern"))

@@ -1,4 +1,4 @@
-"""What an import did with each file: the values that read_paths returns beside the runs."""
+"""What `read_paths` returns: the runs, and what was done with each file."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ class FileOutcome(StrEnum):
     REFUSED = "refused"
     """It must not be used; the reason says why."""
     SKIPPED = "skipped"
-    """It is no result, or one that is read already."""
+    """It is not a result, or a copy of one that was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class FileReport:
     path: str
     outcome: FileOutcome
     format: str | None = None
-    """Name of the reader; None where none recognised it."""
+    """Name of the reader; None if no reader recognised it."""
     reason: str | None = None
     """Why it was refused or skipped."""
     notes: tuple[str, ...] = ()
     position: int | None = None
-    """Which result, counted from 0; None where the file holds one, or could not be read at all."""
+    """Position in the file, counted from 0; None if the file holds one result or could not be read."""
     version: str | None = None
     scenario: str | None = None
     run: str | None = None
@@ -36,20 +36,20 @@ class FileReport:
 
     @property
     def where(self) -> str:
-        """The path, and which result in it (counted from 1) where it holds several."""
+        """The path, and the number of the result (counted from 1) if the file holds several."""
         return self.path if self.position is None else f"{self.path} (result {self.position + 1})"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """Everything one call read. Nothing is stored by it."""
+    """Everything that one call read. Nothing is stored yet."""
 
     runs: tuple[Run, ...]
     files: tuple[FileReport, ...]
     notes: tuple[str, ...] = ()
-    """What holds for the whole import, such as how files were grouped into runs."""
+    """On the whole import, such as how files were grouped into runs."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was refused: everything that is a result is in the runs."""
+        """Whether nothing was refused: all results are in the runs."""
         return not any(report.outcome is FileOutcome.REFUSED for report in self.files)

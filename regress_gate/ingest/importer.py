@@ -1,7 +1,7 @@
-"""The way in: paths and flags in, runs and a report on every file out. Reads only; stores nothing.
+"""Imports files: paths and flags in, runs and a report on every file out. Reads only; stores nothing.
 
 Each file goes through the same steps: bytes → content → reader → identity → run. A file that fails a step is reported
-and leaves the others alone; identity that nobody gave is asked for once, for all files together.
+and does not affect the others. Missing identity is reported once, for all files together.
 """
 
 import io
@@ -31,7 +31,7 @@ MAX_RESULTS = 20_000
 """Results of one file."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done and the number of all; more than once while a long file is read."""
+"""Called with the number of files done and of all files; several times during a long file."""
 
 
 def read_paths(
@@ -42,13 +42,12 @@ def read_paths(
     with_samples: bool = True,
     progress: Progress | None = None,
 ) -> ImportResult:
-    """Read every result under the paths: files, folders and archives (with all below), literal globs, `-` for
-    standard input.
+    """Read every result in files, folders and archives, with everything below; also globs, and `-` for standard input.
 
-    `forced`: the one reader that is asked, in place of the surest of all.
+    `forced`: the only reader that is used, instead of the one that is most certain.
 
-    Raises InputError when results do not say their version, testbed or scenario and the flags do not either; the one
-    message lists everything that is missing.
+    Raises InputError if version, testbed or scenario of results is neither stated nor given by flags; one message lists
+    everything that is missing.
     """
     progress = progress or (lambda _done, _all: None)
     arguments = [os.fspath(path) for path in paths]
@@ -78,7 +77,7 @@ def read_paths(
     items = complete_identities(found)
     grouped = group_runs(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
-    reports += _inputs_without_results(selection.below, reports, identifier.copies.paths)
+    reports += _inputs_without_results(selection.below, reports, identifier.duplicates.paths)
     reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
     notes = grouped.notes if (unclear := unclear_metrics_note(found)) is None else (*grouped.notes, unclear)
     return ImportResult(grouped.runs, tuple(reports), notes)
@@ -92,7 +91,7 @@ def _read_candidate(
     context: Context,
     alive: Callable[[], None],
 ) -> list[IdentifiedResult | FileReport]:
-    """All results of one file, each identified or reported."""
+    """All results of one file: each is identified, or reported as refused or skipped."""
     shown = excerpt(candidate.shown, MAX_PATH)
     reader: Reader | None = None
     try:
@@ -145,7 +144,7 @@ def _content(candidate: Candidate, alive: Callable[[], None] = lambda: None) -> 
 
 
 def _beside(candidate: Candidate, name: str) -> Content | None:
-    """Another file of the candidate's folder; None where there is none, or none that can be read."""
+    """Another file of the candidate's folder; None if there is none that can be read."""
     other = candidate.beside(name)
     try:
         return None if other is None else _content(other)
@@ -154,12 +153,12 @@ def _beside(candidate: Candidate, name: str) -> Content | None:
 
 
 def _forced_reader(forced: Reader, candidate: Candidate, content: Content) -> Reader | None:
-    """The reader of `--from`: for files that were named in any case, for others where it knows them."""
+    """The reader of `--from`: for every file that the user named, and for other files that it recognises."""
     return forced if candidate.named or forced.recognises(content.beginning) is not Certainty.NO else None
 
 
 def _unrecognised(candidate: Candidate, content: Content, forced: Reader | None) -> FileReport:
-    """The report on a file that no reader takes: another tool's, broken, or a bystander in a folder."""
+    """The report on a file without a reader: of another tool, broken, or an unrelated file in a folder."""
     shown = excerpt(candidate.shown, MAX_PATH)
     if forced is not None:
         return FileReport(shown, FileOutcome.SKIPPED, reason=f"not recognised as {forced.name} (--from)")
@@ -198,11 +197,11 @@ def _report(index: int, item: CompleteResult, grouped: GroupedRuns) -> FileRepor
 def _inputs_without_results(
     below: Mapping[str, Iterable[str]], reports: list[FileReport], copies: Collection[str]
 ) -> list[FileReport]:
-    """A refusal for each folder or archive that was named and holds nothing but bystanders.
+    """A refusal for each folder or archive that was named and holds only unrelated files.
 
-    `copies`: paths of results that were read in another place.
+    `copies`: paths of results that were read elsewhere.
     """
-    fruits = {report.path for report in reports if report.outcome is not FileOutcome.SKIPPED}.union(copies)
+    with_results = {report.path for report in reports if report.outcome is not FileOutcome.SKIPPED}.union(copies)
     return [
         FileReport(
             excerpt(argument, MAX_PATH),
@@ -210,5 +209,5 @@ def _inputs_without_results(
             reason=f"{'an archive' if is_archive(argument) else 'a folder'} without benchmark results",
         )
         for argument, inside in below.items()
-        if inside and all(excerpt(shown, MAX_PATH) not in fruits for shown in inside)
+        if inside and all(excerpt(shown, MAX_PATH) not in with_results for shown in inside)
     ]

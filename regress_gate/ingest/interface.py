@@ -1,6 +1,6 @@
-"""What a reader of one format is, and what it returns. Not for identity: which version and machine comes later.
+"""The interface of a format reader, and what it returns. Not for identity: version and machine are found later.
 
-Adding a format is adding one module under formats/ with a class of this shape, and one line in registry.py.
+To add a format, add one module under formats/ with a class of this shape, and one line in registry.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One result of a file, normalised: metrics by their names in the catalogue, times in seconds."""
+    """One usable result of a file: metrics by catalogue name, times in seconds."""
 
     position: int
-    """Which result in the file, counted from 0."""
+    """Position in the file, counted from 0."""
     completed: int | None
-    """Requests that succeeded; None where the format does not say."""
+    """Requests that succeeded; None if not stated."""
     failed: int
-    """0 also where the format does not say; `failed_requests` is then no metric of it."""
+    """0 also if not stated; there is no metric `failed_requests` then."""
     duration: float | None
-    """Seconds of wall time; None where the format does not say."""
+    """Seconds of wall time; None if not stated."""
     metrics: Mapping[str, float]
     workload: Mapping[str, Any]
-    """What the file says was sent. A key that is not there was not stated; None means without limit. Keys of our own
+    """What was sent, as far as the file states it; None means without limit. Keys other than those of vLLM's client
     (`input_len`, `dataset`) become part of a derived scenario name."""
     definitions: str | None = None
-    """A key of `model.definitions.DEFINITIONS`: by whose definitions the metrics were made. Results of different
-    definitions are not compared. None: by vLLM's own, as far as is known."""
+    """A key of `model.definitions.DEFINITIONS`: the definitions of the metrics. Results of different definitions
+    are not compared. None: vLLM's own, as far as is known."""
     started: datetime | None = None
     samples: "Samples | None" = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Free keys of the file that may speak of its identity (`--metadata version=…`)."""
+    """Other keys of the file that may state its identity (`--metadata version=…`)."""
     trial: int | None = None
-    """Which pass of the workload the file says it is, counted from 1."""
+    """Which pass of the workload it is, counted from 1; None if not stated."""
     notes: tuple[str, ...] = ()
-    """What a reader of the numbers should know."""
+    """Limits of the numbers, for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedResult:
-    """One result of a file that must not be used (refused), or is none (a warm-up; skipped)."""
+    """One result of a file that must not be used (refused) or is not a result (skipped, such as a warm-up)."""
 
     position: int
     outcome: FileOutcome
@@ -56,52 +56,52 @@ class UnusedResult:
 
 
 class Certainty(IntEnum):
-    """How sure a reader is that a content is of its format."""
+    """How sure a reader is that a file has its format."""
 
     NO = 0
     LIKELY = 1
-    """It has the shape, but nothing in it that only this tool writes."""
+    """It has the shape, but no mark that only this tool writes."""
     SURE = 2
     """It has a mark of this tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a reader may use besides the content."""
+    """What a reader may use besides the content of the file."""
 
     with_samples: bool = True
-    """Whether measurements of single requests are wanted, or statistics alone."""
+    """Whether to keep single requests, or statistics alone."""
     client_version: str | None = None
-    """By `--client-version`, for formats that can only be read rightly when it is known."""
+    """From `--client-version`; some metrics mean different things in different releases of the client."""
     beside: Callable[[str], Content | None] = lambda _name: None
-    """Another file of the same folder by its name, parsed; None where there is none."""
+    """Parses another file of the same folder, by its name; None if there is none."""
 
 
 class Reader(Protocol):
-    """Recognises and reads one format. Holds no state."""
+    """Recognises and reads one format. Has no state."""
 
     name: str
-    """Goes into the source of every trial: `vllm-serve`."""
+    """Stored as the source of every trial: `vllm-serve`."""
     tool: str
     """The program that writes the format."""
 
     bare_constants: bool
-    """Whether the tool writes NaN and Infinity without quotes, so that they are no sign of a changed file."""
+    """Whether the tool itself writes NaN and Infinity without quotes; otherwise they mean that the file was changed."""
 
     @property
     def generations(self) -> Sequence["Generation"]:
-        """What of the format is read, for docs/importing.md."""
+        """The generations that are read, for docs/importing.md."""
         ...
 
     def recognises(self, content: Content) -> Certainty:
-        """How sure it is that the content is of this format, usable or not. Fast: it is asked of every file."""
+        """How sure it is that the content has this format, usable or not. Must be fast: every file is shown to it."""
         ...
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
-        """Every result in the content, in its order.
+        """Every result in the content, in order.
 
-        For what stands in the file it raises nothing but RefusalError, and that only where no result can be told from
-        another; a content that it does not recognise (`--from`) is such a case.
+        Raises RefusalError, and no other error whatever the file contains, if the results cannot be separated or the
+        content is not of this format (`--from`). A single bad result is an UnusedResult instead.
         """
         ...
 
@@ -112,16 +112,11 @@ class Generation:
 
     which: str
     """Releases of the tool, or the file: `0.4 and later`."""
-    told_by: str
-    """By what it is recognised."""
+    recognised_by: str
     read: str
     """Which metrics, and whether single requests."""
     traps: str = ""
-    """What means something else than its name says, and what is done about it."""
-
-
-# MERGED regress_gate.ingest.each: The documents of a file one by one: a refused one does not take the others with
-# it.
+    """Names that mislead, and what the reader does about them."""
 
 
 T = TypeVar("T")
@@ -130,7 +125,7 @@ T = TypeVar("T")
 def read_documents(
     documents: Iterable[T], read: Callable[[T, int], Reading | UnusedResult]
 ) -> list[Reading | UnusedResult]:
-    """What `read` makes of each document and its place, or the refusal that it raises."""
+    """The result of `read` for each document and its position. A refusal does not affect the other documents."""
     return [_read_one(document, place, read) for place, document in enumerate(documents)]
 
 

@@ -1,7 +1,7 @@
-"""JSON text to values: one document, or several one after another. Not for knowing what the values mean.
+"""Parses JSON and YAML: one document, or several JSON documents one after another. Not for what the values mean.
 
-orjson does the work; the standard library is asked only when orjson refuses: for several indented documents in one
-file, and to say what is wrong and where.
+orjson parses JSON; the standard library is used only if orjson fails, for several indented documents in one file and
+for the position of an error.
 """
 
 import json
@@ -20,7 +20,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class NotJsonError(Exception):
-    """`str()` of it says what is wrong, and on which line and column."""
+    """`str()` of it says what is wrong, and the line and column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ParsedJson:
     documents: list[Any]
     """At least one."""
     constant: str | None = None
-    """Where NaN or Infinity stands without quotes, which is no JSON; the documents hold it as a float."""
+    """Describes the first NaN or Infinity without quotes, which is invalid JSON; the documents hold it as a float."""
 
 
 def parse_json(data: bytes) -> ParsedJson:
@@ -49,7 +49,7 @@ def parse_json(data: bytes) -> ParsedJson:
 
 
 def is_json_value(line: bytes) -> bool:
-    """Whether a line is an object or a list."""
+    """Whether the line is a JSON object or list."""
     try:
         return isinstance(_parse_line(line, 1), dict | list)
     except NotJsonError:
@@ -57,9 +57,9 @@ def is_json_value(line: bytes) -> bool:
 
 
 def json_lines(file: IO[bytes], longest: int) -> Iterator[Any]:
-    """The value on each line of a file, empty lines left out. Raises NotJsonError for a line that is none.
+    """The value of each line of a file; empty lines are left out. Raises NotJsonError for an invalid line.
 
-    `longest`: bytes that a line may have.
+    `longest`: most bytes of a line.
     """
     number = 0
     while line := file.readline(longest + 1):
@@ -82,7 +82,7 @@ def _parse_line(line: bytes, number: int) -> Any:
 
 
 def _one_per_line(data: bytes) -> list[Any] | None:
-    """The documents of a file with one on each line, or None when it is not of that kind."""
+    """The documents of a file with one a line; None for any other file."""
     lines = [line for line in data.split(b"\n") if line.strip()]
     if len(lines) < 2:
         return None
@@ -96,7 +96,7 @@ def _one_per_line(data: bytes) -> list[Any] | None:
 
 
 def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
-    """The documents; what is found of NaN and Infinity is added to `constants`."""
+    """The documents; every NaN and Infinity is added to `constants`."""
 
     def constant(token: str) -> float:
         constants.append(token)
@@ -108,7 +108,7 @@ def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
         try:
             document, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            # raw_decode names the opening quote of a string that never ends, but the text ends at its end.
+            # For a string without an end, raw_decode gives the position of its opening quote.
             cut_off = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
             what = "the JSON is cut off" if cut_off else f"not valid JSON: {error.msg}"
             which = f"; {count} complete before it" if count else ""
@@ -127,7 +127,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _constant_position(text: str) -> str:
-    """Name the first NaN or Infinity outside strings, with its place and the key before it."""
+    """The first NaN or Infinity outside strings, with its position and the key before it, as text."""
     key = ""
     for found in _STRING_OR_CONSTANT.finditer(text):
         if found[0].startswith('"'):
@@ -139,12 +139,9 @@ def _constant_position(text: str) -> str:
     return "NaN or Infinity is not a number"
 
 
-# MERGED regress_gate.ingest.yaml_text: YAML text to values, for readers. Not for knowing what the values mean.
-
-
 def parse_yaml_text(text: str, name: str) -> Any:
-    """The value of one document. Raises RefusalError."""
-    from regress_gate.model.documents import parse_yaml  # needs pydantic, which hardly any import does
+    """The value of one YAML document. Raises RefusalError."""
+    from regress_gate.model.documents import parse_yaml  # needs pydantic, and few imports do
 
     try:
         return parse_yaml(text, name).data

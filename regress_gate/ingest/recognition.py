@@ -1,4 +1,7 @@
-"""Which reader a content is for. Most files of an import look alike, so readers are asked once about those that do."""
+"""Finds the reader for a file, and names the files of known tools that no reader reads.
+
+Most files of an import have the same shape, so the readers are asked once for each shape.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,20 +17,20 @@ _MAX_KNOWN_SHAPES = 1000
 Kind = type | frozenset[type]
 """Of a list: the types of its elements."""
 Shape = tuple[tuple[str, ...], tuple[Kind, ...], bool]
-"""Of an object without objects in it: its keys, the kinds of their values, and whether a text of it holds one of
-MARKS_IN_TEXTS."""
+"""Of an object without nested objects: its keys, the kinds of their values, and whether one of its texts contains one
+of MARKS_IN_TEXTS."""
 Claims = tuple[tuple[Certainty, Reader], ...]
 
 
 class Recogniser:
-    """Asks the readers, for one import."""
+    """Finds readers for the files of one import."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
         self._known: dict[Shape, Claims] = {}
 
     def reader(self, content: Content) -> Reader | None:
-        """The one that is surest that the content is its own. Raises RefusalError where two are equally sure."""
+        """The reader that is most certain, or None. Raises RefusalError if two are equally certain."""
         claims = self._claims(content)
         if len(claims) <= 1:
             return claims[0][1] if claims else None
@@ -70,11 +73,6 @@ def _ask_readers(readers: Sequence[Reader], content: Content) -> Claims:
     return tuple((certainty, reader) for certainty, reader in claims if certainty is not Certainty.NO)
 
 
-# MERGED regress_gate.ingest.foreign: Names files of known tools that are no measurement of a server, so that a
-# refusal can say what the file is.  One line per kind. Not for reading them, and not for formats that have a
-# reader.
-
-
 _SUITE = "a test suite definition of vLLM's CI, not a result; `regress-gate suite import` makes a suite of it"
 _SEARCH = "the summary of an adaptive search of vLLM's CI: limits that it found, and no measurement"
 _SIDE_BY_SIDE = "a table of ISO-Bench, whose rows hold several commits each; import the printed text of each commit"
@@ -83,7 +81,7 @@ _FORWARD = "a list of cases in microseconds, as `vllm bench forward` writes: sin
 
 
 def describe_other_file(content: Content) -> str | None:
-    """A sentence naming what the file is; None when it is of no known kind."""
+    """What the file is, for a refusal; None if it is of no known kind. One line a kind in the tables below."""
     if not content.documents:
         return None
     first = content.documents[0]

@@ -1,4 +1,4 @@
-"""The formats that are read; every file is shown to all of them. One line per reader."""
+"""The formats that are read, one line a reader. Every file is shown to all of them."""
 
 from regress_gate.ingest.formats.aiperf import AiPerf
 from regress_gate.ingest.formats.evalscope import Evalscope
@@ -50,5 +50,5 @@ READERS: tuple[Reader, ...] = (
 )
 
 MARKS_IN_TEXTS = (BANNER,)
-"""What readers look for in the texts of an object. One that holds no other object they recognise otherwise by no more
-than its keys, the types of their values and, of lists, those of the elements."""
+"""Texts that readers search for inside the values of an object. Apart from these, readers must recognise an object
+without nested objects by its keys and the types of its values and list elements alone; recognition.py relies on it."""

@@ -1,7 +1,7 @@
-"""From what was named on the command line to the files to read, in natural order, each once.
+"""From the paths on the command line to the files to read, in natural order, each once.
 
-Folders and archives are looked into; files are not. What is left out is left out with a reason; only hidden entries
-are silent.
+Lists folders and archives, but does not look into files. Every excluded entry has a reason; hidden entries are left out
+silently. Not for recognising results.
 """
 
 import glob
@@ -21,7 +21,7 @@ from regress_gate.text import natural_key
 
 
 class OpenArchives:
-    """Keeps the archive that was used last open: members come one after another, and most archives come alone."""
+    """Keeps the last used archive open: its members are read one after another, and most imports have one archive."""
 
     def __init__(self) -> None:
         self._path: Path | None = None
@@ -42,40 +42,38 @@ class OpenArchives:
         self._archive = None
 
 
-# MERGED regress_gate.ingest.candidate: A file that may hold results, wherever it lies: on disk, packed by gzip, in
-# an archive, on standard input.  Not for choosing which files are looked at.
-
-
 STDIN = "-"
 GZIPPED = ".gz"
 
 
 class ByteSource(Protocol):
-    """Where the bytes are."""
+    """Where the bytes of a file are: on disk, in an archive, or on standard input."""
 
     def open(self) -> IO[bytes]:
-        """As they are there, from their beginning. Raises OSError."""
+        """The bytes as they are stored, from their beginning. Raises OSError."""
         ...
 
     def read_small(self) -> bytes | None:
-        """All bytes where they are few, on disk and not packed; None where they are not. Raises OSError."""
+        """All bytes of a small file on disk that is not packed; None for any other. Raises OSError."""
         ...
 
     def beside(self, name: str) -> "ByteSource | None":
-        """The file of that name in the same folder; None where there is none."""
+        """The file of that name in the same folder; None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
+    """A file that may hold results."""
+
     folder: str
-    """Where it lies, or would lie if it were unpacked: under an archive as under a folder."""
+    """Its folder; for a member of an archive, the folder it would be unpacked to."""
     name: str
     """Without `.gz`."""
     shown: str
-    """As the user would write it; `archive.zip!member` for what is in an archive."""
+    """As the user would write it; `archive.zip!member` for a member of an archive."""
     named: bool
-    """Named by the user, not found in a folder: what cannot be read is then an error rather than a bystander."""
+    """Named by the user, not found in a folder: it must then be a result."""
     place: ByteSource
 
     @property
@@ -91,7 +89,7 @@ class Candidate:
         return unpacked(self.place.open())
 
     def beside(self, name: str) -> "Candidate | None":
-        """The file of that name in the same folder, packed by gzip or not; None where there is none."""
+        """The file of that name in the same folder, packed by gzip or not; None if there is none."""
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             return None
         for spelled in (name, name + GZIPPED, name + GZIPPED.upper()):
@@ -101,14 +99,14 @@ class Candidate:
 
 
 class FolderListings:
-    """What lies in the folders that were looked at, each listed once: most files are asked for several neighbours."""
+    """The files of each folder, listed once: readers look for several files beside each result."""
 
     def __init__(self) -> None:
         self._names: dict[str, frozenset[str] | None] = {}
-        """None: it cannot be listed, which does not mean that nothing in it can be read."""
+        """None for a folder that cannot be listed; its files may still be readable."""
 
     def holds(self, folder: str, name: str) -> bool:
-        """Whether a regular file of that name lies in the folder."""
+        """Whether the folder has a regular file of that name."""
         if folder not in self._names:
             try:
                 self._names[folder] = frozenset(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
@@ -136,12 +134,12 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    shelf: OpenArchives
+    archives: OpenArchives
     archive: Path
     member: str
 
     def open(self) -> IO[bytes]:
-        return self.shelf.take(self.archive).open(self.member)
+        return self.archives.take(self.archive).open(self.member)
 
     def read_small(self) -> None:
         return None
@@ -150,14 +148,14 @@ class ArchivedFile:
         folder, slash, _ = self.member.rpartition("/")
         member = f"{folder}{slash}{name}"
         try:
-            found = member in self.shelf.take(self.archive).members
+            found = member in self.archives.take(self.archive).members
         except OSError:
             return None
-        return ArchivedFile(self.shelf, self.archive, member) if found else None
+        return ArchivedFile(self.archives, self.archive, member) if found else None
 
 
 class StandardInput:
-    """Read by who imports; it can be read once only."""
+    """Standard input, which can be read only once; importer.py reads it."""
 
     def open(self) -> IO[bytes]:
         raise OSError("standard input cannot be opened again")
@@ -192,31 +190,31 @@ class Selection:
     candidates: list[Candidate]
     """In natural order."""
     left_out: list[ExcludedEntry]
-    """What was named or found but is not to be read."""
+    """Named or found, and not to be read."""
     order: Mapping[str, Any]
-    """By what is shown of a candidate: `natural_key` of it."""
+    """`natural_key` of each candidate, by its `shown`."""
     below: Mapping[str, list[str]]
-    """By each folder and archive that was named: what is shown of all that is in it, to be read or not."""
+    """The `shown` of everything in each folder and archive that was named, to be read or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SharedAccess:
     """What the candidates of one import share."""
 
-    shelf: OpenArchives
+    archives: OpenArchives
     folders: FolderListings
 
 
 Entry = tuple[str, Candidate | ExcludedEntry]
-"""What was found, with what its place is really called, whatever links lead to it."""
+"""An entry with its resolved path."""
 
 
-def select_files(paths: Iterable[str | os.PathLike[str]], shelf: OpenArchives) -> Selection:
-    """Raises InputError where there are more files than anybody means. Archives are kept on the shelf."""
+def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives) -> Selection:
+    """Raises InputError if there are more than MAX_FILES."""
     found: dict[str, Candidate] = {}
     left_out: dict[tuple[str, str], ExcludedEntry] = {}
     below: dict[str, dict[str, None]] = {}
-    places = _SharedAccess(shelf, FolderListings())
+    places = _SharedAccess(archives, FolderListings())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
             found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, StandardInput()))
@@ -245,7 +243,7 @@ def select_files(paths: Iterable[str | os.PathLike[str]], shelf: OpenArchives) -
 
 
 def _entries_of_argument(text: str, places: _SharedAccess) -> Iterator[Entry]:
-    """Of the path, or of what a literal glob matches (a shell expands its own, a configuration file does not)."""
+    """The entries of a path, or of the matches of a glob; configuration files may hold globs that no shell expands."""
     if os.path.lexists(text):
         yield from _below(text, places)
     elif not glob.has_magic(text):
@@ -258,12 +256,12 @@ def _entries_of_argument(text: str, places: _SharedAccess) -> Iterator[Entry]:
 
 
 def _below(text: str, places: _SharedAccess) -> Iterator[Entry]:
-    """What a path stands for: files, whatever they are in."""
+    """The entries of one path: a file, or all files of a folder or archive."""
     path, real = Path(text), os.path.realpath(text)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        reason = "a link to nowhere" if path.is_symlink() else f"not readable: {getattr(error, 'strerror', error)}"
+        reason = "a broken link" if path.is_symlink() else f"not readable: {getattr(error, 'strerror', error)}"
         yield real, ExcludedEntry(text, reason, is_error=True)
         return
     if stat.S_ISDIR(mode):
@@ -274,7 +272,7 @@ def _below(text: str, places: _SharedAccess) -> Iterator[Entry]:
                 continue
             empty = False
             if is_archive(entry.shown):
-                yield from _members(place, entry.shown, places.shelf)
+                yield from _members(place, entry.shown, places.archives)
             else:
                 yield place, entry
         if empty:
@@ -282,7 +280,7 @@ def _below(text: str, places: _SharedAccess) -> Iterator[Entry]:
     elif not stat.S_ISREG(mode):
         yield real, ExcludedEntry(text, "a pipe or device, not a file; use - for standard input", is_error=True)
     elif is_archive(path.name):
-        yield from _members(real, text, places.shelf)
+        yield from _members(real, text, places.archives)
     else:
         folder, name = os.path.split(path)
         yield real, _on_disk(folder or ".", name, text, places.folders, named=True)
@@ -292,11 +290,11 @@ def _on_disk(folder: str, name: str, shown: str, folders: FolderListings, *, nam
     return Candidate(folder, without_gz(name), shown, named, DiskFile(folder, name, folders))
 
 
-def _members(real: str, shown: str, shelf: OpenArchives) -> Iterator[Entry]:
-    """What is in an archive."""
+def _members(real: str, shown: str, archives: OpenArchives) -> Iterator[Entry]:
+    """The members of an archive."""
     path = Path(shown)
     try:
-        archive = shelf.take(path)
+        archive = archives.take(path)
     except OSError as error:
         yield real, ExcludedEntry(shown, error.strerror or type(error).__name__, is_error=True)
         return
@@ -305,7 +303,7 @@ def _members(real: str, shown: str, shelf: OpenArchives) -> Iterator[Entry]:
         yield within, ExcludedEntry(place, entry.reason, entry.is_error)
     for member in archive.members:
         folders, name = os.path.split(member)
-        inside = ArchivedFile(shelf, path, member)
+        inside = ArchivedFile(archives, path, member)
         yield f"{real}/{member}", Candidate(str(path / folders), without_gz(name), f"{shown}!{member}", False, inside)
     if not archive.members and not archive.not_read:
         yield real, ExcludedEntry(shown, "an archive without files", is_error=True)
@@ -335,7 +333,7 @@ def _walk(top: Path, places: _SharedAccess) -> Iterator[Entry]:
                 if not is_file and not is_folder:
                     entry.stat()
             except OSError:
-                yield f"{real}/{name}", ExcludedEntry(shown, "a link to nowhere", is_error=False)
+                yield f"{real}/{name}", ExcludedEntry(shown, "a broken link", is_error=False)
                 continue
             if is_file:
                 found = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
@@ -347,15 +345,18 @@ def _walk(top: Path, places: _SharedAccess) -> Iterator[Entry]:
 
 
 def _in_order(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
-    """By which of several links to one place it is called by its first name. Files alone are put in order later."""
+    """In natural order if there are folders or links, so that of several links to one file the first is taken.
+
+    Plain files alone are put in order later.
+    """
     if any(entry.is_symlink() or entry.is_dir() for entry in entries):
         return sorted(entries, key=lambda entry: natural_key(entry.name))
     return entries
 
 
 def _drop_auxiliary_files(candidates: list[Candidate]) -> tuple[list[Candidate], list[ExcludedEntry]]:
-    """Those that are to be read, and those that only lie beside them."""
-    # One folder may be reached in several ways: by its path and its absolute path, by a link.
+    """The candidates to be read, and the auxiliary files among them as excluded entries."""
+    # One folder may be reached by several paths: relative, absolute, or by a link.
     real = {folder: os.path.realpath(folder) for folder in {candidate.folder for candidate in candidates}}
     names = {(real[candidate.folder], candidate.name) for candidate in candidates}
     swept = _sweep_folders(names)
@@ -369,7 +370,7 @@ def _drop_auxiliary_files(candidates: list[Candidate]) -> tuple[list[Candidate],
 
 
 def _sweep_folders(names: set[tuple[str, str]]) -> set[str]:
-    """Folders with runs of a sweep in them or below."""
+    """Folders that hold runs of a sweep, and all their parents."""
     swept: set[str] = set()
     for folder in {folder for folder, name in names if _SWEEP_RUN.fullmatch(name)}:
         swept.update((folder, *map(str, PurePath(folder).parents)))
@@ -377,7 +378,7 @@ def _sweep_folders(names: set[tuple[str, str]]) -> set[str]:
 
 
 def _auxiliary_reason(folder: str, name: str, names: set[tuple[str, str]], swept: set[str]) -> str | None:
-    """Why a file that lies beside results is not to be read as one; None for a file that is to be read."""
+    """Why a file beside results is not read as a result; None for a file to be read."""
     if name == SIDECAR_NAME:
         return "the conditions of the results beside it, not a result"
     if name == "warmup.json":

@@ -130,7 +130,7 @@ def _numbers(table: Table, column: str) -> Floats:
 def _remedy(cell: Any) -> str:
     if isinstance(cell, str) and as_number(cell.replace(",", ".")) is not None:
         return "write decimals with a point"
-    return "leave the cell empty where a value is missing"
+    return "leave the cell empty if a value is missing"
 
 
 def _number(cell: Any) -> float | None:

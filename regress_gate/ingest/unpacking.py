@@ -1,6 +1,7 @@
-"""The bytes of a file: only of a regular one, unpacked where they are gzip, and never more than little may grow to.
+"""The bytes of a file: gzip is unpacked, up to a limit on its growth; and which file names are archives.
 
-Nothing is written anywhere. What is damaged raises DamagedError, which says how, from wherever it is read.
+Nothing is written to disk. Damaged data raises DamagedError wherever it is read. Archives themselves are opened by
+archive.py, which is loaded only if there is one.
 """
 
 import errno
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_GROWTH = 200
-"""Unpacked bytes for each packed one. Results grow by 5 to 30; what grows more was made to fill a disk."""
+"""Unpacked bytes for each packed byte. Results grow 5 to 30 times; more growth is an attack."""
 GROWTH_FROM = 64 * 1024 * 1024
-"""Unpacked bytes up to which growth does not matter."""
+"""Unpacked bytes from which the limit on growth holds."""
 SMALL = 64 * 1024
-"""Bytes below which a file is read at once."""
+"""Files with fewer bytes are read at once."""
 _BUFFER = 256 * 1024
 
 
@@ -38,7 +39,7 @@ class DamagedError(OSError):
 def read_small(path: str) -> bytes | None:
     """All bytes of a small regular file that is not packed; None for any other. Raises OSError.
 
-    Most files are such, and a file object takes longer to make than they take to read.
+    Most files are small, and making a file object takes longer than reading them.
     """
     handle = os.open(path, READ_REGULAR_FLAGS)
     try:
@@ -48,14 +49,14 @@ def read_small(path: str) -> bytes | None:
         data = os.read(handle, SMALL)
     finally:
         os.close(handle)
-    # Fewer or more bytes: a file that is being written, or a file system that gives less than there is.
+    # Fewer or more bytes: the file is being written, or the file system returned only a part.
     return None if len(data) != size or data.startswith(GZIP_MAGIC) else data
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:
-    """The file itself, or what it unpacks to where it begins as gzip does. The file stands at its beginning.
+    """The file itself, or its unpacked bytes if it is gzip. The file must be at its beginning.
 
-    Raises OSError, and closes the file then.
+    Raises OSError, after closing the file.
     """
     try:
         if _peeked(file) != GZIP_MAGIC:
@@ -75,7 +76,7 @@ def _peeked(file: IO[bytes]) -> bytes:
 
 
 class _Gunzipped(io.RawIOBase):
-    """Unpacks as it is read. Closes the packed file when it is closed."""
+    """Unpacks while it is read. Closing it closes the packed file."""
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
@@ -91,7 +92,7 @@ class _Gunzipped(io.RawIOBase):
     def readinto(self, buffer: "WriteableBuffer") -> int:
         view = memoryview(buffer).cast("B")
         try:
-            # One step at a time: what was unpacked before the damage is not lost.
+            # One step at a time, so that data before the damage is not lost.
             data = self._gzip.read1(len(view))
         except EOFError:
             raise DamagedError("the gzip data is cut off") from None
@@ -110,13 +111,9 @@ class _Gunzipped(io.RawIOBase):
 
 
 def check_growth(given: int, taken: int) -> None:
-    """Raises DamagedError where `taken` packed bytes became too many."""
+    """Raise DamagedError if `taken` packed bytes gave too many unpacked bytes."""
     if given > GROWTH_FROM and given > MAX_GROWTH * taken:
         raise DamagedError(f"it unpacks to more than {MAX_GROWTH} times its size; unpack it first if it is meant")
-
-
-# MERGED regress_gate.ingest.shelf: Archives as an import meets them: which names are theirs, and the one that is
-# open. Opening is archive.py's, which is not loaded where nothing is packed.
 
 
 ZIP_ENDINGS, TAR_ENDINGS = (".zip",), (".tar", ".tar.gz", ".tgz")
@@ -125,14 +122,16 @@ _ARCHIVE_ENDINGS = ZIP_ENDINGS + TAR_ENDINGS + UNSUPPORTED_ENDINGS
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file of that name is taken for an archive, readable or not."""
+    """Whether a file of that name is treated as an archive, readable or not."""
     return name.lower().endswith(_ARCHIVE_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadMember:
+    """A member that is not read, or a problem of the archive itself."""
+
     member: str | None
-    """None: the archive itself."""
+    """Its path; None for the archive itself."""
     reason: str
     is_error: bool = True
 
@@ -142,14 +141,14 @@ class Archive(Protocol):
 
     @property
     def members(self) -> Mapping[str, object]:
-        """Path in the archive of each file that may be read."""
+        """By path in the archive: each file that may be read."""
         ...
 
     @property
     def not_read(self) -> list[UnreadMember]: ...
 
     def open(self, member: str) -> IO[bytes]:
-        """Raises OSError, of which DamagedError is one. The bytes may raise it too while they are read."""
+        """Raises OSError (DamagedError is one), also while the bytes are read."""
         ...
 
     def close(self) -> None: ...

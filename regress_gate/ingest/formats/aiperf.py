@@ -75,7 +75,7 @@ def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dataset_name(source: str) -> str | None:
-    """Last part of the name or path of a dataset; None where nothing is left of it."""
+    """Last part of the name or path of a dataset; None if nothing is left of it."""
     return excerpt(re.split(r"[/\\]", source.rstrip("/\\"))[-1], 60) or None
 
 
@@ -105,7 +105,7 @@ def _datasets(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _dataset(config: Mapping[str, Any]) -> str | None:
-    """What prompts were taken from; None where they were made up."""
+    """What prompts were taken from; None if they were made up."""
     section = fields.obj(config, "input")
     places = [(section, ("public_dataset", "file")), *((entry, ("dataset", "path")) for entry in _datasets(config))]
     names = [fields.text(place, key) for place, keys in places for key in keys]
@@ -159,7 +159,7 @@ class AiPerf:
             "`profile_export_aiperf.csv`",
             "`Metric,avg,min,max` with `std` or with percentiles upwards",
             "the same, with two decimals",
-            "skipped where the JSON lies beside it; does not say the workload",
+            "skipped if the JSON lies beside it; does not say the workload",
         ),
     )
 

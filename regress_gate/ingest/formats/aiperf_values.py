@@ -49,7 +49,7 @@ class UnitTable:
         return tag in self.entries
 
     def value(self, tag: str, statistic: str = "avg") -> float | None:
-        """The number as it stands; None where there is none."""
+        """The number as it stands; None if there is none."""
         entry = self.entries.get(tag)
         if entry is None:
             return None
@@ -61,7 +61,7 @@ class UnitTable:
         return None if value is None else fields.count({tag: value}, tag)
 
     def seconds(self, tag: str) -> dict[str, float]:
-        """Seconds by statistic of the catalogue; empty where the metric is missing."""
+        """Seconds by statistic of the catalogue; empty if the metric is missing."""
         found = {name: value for name, own in _STATISTICS.items() if (value := self.value(tag, own)) is not None}
         factor = seconds_in(self.entries[tag].unit, tag) if found else 1.0
         return {name: value * factor for name, value in found.items()}
@@ -134,7 +134,7 @@ def _tag(name: str) -> str:
 
 
 def _cell_number(cell: str) -> Any:
-    """The number in a cell, thousands separated or not; other text stays, and is refused where it is asked for."""
+    """The number in a cell, thousands separated or not; other text stays, and is refused if it is asked for."""
     text = cell.strip()
     if text in ("", "N/A", "n/a", "-"):
         return None
@@ -193,7 +193,7 @@ def is_record(document: object) -> bool:
 
 
 def collect_records(documents: Iterable[Any]) -> Records:
-    """Raises RefusalError where a line is no such record or holds what cannot be a measurement."""
+    """Raises RefusalError if a line is no such record or holds what cannot be a measurement."""
     from regress_gate.measurement.request_collector import RequestCollector
 
     collected = RequestCollector()
@@ -346,7 +346,7 @@ def table_total(table: UnitTable, tag: str, completed: int | None) -> float | No
 
 
 def _failed_requests(document: Mapping[str, Any], table: UnitTable) -> int | None:
-    """The tool leaves the count out where there are none; its list of errors is then empty."""
+    """The tool leaves the count out if there are none; its list of errors is then empty."""
     if (stated := table.count("error_request_count")) is not None:
         return stated
     if not isinstance(errors := document.get("error_summary"), list):
@@ -361,7 +361,7 @@ def is_counted_by_server(table: UnitTable) -> bool:
 
 
 def missing_requests(table: UnitTable, records: Records) -> str | None:
-    """What is wrong with the number of requests; None where all are there."""
+    """What is wrong with the number of requests; None if all are there."""
     completed = table.count("request_count")
     if completed is None or len(records.collected) == completed:
         return None

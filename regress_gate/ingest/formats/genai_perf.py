@@ -50,7 +50,7 @@ class GenAiPerf:
             "CSV",
             "`Metric,avg,min,max,p99,…`",
             "the same, with two decimals",
-            "thousands are separated by commas; skipped where the JSON lies beside it",
+            "thousands are separated by commas; skipped if the JSON lies beside it",
         ),
         Generation(
             "`profile_export.json` of Perf Analyzer",

@@ -58,9 +58,9 @@ class KnownMetric:
 
 
 def known_metric(name: str, unit: str) -> KnownMetric | None:
-    """What a name without its scenario stands for; None where that is not sure.
+    """What a name without its scenario stands for; None if that is not sure.
 
-    Raises RefusalError where the name is known and its unit is not, or where both contradict each other.
+    Raises RefusalError if the name is known and its unit is not, or where both contradict each other.
     """
     if match := _UNIT_IN_NAME.fullmatch(name):
         name, in_name = match[1], match[2]
@@ -254,7 +254,7 @@ def _name(bench: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _inside(text: object) -> Mapping[str, Any]:
-    """The JSON object in a string; empty where there is none."""
+    """The JSON object in a string; empty if there is none."""
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return {}
     try:

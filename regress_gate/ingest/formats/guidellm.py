@@ -78,7 +78,7 @@ def run_id(benchmark: object) -> str | None:
 
 
 def cell_from_report(report: ReportObject, benchmark: ReportObject, client_version: str | None) -> Cell:
-    """Raises RefusalError where the benchmark is not as GuideLLM writes it."""
+    """Raises RefusalError if the benchmark is not as GuideLLM writes it."""
     if "type_" not in benchmark:  # in YAML it stands behind everything that is read
         raise RefusalError("type_ is missing: the file was cut off, or edited")
     era = _era(benchmark, None if report_version(report) else client_version)
@@ -149,7 +149,7 @@ def _asked(report: ReportObject, benchmark: ReportObject) -> RequestedLoad:
 
 
 def _statistics(metrics: ReportObject, key: str, scale: float) -> dict[str, float]:
-    """Of the requests that succeeded; empty where there was nothing to count, which is written as zeros."""
+    """Of the requests that succeeded; empty if there was nothing to count, which is written as zeros."""
     summary = fields.obj(fields.obj(metrics, key), "successful")
     if fields.number(summary, "count") == 0:
         return {}
@@ -164,7 +164,7 @@ def _mean(metrics: ReportObject, key: str) -> float | None:
 
 
 def _measured_statistics(benchmark: ReportObject, entries: Sequence[Any], era: Era) -> list[MeasuredRequest] | None:
-    """The requests of the measured time; None where one of them lacks its times."""
+    """The requests of the measured time; None if one of them lacks its times."""
     if era is Era.UNKNOWN:
         return None
     start, end = fields.number(benchmark, "start_time"), fields.number(benchmark, "end_time")
@@ -187,12 +187,12 @@ def _is_within(entry: ReportObject, start: float, end: float) -> bool:
 
 
 def early_request(entry: ReportObject) -> MeasuredRequest | None:
-    """A request of a report of 0.2 or 0.3; None where its times or its tokens are not stated."""
+    """A request of a report of 0.2 or 0.3; None if its times or its tokens are not stated."""
     return _request(entry, *(fields.number(entry, f"{key}_time") for key in ("start", "first_token", "last_token")))
 
 
 def later_request(entry: ReportObject) -> MeasuredRequest | None:
-    """A request of a report of 0.4 or later; None where its times or its tokens are not stated."""
+    """A request of a report of 0.4 or later; None if its times or its tokens are not stated."""
     times = fields.obj(fields.obj(entry, "info"), "timings")
     keys = ("request_start", "first_token_iteration", "last_token_iteration")
     return _request(entry, *(fields.number(times, key) for key in keys))

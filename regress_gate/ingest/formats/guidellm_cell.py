@@ -66,7 +66,7 @@ class Cell:
     output_tokens: float | None
     workload: Mapping[str, Any]
     requests: Sequence[MeasuredRequest] | None = None
-    """All that succeeded in the measured time; None where the file does not hold all of them."""
+    """All that succeeded in the measured time; None if the file does not hold all of them."""
     started: datetime | None = None
     client: str | None = None
     notes: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ def _cut_off(cell: Cell) -> list[str]:
 def era_of(told_by_layout: Era, client_version: str | None) -> Era:
     """The era of a layout; where that does not tell it, by the release that the user gave.
 
-    Raises RefusalError where the two contradict each other.
+    Raises RefusalError if the two contradict each other.
     """
     said = _VERSION.fullmatch(client_version or "")
     if said is None:
@@ -226,7 +226,7 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RequestedLoad:
-    """The pieces; an empty one where the report does not hold it."""
+    """The pieces; an empty one if the report does not hold it."""
 
     strategy: Object
     """How requests were sent: `{type_: concurrent, streams: 4}`."""

@@ -1,6 +1,6 @@
 """GuideLLM's CSV reports to cells: a row for each benchmark. Up to 0.3 one row of headings, from 0.4 on three.
 
-The headings are those of the first benchmark alone, and a column is left out where its sum is 0: rows of another length
+The headings are those of the first benchmark alone, and a column is left out if its sum is 0: rows of another length
 do not fit them and are refused. Not for what the numbers mean, which is in guidellm_cell.py.
 """
 
@@ -102,7 +102,7 @@ def run_id(row: Row) -> str | None:
 
 
 def cell_of(row: Row, client_version: str | None) -> Cell:
-    """Raises RefusalError where the row is not as GuideLLM writes it."""
+    """Raises RefusalError if the row is not as GuideLLM writes it."""
     if row.problem is not None:
         raise RefusalError(row.problem)
     early = row.era is Era.EARLY
@@ -191,7 +191,7 @@ def _told(heading: Heading) -> str:
 
 
 def _json(row: Row, heading: Heading) -> Any:
-    """The JSON value in a field; None where it is empty."""
+    """The JSON value in a field; None if it is empty."""
     if not (text := row.values.get(heading, "").strip()):
         return None
     try:

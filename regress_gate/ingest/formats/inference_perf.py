@@ -69,7 +69,7 @@ def beside_facts(context: Context, stage: int | None) -> Facts:
 
 
 def stages_of(context: Context) -> int | None:
-    """How many stages the configuration has; None where it does not say, as with a sweep."""
+    """How many stages the configuration has; None if it does not say, as with a sweep."""
     try:
         load = fields.obj(_config(context), "load")
         return None if load.get("sweep") else len(fields.items(load, "stages")) or None
@@ -83,7 +83,7 @@ def _config(context: Context) -> Mapping[str, Any]:
 
 
 def _documents(content: Content | None) -> Iterator[Mapping[str, Any]]:
-    """The objects of a YAML stream. Raises RefusalError where one is not readable."""
+    """The objects of a YAML stream. Raises RefusalError if one is not readable."""
     if content is None or content.text is None:
         return
     if len(content.text) > _MAX_TEXT:
@@ -159,9 +159,7 @@ class InferencePerf:
             "the same, and tpot",
             "tokens of one chunk have a gap of 0; a large schedule_delay is noted: the client was late, not the server",
         ),
-        Generation(
-            "summary", "no `requested_rate`", "as a stage, where the run had one", "refused where it pools stages"
-        ),
+        Generation("summary", "no `requested_rate`", "as a stage, where the run had one", "refused if it pools stages"),
         Generation(
             "prometheus and per-request reports",
             "`load_summary` that is empty; a list with `start_time` and `info`",

@@ -63,13 +63,13 @@ def _is_aggregate(data: object) -> bool:
 
 
 def aggregate_beside(name: str, context: Context) -> str | None:
-    """Name of the aggregate that was made of a result of the fork; None where none lies beside it."""
+    """Name of the aggregate that was made of a result of the fork; None if none lies beside it."""
     beside = context.beside(other := _PREFIX + name)
     return other if beside is not None and any(map(_is_aggregate, _objects(beside.documents))) else None
 
 
 def _raw_beside(content: Content, context: Context) -> Mapping[str, Any]:
-    """The result of which the only aggregate of a file was made; empty where it is not there."""
+    """The result of which the only aggregate of a file was made; empty if it is not there."""
     if not content.name.startswith(_PREFIX) or len(_objects(content.documents)) != 1:
         return {}
     beside = context.beside(content.name.removeprefix(_PREFIX))

@@ -49,7 +49,7 @@ _ENGINES = ("vllm", "vllm-openai")
 
 @dataclass(frozen=True, slots=True)
 class ReportParts:
-    """Times in seconds, rates per second; None where the report does not say."""
+    """Times in seconds, rates per second; None if the report does not say."""
 
     tool: str | None
     """The load generator behind the report."""

@@ -57,7 +57,7 @@ class LlmDExtension:
 
 
 def read_extension(document: Mapping[str, Any]) -> LlmDExtension | None:
-    """Our part of a report; None where there is none. Raises RefusalError where it was edited into nonsense."""
+    """Our part of a report; None if there is none. Raises RefusalError if it was edited into nonsense."""
     stack = document.get("scenario", {}).get("stack") if isinstance(document.get("scenario"), dict) else None
     first = stack[0] if isinstance(stack, list) and stack and isinstance(stack[0], dict) else {}
     native = first.get("native")

@@ -321,7 +321,7 @@ def _scalar(name: str, cell: object) -> Any:
 
 
 def _number(row: Row, name: str) -> float | None:
-    """A JSON number, or text that is one; None where the cell is empty."""
+    """A JSON number, or text that is one; None if the cell is empty."""
     cell = row.get(name)
     if isinstance(cell, str) and cell != "":
         if (number := table.as_number(cell)) is None:

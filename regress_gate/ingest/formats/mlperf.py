@@ -161,7 +161,7 @@ def _number(pairs: Mapping[str, str], key: str) -> float | None:
 
 
 def _detail(context: Context) -> dict[str, str]:
-    """Version and time from the head of the detail log; empty where there is none."""
+    """Version and time from the head of the detail log; empty if there is none."""
     content = context.beside(DETAIL)
     found: dict[str, str] = {}
     if content is None or content.text is None:

@@ -35,7 +35,7 @@ class PytorchHud:
             "0.7.3 and later",
             "a list of records with `metric.benchmark_values`",
             "as `vllm bench serve`, `latency`, `throughput` or `startup`; lengths and dataset from the arguments",
-            "records of one run are one result; skipped where the plain result lies beside it; records of other "
+            "records of one run are one result; skipped if the plain result lies beside it; records of other "
             "projects are refused",
         ),
     )

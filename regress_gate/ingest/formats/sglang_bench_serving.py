@@ -160,7 +160,7 @@ class _Gaps:
     """What is called ITL."""
 
     family: str | None
-    """Of the catalogue; None where the file does not tell which it is."""
+    """Of the catalogue; None if the file does not tell which it is."""
     definitions: str
     notes: tuple[str, ...] = ()
 

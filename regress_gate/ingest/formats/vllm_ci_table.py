@@ -80,7 +80,7 @@ class VllmCiTable:
 
 
 def _rows(content: Content) -> Iterator[Any]:
-    """The rows of all tables; nothing where the content is no such file."""
+    """The rows of all tables; nothing if the content is no such file."""
     only = content.documents[0] if len(content.documents) == 1 else None
     if isinstance(only, list) and only and isinstance(only[0], dict) and "Test name" in only[0]:
         yield from only

@@ -96,7 +96,7 @@ def served_model(line: str, options: Mapping[str, Any]) -> str | None:
 
 
 def read_commands(file_name: str, context: Context) -> Commands:
-    """The commands beside a result of that file name; empty where there are none."""
+    """The commands beside a result of that file name; empty if there are none."""
     stem = file_name.removesuffix(".json").removesuffix(".pytorch")
     beside = context.beside(f"{stem}.commands")
     if beside is None:
@@ -203,7 +203,7 @@ def definitions_of(release: Version) -> str:
 
 
 def add_client_definitions(result: Reading | UnusedResult, context: Context) -> Reading | UnusedResult:
-    """The reading with the definitions of its client's release, where it is stated; a note where it had better be."""
+    """The reading with the definitions of its client's release, if it is stated; a note where it had better be."""
     if isinstance(result, UnusedResult):
         return result
     if context.client_version is None and not result.metadata:

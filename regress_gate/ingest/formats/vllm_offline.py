@@ -55,7 +55,7 @@ _TOLERANCE = 0.02
 
 
 def repeat_times(data: Mapping[str, Any], key: str) -> list[float]:
-    """The list of times (s) at the key; empty where it is missing. Raises RefusalError for anything else."""
+    """The list of times (s) at the key; empty if it is missing. Raises RefusalError for anything else."""
     values = fields.items(data, key)
     if not all(type(value) in (int, float) for value in values):
         raise RefusalError(f"{key} is not a list of numbers")
