@@ -55,7 +55,7 @@ class DuplicateIndex:
         return self._by_hash.get(sha256)
 
     def of_numbers(self, sha256: str, new: KnownResult) -> KnownResult | None:
-        """An earlier result with all numbers of this one. If there is none, this one is remembered, and None returned."""
+        """An earlier result with all numbers of this one; if there is none, remembers this one and returns None."""
         self._by_hash.setdefault(sha256, new)
         reading = new.reading
         numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))

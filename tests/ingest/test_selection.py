@@ -71,7 +71,7 @@ def test_links_that_go_in_circles_end(tmp_path):
     (tmp_path / "a" / "nowhere").symlink_to(tmp_path / "gone")
     found = verdicts(tmp_path)
     assert found["a/r.json"] == (FileOutcome.STORED, None)
-    assert found["a/nowhere"] == (FileOutcome.SKIPPED, "a link to nowhere")
+    assert found["a/nowhere"] == (FileOutcome.SKIPPED, "a broken link")
     assert len(found) == 2
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_becomes_a_pipe_is_not_waited_for(tmp_path):
 
 def test_a_link_in_a_circle_is_an_error(tmp_path):
     (tmp_path / "a.json").symlink_to(tmp_path / "a.json")
-    assert verdicts(tmp_path, tmp_path / "a.json")["a.json"] == (FileOutcome.REFUSED, "a link to nowhere")
+    assert verdicts(tmp_path, tmp_path / "a.json")["a.json"] == (FileOutcome.REFUSED, "a broken link")
 
 
 def test_more_files_than_anybody_means_are_an_error(tmp_path, monkeypatch):

@@ -66,7 +66,7 @@ def test_a_missing_value_keeps_its_place(cell):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("fast", "'fast' in column 'ms' is no number; leave the cell empty where a value is missing"),
+        ("fast", "'fast' in column 'ms' is no number; leave the cell empty if a value is missing"),
         ("12ms", "'12ms'"),
         ("inf", "'inf' in column 'ms' is not finite"),
         ("2026_05", "'2026_05' in column 'ms' is no number"),
