@@ -1,7 +1,7 @@
-"""Exported baselines: one readable JSON file per version, testbed and suite, made to be diffed and reviewed.
+"""Exported baselines: one readable JSON file per version, testbed and suite, to be diffed and reviewed.
 
-The form is canonical: the same runs always give the same bytes, so a diff of two exports shows what was measured
-and nothing else. Times of requests are whole microseconds, as in the store (see `codec`); everything else is exact.
+The form is canonical: the same runs always give the same bytes, so a diff of two exports shows only measurements.
+Times of requests are whole microseconds, as in the store (see `sample_codec`); everything else is exact.
 """
 
 import re
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 SCHEMA = "regress-gate-baseline/1"
 
 _COLUMNS = ["ok", "start_us", "input_tokens", "output_tokens", "ttft_us", "itl_us"]
-"""Of one request; `start_us` is left out where the source does not say."""
+"""The columns of a request; `start_us` is left out if the source has no start times."""
 
 _MAX_PART = 55
-"""Bytes of a file name that a version, testbed, suite or suite's version may take; file systems allow 255 in all."""
+"""Most bytes of a version, testbed, suite or suite version in a file name; file systems allow 255 in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OneLine:
-    """A value that is written on one line, however long."""
+    """A value that is written on one line, whatever its length."""
 
     value: Any
 
@@ -51,7 +51,7 @@ def baseline_file_name(version: Version, testbed: str, suite: SuiteRef) -> str:
 
 
 def may_hold_runs(name: str, *, version: Version | None, testbed: str | None, suite: SuiteRef | None) -> bool:
-    """Whether a file of that name may hold such runs. What the file says inside is what counts."""
+    """Whether a file of that name may contain such runs. The file's content decides, not its name."""
     parts = name.removesuffix(".json").split("__")
     if len(parts) != 3:
         return True
@@ -67,9 +67,9 @@ def may_hold_runs(name: str, *, version: Version | None, testbed: str | None, su
 
 
 def dump_baseline(runs: Sequence[Run]) -> str:
-    """The file's text. All runs must be of one version, testbed and suite, and there must be one at least.
+    """The text of the file for at least one run; all runs must be of one version, testbed and suite.
 
-    Raises InputError for values that a file cannot keep.
+    Raises InputError for values that cannot be stored.
     """
     if len({(run.version, run.testbed, run.suite) for run in runs}) != 1:
         raise ValueError("an export holds the runs of one version, testbed and suite")
@@ -97,7 +97,7 @@ def dump_baseline(runs: Sequence[Run]) -> str:
 
 
 def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = True) -> list[Run]:
-    """The runs of a file, in its order. Raises InputError naming `where` for anything that `dump` did not write."""
+    """The runs of a file, in its order. Raises InputError for text that `dump_baseline` did not write."""
     try:
         data = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -111,7 +111,7 @@ def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = 
     try:
         baseline = validate(BaselineFile, Document(data, where, {}))
     except InputError:
-        # Only a file that is wrong is read again for its line numbers: that is a hundred times slower.
+        # Reading with line numbers is a hundred times slower, so only an invalid file is read again.
         validate(BaselineFile, _with_lines(text, data, where))
         raise
     version = Version(baseline.version.number, baseline.version.commit, baseline.version.variant)
@@ -121,7 +121,7 @@ def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = 
     suite = SuiteRef(baseline.suite.name, baseline.suite.version)
     labels = [run.label for run in baseline.runs]
     if len(set(labels)) != len(labels):
-        raise InputError(f"run {max(labels, key=labels.count)!r} is there twice", where=where)
+        raise InputError(f"run {max(labels, key=labels.count)!r} appears twice", where=where)
     return [_read_run(run, version, testbed, suite, where, with_samples) for run in baseline.runs]
 
 
@@ -198,7 +198,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def _render(value: Any, indent: str) -> str:
-    """JSON with one key or item per line and two spaces per level; numbers and text as orjson writes them."""
+    """JSON with one key or item per line and two spaces per level; numbers and texts as orjson writes them."""
     deeper = indent + "  "
     if isinstance(value, dict) and value:
         lines = [f"{orjson.dumps(key).decode()}: {_render(item, deeper)}" for key, item in value.items()]
@@ -213,7 +213,7 @@ def _suite_part(suite: SuiteRef) -> str:
 
 
 def _part(text: str) -> str:
-    """Text as a part of a file name: percent-encoded, and without the separator in it or at its ends."""
+    """The text as a part of a file name: percent-encoded, without the separator in it or at its ends."""
     encoded = quote(text, safe="+", errors="surrogatepass").replace("~", "%7E").replace("__", "%5F%5F")
     encoded = re.sub(r"^[_.]|_$", lambda found: f"%{ord(found[0]):02X}", encoded)
     if len(encoded) > _MAX_PART:
@@ -229,7 +229,7 @@ def _with_lines(text: str | bytes, data: Any, where: str | Path) -> Document:
     try:
         return parse_yaml(text.decode() if isinstance(text, bytes) else text, where)
     except (InputError, UnicodeDecodeError):
-        return Document(data, where, {})  # JSON that YAML cannot read: the complaint has no line
+        return Document(data, where, {})  # JSON that YAML cannot read: the message has no line
 
 
 def _read_run(

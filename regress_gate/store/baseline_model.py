@@ -1,6 +1,6 @@
-"""What an exported baseline file may hold, as pydantic models: the check of a file that somebody may have edited.
+"""Pydantic models of an exported baseline file: they check a file that may have been edited.
 
-`document` turns these into runs. The samples' rows are checked there, and only when they are asked for.
+`baseline_file` converts them to runs. It also checks the rows of samples, and only when they are needed.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ def _time(value: object) -> object:
 
 
 def _number(value: object) -> object:
-    """Only numbers as regress-gate writes them have an order: a PEP 440 version without its local part."""
+    """Refuse a version number in another form than regress-gate writes: PEP 440, normalised, without a local part."""
     if isinstance(value, str):
         try:
             normal = Version.parse(value)
@@ -35,7 +35,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Part(StrictModel):
-    """No value is converted: what is not of the right type was not written by an export."""
+    """No value is converted: an export writes every value with its right type."""
 
     model_config = ConfigDict(strict=True)
 

@@ -1,7 +1,7 @@
-"""Connections to the store's database, and what its failures are called. Knows no table but the revision's.
+"""Connections to the store's database, one-line errors for its failures, and creating and migrating its schema.
 
-SQLite runs in WAL mode with a busy timeout, so that commands that read never wait for an import and two imports wait
-for each other. One write is one transaction; nothing is half-stored, whatever kills the process.
+SQLite runs in WAL mode with a busy timeout: commands that read never wait for an import, and two imports wait for each
+other. One write is one transaction, so a killed process leaves nothing half-stored. Only a migration imports Alembic.
 """
 
 import os
@@ -27,10 +27,10 @@ _HEAD = REVISIONS[-1]
 
 
 class Database:
-    """An engine that says in one line what went wrong. Close it after use."""
+    """An engine whose failures are one-line errors. Close it after use."""
 
     def __init__(self, location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOUT):
-        """Opens nothing yet. With `create`, a SQLite file that is not there is made by the first connection."""
+        """Opens nothing yet. With `create`, the first connection creates a missing SQLite file."""
         self.location = location
         if location.path is None:
             self._engine = _server_engine(location)
@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def writing(self, *, lock: bool = True) -> Iterator[Connection]:
-        """A transaction with no other writer in the store; undone when the block raises."""
+        """A transaction that is the only writer in the store; rolled back when the block raises."""
         with self._failures(), self._engine.connect() as connection:
             connection = connection.execution_options(regress_gate_writes=True)
             with connection.begin():
@@ -60,7 +60,7 @@ class Database:
                 yield connection
 
     def revision(self) -> str | None:
-        """The schema's revision; None for a database that holds nothing yet. Raises StoreError for a foreign one."""
+        """The schema's revision; None for an empty database. Raises StoreError for a database of another program."""
         with self._failures(), self._engine.connect() as connection:
             try:
                 found = connection.execute(select(revision.c.version_num)).scalars().all()
@@ -80,7 +80,7 @@ class Database:
         return found[0] if found else None
 
     def check_revision(self, found: str) -> None:
-        """Raise unless this is the schema that this program works on."""
+        """Raise unless this program works with the schema of that revision."""
         if found == _HEAD:
             return
         if found in REVISIONS:
@@ -112,7 +112,7 @@ class Database:
 def _sqlite_engine(path: Path, create: bool, timeout: float) -> Engine:
     def connect() -> sqlite3.Connection:
         address = f"file:{quote(str(path.absolute()))}?{_access(path, create)}"
-        # No implicit BEGIN by the driver: the event below sends the one that is meant.
+        # The driver sends no implicit BEGIN: the event below does.
         connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA foreign_keys = ON")
@@ -134,10 +134,10 @@ def _sqlite_engine(path: Path, create: bool, timeout: float) -> Engine:
 
 
 def _access(path: Path, create: bool) -> str:
-    """How to open the file. A command that reads must work where nothing can be written.
+    """How to open the file. A command that reads must also work on a read-only file system.
 
-    In WAL mode even a reader makes files beside the store. Where the directory does not let it, and no such file
-    shows that somebody is writing, the store is read as the unchanging file that it then is.
+    In WAL mode even a reader creates files beside the store. If the directory is not writable and no such file shows a
+    writer, the store is opened as an immutable file.
     """
     if create:
         return "mode=rwc"
@@ -150,13 +150,13 @@ def _access(path: Path, create: bool) -> str:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Settings that stay with the file. Only for one without tables: any other may be somebody else's."""
-    # Before the first table is made: the file gives space back when versions are pruned.
+    """Settings that are stored in the file. Only for a file without tables: others may belong to another program."""
+    # Must precede the first table. The file shrinks when versions are pruned.
     connection.execute("PRAGMA auto_vacuum = FULL")
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:
-        # The switch waits for nobody. Who holds the lock is making the same store and switches it.
+        # The switch does not wait for a lock. The process that holds it is creating the same store, and switches it.
         if _code(error) != sqlite3.SQLITE_BUSY:
             raise
 
@@ -187,12 +187,12 @@ def _code(error: BaseException | None) -> int | None:
 
 
 def _is_damage(error: BaseException | None) -> bool:
-    """Whether the error says more than that a table is missing."""
+    """Whether the error is more than a missing table."""
     return isinstance(error, sqlite3.Error) and _code(error) not in (None, sqlite3.SQLITE_ERROR)
 
 
 _SQLITE_FAILURES = {
-    sqlite3.SQLITE_NOTADB: "this file is not a SQLite database; give --store another place",
+    sqlite3.SQLITE_NOTADB: "this file is not a SQLite database; choose another with --store",
     sqlite3.SQLITE_CORRUPT: "the store is damaged; restore a backup, or move it away and import again",
     sqlite3.SQLITE_READONLY: "the store cannot be written; check the permissions of the file and its directory",
     sqlite3.SQLITE_PERM: "access to the store is denied; check the permissions of the file and its directory",
@@ -200,7 +200,7 @@ _SQLITE_FAILURES = {
     sqlite3.SQLITE_IOERR: "reading or writing failed, nothing was changed; check the disk, its space and your quota",
     sqlite3.SQLITE_BUSY: "another process has been writing to the store for too long; run the command again",
     sqlite3.SQLITE_LOCKED: "another process has been writing to the store for too long; run the command again",
-    sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can keep; nothing was stored",
+    sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can store; nothing was stored",
 }
 
 
@@ -223,24 +223,21 @@ def _in_one_line(error: Exception, location: StoreLocation) -> RegressGateError:
 
 
 def _hidden(detail: str, location: StoreLocation) -> str:
-    """The driver's words without the password, should it quote it."""
+    """The driver's message without the password."""
     if location.path is not None:
         return detail
     password: Any = make_url(location.url).password
     return detail.replace(str(password), "***") if password else detail
 
 
-# MERGED regress_gate.store.migrate: Bring a store's schema to the one this program works on. The only module that
-# imports Alembic, and late.
-
-
-_MIGRATION_LOCK = 0x7267_6174  # any number that no other program in the same database is likely to choose
+_MIGRATION_LOCK = 0x7267_6174
+"""Key of PostgreSQL's advisory lock: a number that other programs in the database are unlikely to use."""
 
 
 def migrate_store(url: str) -> tuple[str | None, str]:
-    """Migrate the store at `url`; the revision before (None: there was no schema) and after.
+    """Migrate the store at `url` and return the revisions before (None: no schema) and after.
 
-    In one transaction: a migration that fails or is killed leaves the store as it was.
+    In one transaction: a migration that fails or is killed leaves the store unchanged.
     """
     database = Database(StoreLocation.parse(url), create=True)
     try:
@@ -254,10 +251,10 @@ def migrate_store(url: str) -> tuple[str | None, str]:
 
 
 def make_schema(database: Database) -> None:
-    """The newest schema in a database that holds nothing yet.
+    """Create the newest schema in an empty database.
 
-    In a SQLite file the tables are made as they are declared: that leaves the same schema as all migrations, and needs
-    no Alembic, which takes longer to load than a thousand results to store.
+    In a SQLite file the tables are created as declared. That gives the same schema as all migrations, without Alembic,
+    whose import takes longer than storing a thousand results.
     """
     if database.location.path is not None:
         with database.writing(lock=False) as connection:
@@ -266,12 +263,12 @@ def make_schema(database: Database) -> None:
                 revision.create(connection)
                 connection.execute(insert(revision).values(version_num=REVISIONS[-1]))
                 return
-    upgrade_schema(database)  # also where somebody else was quicker
+    upgrade_schema(database)  # also if another process has created the tables meanwhile
 
 
 def upgrade_schema(database: Database, to: str = "head") -> None:
-    # The revision's table may not be there to be locked. Two processes that both make a store wait for each other
-    # here, on SQLite for the file and on PostgreSQL for a lock of our own; the second finds the schema made.
+    # The revision's table may not exist yet, so it cannot be locked. Of two processes that create a store, the second
+    # waits here (on SQLite for the file, on PostgreSQL for an advisory lock) and then finds the schema.
     with database.writing(lock=False) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))

@@ -1,7 +1,7 @@
-"""What becomes of results that speak of a run, or a testbed, that is already known. Pure: touches no database.
+"""Merging new results into a known run, and new facts into a known testbed. Pure: no database.
 
-Facts fill in what is missing. Facts that contradict are an error with both values, because one of the two results
-was then made on something else than its name says.
+New facts fill in missing ones. Contradicting facts are an error that shows both values: one of the two results was then
+made on another machine, or in another server process, than its name says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,17 +27,17 @@ class RunDraft:
     metrics: dict[str, float] = field(default_factory=dict)
     measured: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] | None = None
-    """Answers that are to be added; None: none are new."""
+    """Answers to add; None: nothing new."""
     taken: set[tuple[str, int]] = field(default_factory=set)
-    """Scenario and ordinal of the trials it has."""
+    """Scenario and ordinal of its trials."""
     starts: set[str] = field(default_factory=set)
-    """When those started that are stored, as far as that is known."""
+    """Known start times of its stored trials."""
     added: list[tuple[int, Trial]] = field(default_factory=list)
     """New trials with their ordinals in this run."""
     facts_changed: bool = False
 
     def absorb(self, run: Run, trials: Iterable[Trial]) -> None:
-        """Take over a run's facts and those of its trials that are new. Raises InputError for a contradiction."""
+        """Add a run's facts and its new trials. Raises InputError for a contradiction."""
         trials = list(trials)
         self._absorb_start(run, trials)
         if given := stored_values.conditions(run.conditions):
@@ -58,19 +58,20 @@ class RunDraft:
             self.added.append((ordinal, trial))
 
     def _absorb_start(self, run: Run, new: Sequence[Trial]) -> None:
-        """Take over when a run started. `new`: those of its trials that are.
+        """Set the run's start time; `new` are its new trials.
 
-        Where nobody said it, it is when the first trial did: an earlier trial, or a word on it, is no contradiction.
+        A start that equals that of the first trial was derived from it, not stated. An earlier trial or a stated start
+        replaces it without contradiction.
         """
         given = stored_values.time_text(run.started)
         if given is None or given == self.started:
             return
         before = self.starts | _starts(trial for _, trial in self.added)
-        is_said = given != _first(_starts(run.trials))
-        was_said = self.started is not None and self.started != _first(before)
-        if is_said and was_said:
+        is_stated = given != _first(_starts(run.trials))
+        was_stated = self.started is not None and self.started != _first(before)
+        if is_stated and was_stated:
             self._filled(run, {"started": self.started}, {"started": given})  # which raises
-        started = given if is_said else self.started if was_said else _first(before | _starts(new))
+        started = given if is_stated else self.started if was_stated else _first(before | _starts(new))
         self.facts_changed |= started != self.started
         self.started = started
 
@@ -90,7 +91,7 @@ def _first(times: Iterable[str]) -> str | None:
 
 
 def merge_testbed_facts(testbed: Testbed, stored: Mapping[str, Any], where: str | None) -> dict[str, Any]:
-    """The facts of a testbed after a result speaks of it: what only informs is replaced, the rest must not change.
+    """The stored facts of a testbed with those of a new result: informative facts are replaced, others must not change.
 
     Raises InputError for a contradiction.
     """

@@ -1,14 +1,14 @@
 """Per-request samples as a compact blob, and back.
 
-Times are kept as whole microseconds. They are taken by a Python client whose own jitter (event loop, HTTP parsing)
-is tens of microseconds and more, so nothing that was measured is lost. Everything else is kept exactly:
-`decode(encode(x))` is x with its times rounded, and `encode(decode(blob))` holds what blob holds.
+Times are stored as whole microseconds. The Python client that measures them has a jitter (event loop, HTTP parsing) of
+tens of microseconds and more, so no information is lost. Everything else is stored exactly: `decode(encode(x))` is x
+with its times rounded, and `encode(decode(blob))` has the content of blob.
 
-A blob is a version byte, the length of a raw deflate stream, the stream, and bytes that are stored as they are. The
-stream holds the columns one after the other: a header, then the values less the smallest, one plane per byte. The
-lowest of several planes is noise, which no compression makes smaller, so it goes to the end uncompressed. The others
-hardly change, so runs and byte frequencies (zlib's Z_RLE strategy) are all there is to find: that takes half the time
-of a search for repeats and gives no more bytes.
+A blob is a version byte, the length of a raw deflate stream, the stream, and uncompressed bytes. The stream holds the
+columns one after the other: a header, then the values minus the smallest, one plane per byte. The lowest of several
+planes is noise that cannot be compressed, so it is stored uncompressed at the end. The other planes hardly change, so
+run lengths and byte frequencies (zlib's Z_RLE strategy) suffice: a search for repeats takes twice the time and saves
+nothing.
 """
 
 import struct
@@ -22,10 +22,10 @@ from regress_gate.errors import InputError
 from regress_gate.model.samples import Floats, Ints, Samples
 
 UNKNOWN = np.iinfo(np.int64).min
-"""What NaN (not measured) becomes among whole microseconds."""
+"""NaN (not measured) as whole microseconds."""
 
 _LIMIT = 2**50
-"""Microseconds (35 years) up to which seconds as a float name every microsecond; also the limit of token counts."""
+"""Microseconds (35 years) up to which a float of seconds is exact to the microsecond; also limits token counts."""
 
 _FORMAT = 1
 _START = struct.Struct("<BI")
@@ -53,7 +53,7 @@ def seconds(times: Ints) -> Floats:
 
 
 def encode(samples: Samples) -> bytes:
-    """Raises InputError for values that cannot be kept and ValueError for arrays that contradict each other."""
+    """Raises InputError for values that cannot be stored and ValueError for inconsistent arrays."""
     check_samples(samples)
     columns: list[Floats | Ints] = [
         _whole(samples.ttft),
@@ -78,7 +78,7 @@ def encode(samples: Samples) -> bytes:
 
 
 def decode(blob: bytes) -> Samples:
-    """Raises ValueError for a blob that `encode` did not make."""
+    """The inverse of `encode`. Raises ValueError for any other blob."""
     if len(blob) < _START.size or blob[0] != _FORMAT:
         raise ValueError("samples of an unknown format")
     _, length = _START.unpack_from(blob)
@@ -96,7 +96,7 @@ def decode(blob: bytes) -> Samples:
         values, at, raw_at = _read_column(data, at, raw, raw_at)
         columns.append(values)
     if len(columns) not in (6, 7) or raw_at != len(raw):
-        raise ValueError("damaged samples: parts that do not fit together")
+        raise ValueError("damaged samples: inconsistent parts")
     ttft, gaps, itl, input_tokens, output_tokens, ok = columns[:6]
     samples = Samples(
         ttft=seconds(ttft),
@@ -112,7 +112,7 @@ def decode(blob: bytes) -> Samples:
 
 
 def check_samples(samples: Samples) -> None:
-    """Raise ValueError unless all arrays speak of the same requests and gaps."""
+    """Raise ValueError unless all arrays are of the same requests and gaps."""
     size = len(samples.ttft)
     lengths = {len(samples.input_tokens), len(samples.output_tokens), len(samples.ok), len(samples.itl_start) - 1}
     if samples.start is not None:
@@ -125,20 +125,20 @@ def check_samples(samples: Samples) -> None:
 
 
 def _gaps(samples: Samples) -> Ints:
-    """How many each request has. What np.diff gives, in a quarter of its time: trials of few requests are many."""
+    """Gaps of each request. As np.diff, in a quarter of its time: there are many trials with few requests."""
     return samples.itl_start[1:] - samples.itl_start[:-1]
 
 
 def _whole(times: Floats) -> Floats:
-    """Seconds to whole microseconds, in floats that hold them exactly; NaN stays."""
+    """Seconds to whole microseconds, as exact floats; NaN stays."""
     whole: Floats = np.rint(np.asarray(times, dtype=np.float64) * 1e6)
     return whole
 
 
 def _range(values: Floats | Ints) -> tuple[int, int, npt.NDArray[np.bool_] | None]:
-    """Smallest and largest of whole values, and which are known (not NaN) where not all are.
+    """Smallest and largest value, and a mask of the known (not NaN) values; None: all are known.
 
-    Raises InputError where they are out of range.
+    Raises InputError for values out of range.
     """
     if not values.size:
         return 0, 0, None
@@ -155,11 +155,11 @@ def _range(values: Floats | Ints) -> tuple[int, int, npt.NDArray[np.bool_] | Non
 
 
 def _column(values: Floats | Ints) -> tuple[bytes, bytes]:
-    """What is to be compressed of a column, and what is not. The values are whole numbers, or NaN where unknown."""
+    """The part of a column to compress, and the part to store as it is. Values are whole numbers, or NaN if unknown."""
     if not values.size:
         return _HEADER.pack(0, 0, 0, False), b""
     smallest, largest, known = _range(values)
-    # Codes are below 2**52, so floats hold them exactly.
+    # Codes are below 2**52, so they are exact as floats.
     codes = values - smallest if known is None else np.where(known, values - smallest + 1, 0)
     width = max(1, ((largest - smallest + (known is not None)).bit_length() + 7) // 8)
     octets = codes.astype("<i8", copy=False).view(np.uint8)
@@ -171,7 +171,7 @@ def _column(values: Floats | Ints) -> tuple[bytes, bytes]:
 
 
 def _read_column(data: bytes, at: int, raw: bytes, raw_at: int) -> tuple[Ints, int, int]:
-    """A column's values, and where the next one begins in both parts."""
+    """A column's values, and the offsets of the next column in both parts."""
     try:
         size, smallest, width, has_unknown = _HEADER.unpack_from(data, at)
     except struct.error:

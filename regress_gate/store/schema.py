@@ -1,8 +1,8 @@
-"""The tables, as SQLAlchemy Core: bulk inserts and scans are all that is done with them, so there is no ORM.
+"""The tables, in SQLAlchemy Core: they are only used for bulk inserts and scans, so there is no ORM.
 
-Changing a table means a new file in `migrations/versions/` and its name at the end of `REVISIONS`. Identity columns
-never hold NULL (a unique constraint sees two NULLs as different): what is unknown of a build is ''. Facts and
-metrics are JSON in text columns, written and read by orjson.
+A change of a table needs a new file in `migrations/versions/` and its name at the end of `REVISIONS`. Identity columns
+never hold NULL (a unique constraint treats two NULLs as different): unknown parts of a build are ''. Facts and metrics
+are JSON in text columns, written and read by orjson.
 """
 
 from sqlalchemy import (
@@ -24,10 +24,10 @@ from sqlalchemy import (
 )
 
 REVISIONS = ("0001", "0002", "0003", "0004")
-"""Every schema that was ever released, oldest first."""
+"""All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
-"""Alembic's table under a name of our own, as a server's database may be shared with other programs."""
+"""Alembic's table under its own name, because a server's database may be shared with other programs."""
 
 metadata = MetaData()
 
@@ -37,7 +37,7 @@ revision = Table(
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{REVISION_TABLE}_pkc"),
 )
-"""Alembic's own, as Alembic makes it. Its row is what writers lock where the database has no single-writer lock."""
+"""Alembic's table, as Alembic creates it. Writers lock its row in databases without a single-writer lock."""
 
 testbed = Table(
     "testbed",
@@ -99,7 +99,7 @@ trial = Table(
     Column("conditions", Text, nullable=False),
     Column("workload", Text, nullable=False),
     Column("metrics", Text, nullable=False),
-    # False: the source does not say, and `completed` holds 0. Null in what was stored before anything could be unsaid.
+    # False: the source has no count, and `completed` is 0. NULL in rows that are older than this column.
     Column("counted", Boolean),
     UniqueConstraint("run_id", "scenario", "ordinal"),
 )
@@ -125,7 +125,7 @@ samples = Table(
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
     Column("data", LargeBinary, nullable=False),
 )
-"""Apart from trial, so that a scan over trials does not read past the blobs."""
+"""A table of its own, so that a scan of trials does not read the blobs."""
 
 outputs = Table(
     "outputs",
@@ -133,7 +133,7 @@ outputs = Table(
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
     Column("data", Text, nullable=False),
 )
-"""Apart from run, so that a list of runs does not read past the answers."""
+"""A table of its own, so that a list of runs does not read the answers."""
 
 build_config = Table(
     "build_config",
@@ -150,7 +150,7 @@ experiment = Table(
     Column("plan", Text, nullable=False),
     Column("ended", Text),
 )
-"""Not referred to by runs, which name their experiment in `measured`: runs are imported and exported without it."""
+"""Runs have no foreign key to it; they name their experiment in `measured` and are imported and exported without it."""
 
 pin = Table(
     "pin",
@@ -160,7 +160,7 @@ pin = Table(
     Column("variant", Text, primary_key=True),
     Column("pinned_at", Text, nullable=False),
 )
-"""By the version's parts, not by build: a version can be pinned before it is measured."""
+"""Has the parts of a version, no foreign key to a build: a version can be pinned before it is measured."""
 
 
 def joined_runs() -> Join:

@@ -1,8 +1,7 @@
-"""What a stored value may be, and its plain JSON form. Shared by the database and the exported files, so that both
-keep the same thing and refuse the same thing. Knows nothing of either.
+"""Which values can be stored, and their plain JSON form: one rule for the database and the exported files.
 
-Names identify and must be kept exactly, so a name that cannot be is refused. Remarks (paths, command lines) are for
-people, so what cannot be kept in them is written out as an escape.
+Names identify and must be stored exactly, so a name that cannot be stored is refused. Remarks (paths, command lines)
+are for people: characters that cannot be stored are written as escapes.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ _NO_CONDITIONS = Conditions()
 
 
 def name(what: str, text: str) -> str:
-    """The text of a name, unchanged. Raises InputError for one that not every database and file can keep."""
+    """The name, unchanged. Raises InputError for one that some database or file cannot store."""
     if text.isascii() and len(text) <= MAX_NAME_BYTES and "\0" not in text:
         return text
     try:
@@ -32,7 +31,7 @@ def name(what: str, text: str) -> str:
     except UnicodeEncodeError:
         raise InputError(f"{what} {text[:60]!a} is not valid Unicode text") from None
     if "\0" in text:
-        raise InputError(f"{what} {text[:60]!a} holds a NUL character")
+        raise InputError(f"{what} {text[:60]!a} contains a NUL character")
     if size > MAX_NAME_BYTES:
         raise InputError(f"{what} {text[:60]!r}… is {size} bytes long", todo=f"use at most {MAX_NAME_BYTES}")
     return text
@@ -40,12 +39,12 @@ def name(what: str, text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _names(what: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Names in order. The same come with every result: metrics and facts of the workload."""
+    """The names in order. Cached: every result has the same names of metrics and workload facts."""
     return tuple(name(what, text) for text in sorted(texts))
 
 
 def storable_text(text: str | None) -> str | None:
-    """Text for people, with what is not storable escaped: undecodable bytes of a path, NUL characters."""
+    """Text for people, with escapes for undecodable bytes of a path and for NUL characters."""
     if text is None:
         return None
     if text.isascii() and "\0" not in text:
@@ -60,10 +59,10 @@ def count(what: str, value: int) -> int:
 
 
 def number(what: str, value: float) -> float:
-    """A finite float. Raises InputError for NaN and infinity, which JSON has no words for."""
+    """A finite float. Raises InputError for NaN and infinity, which JSON cannot express."""
     result = float(value) + 0.0  # makes −0.0 plain zero, as SQLite's columns do
     if not isfinite(result):
-        raise InputError(f"{what} is {result}, which is no measurement")
+        raise InputError(f"{what} is {result}, which is not a measurement")
     return result
 
 
@@ -71,7 +70,7 @@ def numbers(what: str, values: Mapping[str, float]) -> dict[str, float]:
     found: dict[str, Any] = {}
     for key in _names(what, tuple(values)):
         value = values[key]
-        # A name for each number, which only a message needs, takes longer than the check.
+        # Building a name for each number takes longer than the check, and only a message needs it.
         plain_float = type(value) is float and isfinite(value)
         found[key] = value + 0.0 if plain_float else number(f"{what} {key}", value)
     return found
@@ -82,7 +81,7 @@ def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def json_values(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values with sorted keys. Raises InputError for anything that JSON cannot give back unchanged."""
+    """JSON values with sorted keys. Raises InputError for a value that JSON cannot return unchanged."""
     found: dict[str, Any] = {}
     for key in _names(what, tuple(values)):
         value = values[key]
@@ -115,7 +114,7 @@ def _json_value(what: str, value: Any, depth: int) -> Any:
 
 
 def conditions(values: Conditions) -> dict[str, float]:
-    """What was recorded, by field name."""
+    """The recorded conditions by field name."""
     if values == _NO_CONDITIONS:
         return {}
     recorded = {field.name: getattr(values, field.name) for field in fields(values)}
@@ -123,13 +122,11 @@ def conditions(values: Conditions) -> dict[str, float]:
 
 
 def run_details(run: Run) -> dict[str, Any]:
-    """What only our own measuring tells of a run, as far as it is known; the answers are kept apart."""
+    """The details of a run that only the tool's own measurements have; answers are stored separately."""
     parts: dict[str, Any] = {}
     if run.place is not None:
         place = asdict(run.place)
-        if (
-            run.place.most_blocks is None
-        ):  # as in all that was written before there was one: the same runs, the same text
+        if run.place.most_blocks is None:  # so that older runs keep the same text
             del place["most_blocks"]
         parts["place"] = place
     if run.failure is not None:
@@ -142,7 +139,7 @@ def run_details(run: Run) -> dict[str, Any]:
 
 
 def run_details_from(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `measured`, as fields of a run. Raises TypeError or ValueError for anything else."""
+    """The inverse of `run_details`, as fields of a run. Raises TypeError or ValueError for anything else."""
     found: dict[str, Any] = {"server": data.get("server", {}), "void": data.get("void")}
     if (place := data.get("place")) is not None:
         found["place"] = BlockPosition(**place)
@@ -157,7 +154,7 @@ def outputs(run: Run) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=1024)
 def time_text(time: datetime | None) -> str | None:
-    """ISO 8601 in UTC, for example `2026-07-24T10:00:00Z`. A time without a zone is taken to be UTC."""
+    """ISO 8601 in UTC, for example `2026-07-24T10:00:00Z`. A time without a zone is read as UTC."""
     if time is None:
         return None
     if time.tzinfo is not UTC:
@@ -166,7 +163,7 @@ def time_text(time: datetime | None) -> str | None:
 
 
 def time_from(text: str | None) -> datetime | None:
-    """The inverse of `time_text`. Raises ValueError for text that is no time."""
+    """The inverse of `time_text`. Raises ValueError for text that is not a time."""
     if text is None:
         return None
     time = datetime.fromisoformat(text)

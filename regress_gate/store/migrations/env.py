@@ -1,4 +1,4 @@
-"""Alembic's entry: applies the migrations on the connection that `store.migrate` hands over, in its transaction."""
+"""Alembic's entry: applies the migrations on the connection that `store.database` hands over, in its transaction."""
 
 from alembic import context
 

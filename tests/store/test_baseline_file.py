@@ -235,7 +235,7 @@ def test_an_edited_file_is_refused_with_the_place(path: str, value: Any, complai
     if path == "runs/1":
         data = exported()
         data["runs"].append(data["runs"][0])
-        text, complaint = json.dumps(data), "run 'run1' is there twice"
+        text, complaint = json.dumps(data), "run 'run1' appears twice"
     else:
         text = changed(path, value)
     if complaint is None:
