@@ -48,7 +48,7 @@ def replace_file(path: Path, content: str | bytes, *, mode: int | None = None) -
             draft.chmod(mode)  # the umask may have taken some of it away
 
 
-def write_output_file(path: Path, text: str) -> None:
+def write_output_file(path: Path, content: str | bytes) -> None:
     """Write a file that a user named: as `replace_file` does, and a device or a pipe is written to in place.
 
     Raises InputError with the path and the reason.
@@ -56,9 +56,9 @@ def write_output_file(path: Path, text: str) -> None:
     try:
         if str(path).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
             with suppress(BrokenPipeError):  # the reader has what it wanted; the decision stands
-                path.write_text(text, encoding="utf-8", newline="\n")
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
             return
-        replace_file(path, text)
+        replace_file(path, content)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", where=path) from None
 

@@ -1,5 +1,6 @@
 """`regress-gate report`: stored runs in forms that other programs read."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,18 +8,18 @@ import click
 
 from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
+from regress_gate.report import Source, find_format, format_names
 
 if TYPE_CHECKING:
     from regress_gate.model.run import Run
-
-FORMATS = ("llm-d", "long", "long-json")
 
 
 @click.command(context_settings=CONTEXT, epilog="Example: regress-gate report v0.19.1 --format llm-d --to reports/")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
 @click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="llm-d", show_default=True,
-    help="llm-d: a benchmark report 0.2.1 for each trial. long: a CSV table with one value a row; long-json: as JSON.",
+    "--format", "format_", type=click.Choice(format_names(Source.RUNS)), default="llm-d", show_default=True,
+    help="llm-d: a benchmark report 0.2.1 for each trial. long, long-json: a table with one value a row. "
+    "csv, parquet, xlsx: the same table for pandas and spreadsheets.",
 )  # fmt: skip
 @click.option(
     "--to", "directory", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: standard output."
@@ -26,18 +27,20 @@ FORMATS = ("llm-d", "long", "long-json")
 @place_options
 @store_options
 def report(versions: tuple[str, ...], format_: str, directory: Path | None, **options: Any) -> None:
-    """Write the stored runs of versions for other programs; `regress-gate import` reads what is written.
+    """Write the stored runs of versions for other programs; `regress-gate import` reads llm-d, long and long-json.
 
     Statistics are written, not single requests. Runs that failed or are void are left out.
     """
     settings = settings_from(options)
-    from regress_gate.report.render.run_formats import render_runs, run_files
     from regress_gate.store.combined import open_combined_store
 
     with open_combined_store(str(settings.store_url.value)) as library:
         runs = [run for version in versions for run in _runs(library, version, settings)]
+    run_format = find_format(format_, Source.RUNS).load()
     if directory is None:
-        click.echo(render_runs(runs, format_), nl=False)
+        if run_format.is_binary and sys.stdout.isatty():
+            raise InputError(f"{format_} is no text for a terminal", where="--format", todo="give --to DIRECTORY")
+        click.echo(run_format.content(runs), nl=False)
         return
     from regress_gate.files import write_output_file
 
@@ -45,8 +48,8 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
-    for name, text in run_files(runs, format_):
-        write_output_file(directory / name, text)
+    for name, content in run_format.files(runs):
+        write_output_file(directory / name, content)
         click.echo(str(directory / name))
 
 

@@ -9,7 +9,7 @@ parallelism, is not stored with a run.
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +17,9 @@ from regress_gate.ingest.formats import llm_d_extension
 from regress_gate.ingest.formats.llm_d import OWN_FAMILIES
 from regress_gate.model.metric_definitions import WORKLOAD_KEY
 from regress_gate.model.run import Run, Trial
+from regress_gate.report.render.run_formats import RunFormat, place_name
 from regress_gate.report.render.trial_identity import identity, states_failures
+from regress_gate.text import slugify
 
 VERSION = "0.2.1"
 
@@ -142,3 +144,13 @@ def _load(trial: Trial) -> dict[str, Any]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def _reports(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    for run in runs:
+        for trial in run.trials:
+            label, scenario = slugify(run.label), slugify(trial.scenario)
+            yield f"{place_name(run)}-{label}-{scenario}-t{trial.ordinal}.json", render(run, trial)
+
+
+FORMAT = RunFormat(lambda runs: "".join(text for _, text in _reports(runs)), _reports)

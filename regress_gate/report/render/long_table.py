@@ -13,6 +13,7 @@ from regress_gate.ingest.formats import long_table
 from regress_gate.model.metric import metric
 from regress_gate.model.metric_definitions import WORKLOAD_KEY
 from regress_gate.model.run import Run, Trial
+from regress_gate.report.render.run_formats import table_format
 from regress_gate.report.render.trial_identity import identity
 
 Row = Mapping[str, Any]
@@ -72,3 +73,7 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return text != text.strip() or not text
     return True
+
+
+CSV = table_format("csv", render_csv)
+JSON = table_format("json", render_json)

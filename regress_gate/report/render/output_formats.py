@@ -19,18 +19,20 @@ class Source(Enum):
 
     VIEW = "view"
     """The result of a command: `render(view, options) -> str`."""
+    RUNS = "runs"
+    """Stored runs: a `run_formats.RunFormat`."""
     RECORDS = "records"
     """Records of known issues: `render(records) -> str`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    function: str
-    """`module:function`; the module is imported on first use."""
+    target: str
+    """`module:name`; the module is imported on first use."""
     source: Source = Source.VIEW
 
     def load(self) -> Any:
-        module, _, name = self.function.partition(":")
+        module, _, name = self.target.partition(":")
         return getattr(import_module(module), name)
 
 
@@ -38,6 +40,12 @@ FORMATS: dict[str, OutputFormat] = {
     "table": OutputFormat("regress_gate.report.render.terminal:render"),
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
+    "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
+    "long": OutputFormat("regress_gate.report.render.long_table:CSV", Source.RUNS),
+    "long-json": OutputFormat("regress_gate.report.render.long_table:JSON", Source.RUNS),
+    "csv": OutputFormat("regress_gate.report.render.spreadsheet:CSV", Source.RUNS),
+    "parquet": OutputFormat("regress_gate.report.render.spreadsheet:PARQUET", Source.RUNS),
+    "xlsx": OutputFormat("regress_gate.report.render.spreadsheet:XLSX", Source.RUNS),
     "osv": OutputFormat("regress_gate.report.render.json:render_osv", Source.RECORDS),
 }
 

@@ -1,56 +1,43 @@
-"""The forms by name. A new one is one module and one entry here."""
+"""What a format of stored runs is: all runs as one content, or as files of a folder. The formats are in
+`output_formats`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from regress_gate.model.run import Run
-from regress_gate.report.render import llm_d_report, long_table
 from regress_gate.text import slugify
+
+Content = str | bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RunFormat:
-    text: Callable[[Sequence[Run]], str]
-    """All runs as one text, which `regress-gate import -` reads."""
-    files: Callable[[Sequence[Run]], Iterator[tuple[str, str]]]
-    """Names and texts of the files for a folder."""
+    content: Callable[[Sequence[Run]], Content]
+    """All runs, for standard output."""
+    named_contents: Callable[[Sequence[Run]], Iterator[tuple[str, Content]]]
+    """Names and contents of the files for a folder; names may occur twice."""
+    is_binary: bool = False
+
+    def files(self, runs: Sequence[Run]) -> Iterator[tuple[str, Content]]:
+        """File names, all different, and their contents."""
+        taken: dict[str, int] = {}
+        for name, content in self.named_contents(runs):
+            taken[name] = taken.get(name, 0) + 1
+            stem, dot, ending = name.rpartition(".")
+            yield name if taken[name] == 1 else f"{stem}-{taken[name]}{dot}{ending}", content
 
 
-def render_runs(runs: Sequence[Run], form: str) -> str:
-    return RUN_FORMATS[form].text(runs)
+def table_format(ending: str, content: Callable[[Iterable[Run]], Content], *, is_binary: bool = False) -> RunFormat:
+    """A format whose files hold all runs of one version, testbed and suite."""
+
+    def tables(runs: Sequence[Run]) -> Iterator[tuple[str, Content]]:
+        for place, members in groupby(sorted(runs, key=place_name), key=place_name):
+            yield f"{place}.{ending}", content(members)
+
+    return RunFormat(content, tables, is_binary)
 
 
-def run_files(runs: Sequence[Run], form: str) -> Iterator[tuple[str, str]]:
-    """File names, all different, and their texts."""
-    taken: dict[str, int] = {}
-    for name, text in RUN_FORMATS[form].files(runs):
-        taken[name] = taken.get(name, 0) + 1
-        stem, dot, ending = name.rpartition(".")
-        yield name if taken[name] == 1 else f"{stem}-{taken[name]}{dot}{ending}", text
-
-
-def _reports(runs: Iterable[Run]) -> Iterator[tuple[str, str]]:
-    for run in runs:
-        for trial in run.trials:
-            label, scenario = slugify(run.label), slugify(trial.scenario)
-            yield f"{_place(run)}-{label}-{scenario}-t{trial.ordinal}.json", llm_d_report.render(run, trial)
-
-
-def _tables(ending: str, text: Callable[[Iterable[Run]], str]) -> Callable[[Sequence[Run]], Iterator[tuple[str, str]]]:
-    def tables(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-        for place, members in groupby(sorted(runs, key=_place), key=_place):
-            yield f"{place}.{ending}", text(members)
-
-    return tables
-
-
-def _place(run: Run) -> str:
+def place_name(run: Run) -> str:
+    """Version, testbed and suite as a part of a file name."""
     return "-".join(map(slugify, (str(run.version), run.testbed.name, str(run.suite))))
-
-
-RUN_FORMATS: dict[str, RunFormat] = {
-    "llm-d": RunFormat(lambda runs: "".join(text for _, text in _reports(runs)), _reports),
-    "long": RunFormat(long_table.render_csv, _tables("csv", long_table.render_csv)),
-    "long-json": RunFormat(long_table.render_json, _tables("json", long_table.render_json)),
-}

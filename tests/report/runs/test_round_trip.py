@@ -15,8 +15,8 @@ from regress_gate.model.metric_definitions import DEFINITIONS, WORKLOAD_KEY
 from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from regress_gate.report import Source, find_format
 from regress_gate.report.render import llm_d_report
-from regress_gate.report.render.run_formats import RUN_FORMATS, render_runs, run_files
 from tests.report.runs.llm_d_models import Report
 
 ENDINGS = {"llm-d": "json", "long": "csv", "long-json": "json"}
@@ -99,6 +99,14 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
+def render_runs(runs, form):
+    return find_format(form, Source.RUNS).load().content(runs)
+
+
+def run_files(runs, form):
+    return find_format(form, Source.RUNS).load().files(runs)
+
+
 def read(form: str, text: str) -> list[Reading]:
     content = parse_content(f"r.{ENDINGS[form]}", text.encode())
     sure = {reader.recognises(content): reader for reader in READERS}
@@ -108,7 +116,7 @@ def read(form: str, text: str) -> list[Reading]:
     return results
 
 
-@pytest.mark.parametrize("form", sorted(RUN_FORMATS))
+@pytest.mark.parametrize("form", sorted(ENDINGS))
 @settings(max_examples=30, deadline=None)
 @given(run=runs())
 def test_what_is_written_reads_back_the_same(form, run):
@@ -160,7 +168,7 @@ def one(**changes) -> Run:
     return Run(**{**run, **changes})
 
 
-@pytest.mark.parametrize("form", sorted(RUN_FORMATS))
+@pytest.mark.parametrize("form", sorted(ENDINGS))
 def test_duration_and_rates_are_kept(form):
     (result,) = read(form, render_runs([one()], form))
     assert result.duration == 20.0
