@@ -1,7 +1,7 @@
-"""What a vLLM build can be told and what it does when told nothing: arguments, variables, dependencies.
+"""The configuration of a vLLM build: its arguments and environment variables with their defaults, and its dependencies.
 
-The same for every machine that the build is installed on, so that it can be stored once per build and shipped. Not
-for what a server made of it in the end: that is in the server's own start log.
+It is the same on every machine, so it is stored once per build, and shipped. Not for what a server resolved it to: that
+is in the start log.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,11 +15,11 @@ from regress_gate.model.documents import Document, StrictModel, validate
 from regress_gate.model.version import Version
 
 COMPUTED = "<computed>"
-"""In place of a default that the machine decides: a directory, a host name, a number of processors."""
+"""In place of a default that depends on the machine: a directory, a host name, a number of processors."""
 _MAX_ENTRIES = 5000
 _MAX_DEPTH = 8
-_SHORTEST_BEGINNING = 2
-"""Letters that are no beginning of a flag yet: `-tp` and such are flags of their own."""
+_TOO_SHORT_FOR_PREFIX = 2
+"""Letters. Such short names (`-tp`) are flags of their own and no abbreviations."""
 
 _Text = Annotated[str, StringConstraints(max_length=2000)]
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -37,7 +37,7 @@ def _version(value: Any) -> Version:
 
 
 def _bounded(value: Any) -> Any:
-    """Refuse what no build has and what would not come back from JSON as it went."""
+    """Reject values that no build has, and values that JSON would change."""
     waiting: list[tuple[Any, int]] = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()
@@ -63,32 +63,32 @@ class Argument(StrictModel):
     """One argument of `vllm serve`, or one key of a group of them (`compilation_config.mode`)."""
 
     flags: tuple[_Key, ...] = Field(min_length=1, max_length=50)
-    """As they are typed, the principal one first; `--no-x` is among them where there is one."""
+    """As typed, the main one first; including `--no-x` if it exists."""
     default: _Default = None
-    """As JSON; text in angle brackets stands for what JSON has no value for."""
+    """As JSON; text in angle brackets stands for values that JSON cannot express."""
     choices: tuple[_Text, ...] | None = Field(default=None, max_length=2000)
-    """None: not limited by the parser."""
+    """None: the parser does not limit the values."""
     values: Literal["none", "one", "optional", "many"] = "one"
-    """How many values it takes; a switch takes none."""
+    """The number of values it takes; a switch takes none."""
     deprecated: _Text | None = None
-    """What vLLM says of its deprecation."""
+    """vLLM's own text about its deprecation."""
 
 
 class BuildConfig(StrictModel):
-    """Of one build."""
+    """The configuration of one build."""
 
     schema_version: Literal["1"] = "1"
     version: Annotated[Version, PlainValidator(_version), PlainSerializer(str)]
     arguments: Mapping[_Key, Argument] = Field(max_length=_MAX_ENTRIES)
-    """By name with underscores: `max_model_len`, and `compilation_config.mode` for a key of a group, which has an entry
-    of its own. Empty when the build could not tell."""
+    """By name with underscores: `max_model_len`; a key of a group has an entry of its own, `compilation_config.mode`.
+    Empty if they could not be read."""
     env: Mapping[_Key, _Default] = Field(max_length=_MAX_ENTRIES)
-    """What each of its variables is when it is not set. Empty when the build could not tell."""
+    """The value of each variable if it is not set. Empty if they could not be read."""
     packages: Mapping[_Key, _Text] = Field(max_length=_MAX_ENTRIES)
-    """Distributions that are installed with it, by normalised name."""
+    """Versions of the distributions that are installed with it, by normalised name."""
 
     def as_document(self) -> dict[str, Any]:
-        """Plain JSON, always the same for the same build; what is at its usual value is left out."""
+        """Plain JSON, always equal for the same build; fields with their default value are left out."""
         return {
             "schema_version": self.schema_version,
             "version": str(self.version),
@@ -101,7 +101,7 @@ class BuildConfig(StrictModel):
 
     @classmethod
     def from_document(cls, document: Any, where: str | Path = "the build's configuration") -> Self:
-        """Raises InputError for anything that `as_document` does not make."""
+        """The inverse of `as_document`. Raises InputError for other documents."""
         return validate(cls, Document(document, where, {}))
 
 
@@ -127,18 +127,18 @@ def _canonical(value: Any) -> Any:
 
 
 def argument_key(flag: str) -> str:
-    """`--max-model-len` and `max_model_len` name the same argument; only a group's own name is spelled both ways."""
+    """`max_model_len` for `--max-model-len` and for itself; of `group.key` only the group is spelled both ways."""
     group, dot, inner = flag.lstrip("-").partition(".")
     return group.replace("-", "_") + dot + inner
 
 
 def argument_groups(arguments: Iterable[str]) -> set[str]:
-    """The names of the groups whose keys are among the arguments, groups in groups too."""
+    """The names of the groups whose keys are among the arguments, including groups in groups."""
     return {parent for name in arguments if (parent := name.rpartition(".")[0])}
 
 
 class ArgumentIndex:
-    """Which argument a flag or a key means, as the parser would have it: also by a beginning that only one has."""
+    """Finds the argument of a flag or a key as the parser does, also by an unambiguous prefix."""
 
     def __init__(self, arguments: Mapping[str, Argument]):
         self._arguments = arguments
@@ -150,21 +150,21 @@ class ArgumentIndex:
 
     @property
     def keys(self) -> Collection[str]:
-        """All that can be typed, in the form of `argument_key`."""
+        """All accepted spellings, in the form of `argument_key`."""
         return self._names.keys()
 
     def find(self, key: str) -> str | None:
-        """The name of the argument, or None where none or several may be meant."""
+        """The name of the argument; None if no or several arguments match."""
         if key in self._names:
             return self._names[key]
         group, dot, inner = key.partition(".")
         if dot:
             return self._find_in_group(self._names.get(group), inner)
         meant = {name for known, name in self._names.items() if known.startswith(key) and "." not in known}
-        return meant.pop() if len(meant) == 1 and len(key) > _SHORTEST_BEGINNING else None
+        return meant.pop() if len(meant) == 1 and len(key) > _TOO_SHORT_FOR_PREFIX else None
 
     def _find_in_group(self, group: str | None, inner: str) -> str | None:
-        """A key of a group, as deep as keys are known; what a group of unknown keys takes is not for us to say."""
+        """A key of a group, as deep as keys are known. A group with unknown keys accepts any key."""
         name = group
         for part in inner.removesuffix("+").split("."):
             if name is None or name not in self._groups:

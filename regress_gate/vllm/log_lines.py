@@ -1,7 +1,7 @@
-"""The lines of a server's log that say why it died. Not for facts about a server that lives.
+"""Reading a server's log, and finding the lines that say why the server died. Facts about its start are in `start_log`.
 
-A dying vLLM prints the cause once, in the process that met it, and then pages about processes that lost a partner.
-The cause is the last exception that is not such a consequence.
+vLLM prints the cause of a crash once, in the process where it happened, and then pages about other processes that lost
+contact. The cause is the last exception that is not such a consequence.
 """
 
 import re
@@ -11,11 +11,11 @@ from pathlib import Path
 from regress_gate.vllm.secrets import mask
 
 MAX_BYTES = 4 * 2**20
-"""Read from an end of a log: the cause of a death is not far from the last, what a start tells from the first."""
+"""Read from each end of a log. The cause of a crash is near the end, facts about the start are near the beginning."""
 MAX_SCANNED = 2**16
-"""Characters of a line that are looked at; no line of vLLM's is as long, its whole configuration is a tenth of it."""
+"""Characters of a line that are read. vLLM's longest line, its configuration, has a tenth of it."""
 MAX_LINES_SCANNED = 50_000
-"""Looked at from an end of a log: many times what vLLM prints for a start or a death."""
+"""Lines that are read from an end of a log: many times what vLLM prints for a start or a crash."""
 MAX_LINES = 6
 MAX_LENGTH = 400
 
@@ -35,7 +35,7 @@ _OTHER_CAUSE = re.compile(
     r"|terminate called .*|.*\bcommand not found\b.*|.*\bNo such file or directory\b.*|.*CUDA error: .*"
     r"|.*\bout of memory\b.*|Aborted.*|.*[Aa]ddress already in use.*"
 )
-"""Causes that are no Python exception."""
+"""Causes that are not Python exceptions."""
 _CONSEQUENCE = re.compile(
     r"(?:.*\.)?(?:EngineDeadError|EngineGenerateError|CancelledError|KeyboardInterrupt|SystemExit|BrokenPipeError"
     r"|ConnectionResetError|ConnectionRefusedError|EOFError|ZMQError|ChildProcessError|ProcessLookupError)\b.*"
@@ -45,7 +45,7 @@ _CONSEQUENCE = re.compile(
 )
 _ENGINE_DIED = re.compile(r"\bEngineDeadError\b|[Ee]ngine core.* (?:died|exited) unexpectedly")
 _REQUEST_FAILED = "Exception in ASGI application"
-"""What the web server says before the traceback of one request that it answers with status 500."""
+"""What the web server prints before the traceback of one request that it answers with status 500."""
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
@@ -58,7 +58,7 @@ class _Line:
 
 
 def read_log_end(path: Path) -> str:
-    """The end of a log; empty when there is none."""
+    """The end of a log; empty if there is no log."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -69,7 +69,7 @@ def read_log_end(path: Path) -> str:
 
 
 def read_log_ends(path: Path) -> str:
-    """Both ends of a log, which are all of it where it is short; empty when there is none."""
+    """Both ends of a log, or all of a short one; empty if there is no log."""
     try:
         with path.open("rb") as file:
             first = file.read(MAX_BYTES).decode("utf-8", "replace")
@@ -83,14 +83,14 @@ def read_log_ends(path: Path) -> str:
 
 
 def strip_prefix(line: str) -> str:
-    """A log line without process, level, time and place."""
+    """A log line without process, level, time and source file."""
     return _split(line).text
 
 
 def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The likeliest cause first, then others, the last first; without any, the last complaints or words.
+    """The likeliest cause first, then other causes, the last one first; if there are none, the last errors or lines.
 
-    Secrets are masked: those that are given, and what looks like one.
+    Secrets are masked: the given ones, and well-known forms of tokens.
     """
     lines = [_split(line) for line in text.split("\n")[-MAX_LINES_SCANNED:]]
     exceptions, of_requests = _exceptions(lines)
@@ -108,12 +108,12 @@ def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def is_consequence(line: str) -> bool:
-    """Whether a decisive line only tells that something else failed before."""
+    """Whether a decisive line only reports that something else failed before."""
     return bool(_CONSEQUENCE.fullmatch(line))
 
 
 def engine_died(text: str) -> bool:
-    """Whether a log says that the engine's process is gone, which its API server may outlive for some seconds."""
+    """Whether a log reports the end of the engine's process. The API server may live some seconds longer."""
     return bool(_ENGINE_DIED.search(text))
 
 
@@ -125,10 +125,10 @@ def _split(line: str) -> _Line:
 
 
 def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
-    """Lines that name what went wrong, in their order; then those that name what went wrong with single requests.
+    """Lines with errors of the server, and lines with errors of single requests, both in the order of the log.
 
-    What an interpreter says while it shuts down is left out. A failed request is no death, but its traceback is in the
-    log of a server that dies of something else later.
+    Output of an interpreter that shuts down is left out. A failed request does not end the server, but its traceback is
+    in the log of a server that crashes later for another reason.
     """
     found: list[str] = []
     of_requests: list[str] = []
@@ -138,7 +138,7 @@ def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
             ignored = True
         elif not line.indented and line.text and line.text != _TRACEBACK and ignored:
             ignored = False
-            continue  # the exception that was ignored
+            continue  # the ignored exception
         if line.level and _ENGINE_DIED.search(line.text):
             found.append(line.text)
         if line.indented or line.level in ("INFO", "DEBUG", "WARNING"):
@@ -155,7 +155,7 @@ def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
 
 
 def _with_details(lines: list[_Line], number: int) -> str:
-    """An exception whose message goes on below, as those of pydantic do."""
+    """An exception with the next lines of its message, if it is a validation error of pydantic."""
     text = lines[number].text
     if "validation error" in text:
         text += "".join(f" | {line.text}" for line in lines[number + 1 : number + 3] if line.indented)

@@ -1,7 +1,7 @@
-"""A `vllm serve` line, as people have it in scripts, read into the deployment's terms.
+"""Parsing a `vllm serve` line from a script into facts about a deployment.
 
-Which of its words are values depends on the arguments that vLLM has: what is known of the builds decides, and a flag
-that none of them has takes the word behind it. Nothing is run or expanded.
+Which words are values depends on the arguments of vLLM: the known builds decide, and an unknown flag takes the next
+word as its value. Nothing is run or expanded.
 """
 
 import json
@@ -25,15 +25,15 @@ _MODULE = "vllm.entrypoints.openai.api_server"
 class _Reading:
     model: str | None = None
     engine_args: dict[str, str | None] = field(default_factory=dict)
-    """Values as written; None: a bare flag."""
+    """Values as written; None for a flag without a value."""
     lists: dict[str, list[str]] = field(default_factory=dict)
 
 
 def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deployment:
-    """The model, engine arguments and variables of a line. Where a flag stands twice the last one counts, as for
-    vLLM, unless it collects values.
+    """The model, engine arguments and variables of a line. Of a repeated flag the last one counts, as for vLLM, unless
+    the flag collects values.
 
-    Raises InputError for a line that does not start vLLM's server.
+    Raises InputError for a line that does not start a vLLM server.
     """
     try:
         words = shlex.split(line.replace("\\\r\n", " ").replace("\\\n", " "))
@@ -60,13 +60,13 @@ def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deploy
 
 
 def _arguments(words: list[str]) -> list[str]:
-    """What stands behind `vllm serve`, or behind the module that it was before."""
+    """The words after `vllm serve`, or after the module that was used before it."""
     for place, word in enumerate(words[:-1]):
         if word.rpartition("/")[2] == "vllm" and words[place + 1] == "serve":
             return words[place + 2 :]
         if word == "-m" and words[place + 1] == _MODULE:
             return words[place + 2 :]
-    raise InputError("does not start vLLM's server", where=_WHERE, todo="write the line from `vllm serve` on")
+    raise InputError("no `vllm serve` found", where=_WHERE, todo="write the line from `vllm serve` on")
 
 
 def _read_one(words: list[str], reading: _Reading, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> None:
@@ -100,7 +100,7 @@ def _read_one(words: list[str], reading: _Reading, indexes: Sequence[tuple[Build
 
 
 def _known(key: str, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> tuple[str, Argument | None]:
-    """The key in its long form, and what the first build that has it says of it."""
+    """The key in its long form, and the argument of the first build that has it."""
     for build, index in indexes:
         if name := index.find(key):
             argument = build.arguments[name]

@@ -1,4 +1,4 @@
-"""Reading `/metrics`, the Prometheus text format, as far as a server's facts need it. Not for time series."""
+"""Reading a server's `/metrics`, in the Prometheus text format, for facts about the server. Not for time series."""
 
 import re
 from dataclasses import dataclass
@@ -10,14 +10,16 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
+    """One line of the text."""
+
     name: str
     labels: dict[str, str]
     value: float
-    """NaN for what is no number."""
+    """NaN if it is not a number."""
 
 
 def parse_metrics(text: str) -> list[MetricSample]:
-    """All samples; lines that are none are passed over."""
+    """All samples; other lines are skipped."""
     found = []
     for line in text.splitlines():
         if not line.startswith("#") and (sample := _SAMPLE.fullmatch(line.strip())):
@@ -27,7 +29,7 @@ def parse_metrics(text: str) -> list[MetricSample]:
 
 
 def kv_cache_tokens(samples: list[MetricSample]) -> int | None:
-    """Tokens that the KV caches of all engines hold, from their blocks; None where the server does not tell."""
+    """Tokens that fit in the KV caches of all engines, from their blocks; None if the server does not report them."""
     total = 0
     for sample in samples:
         if sample.name == "vllm:cache_config_info":

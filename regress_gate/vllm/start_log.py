@@ -1,6 +1,7 @@
-"""What a vLLM server's start log tells of how it was started: every fact optional, none assumed.
+"""The start log of a vLLM server: its launch line, resolved settings, chosen backends and start-up times.
 
-The wording has changed with nearly every version; a line that is not recognised costs its fact and nothing else.
+Also as facts about a deployment. Every fact is optional and none is assumed. The wording has changed with nearly every
+version; a line that is not recognised loses its fact and nothing else.
 """
 
 import ast
@@ -50,22 +51,45 @@ _BACKENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+_RESOLVED = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "enforce_eager",
+    "kv_cache_dtype",
+    "enable_prefix_caching",
+    "enable_chunked_prefill",
+)
+"""Keys of the printed configuration that are engine arguments of the same name and meaning."""
+_NOT_THE_ENGINE = {"model", "model_tag", "host", "port", "uds", "served_model_name", "chat_template", "download_dir"}
+_DETECTED = re.compile(r"Automatically detected platform (\w+)")
+_UNTUNED = re.compile(r"Using default MoE config\. .*?([^/'\s]+\.json)")
+_DEVICE = re.compile(r"device_name=([^,]+?)(?:,|\.json)")
+
+_V0_WORDINGS = (
+    (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
+    (re.compile(r"\] Initializing an LLM engine \("), "] Initializing a V0 LLM engine ("),
+    (re.compile(r"\] Using (\w[\w ]*?) backend\.?$", re.MULTILINE), r"] Using \1 backend on V0 engine"),
+)
+"""Wordings of engine V0 (up to 0.7), and the later wordings for the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartupSplit:
-    """Where the start-up time went, in seconds; the slowest process counts."""
+    """Parts of the start-up time, in seconds; the slowest process counts."""
 
     load_weights: float | None = None
     load_model: float | None = None
-    """Weights and all that is done to them."""
+    """Loading the weights, and their processing."""
     compile: float | None = None
     capture_graphs: float | None = None
     init_engine: float | None = None
-    """Profiling, KV cache, warm-up; compilation and capture are part of it."""
+    """Profiling, KV cache and warm-up, including compilation and capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartLog:
-    """Facts by the log alone."""
+    """The facts in the log."""
 
     version: str | None = None
     architecture: str | None = None
@@ -73,18 +97,18 @@ class StartLog:
     config: Mapping[str, str] = field(default_factory=dict)
     """The engine's configuration after defaults were filled in, as printed: `dtype` → `torch.float32`."""
     backends: Mapping[str, str] = field(default_factory=dict)
-    """What was chosen: attention, moe, sampler, kv_cache_layout…"""
+    """The chosen implementation of each part: attention, moe, sampler, kv_cache_layout…"""
     kv_cache_tokens: int | None = None
-    """Over all engines."""
+    """Sum over all engines."""
     max_concurrency: float | None = None
-    """Requests of the full length that the KV cache holds, of one engine."""
+    """Requests of full length that fit in the KV cache of one engine."""
     weights_bytes: float | None = None
     """Per device."""
     split: StartupSplit = StartupSplit()
 
 
 def read_start_log(text: str) -> StartLog:
-    """Read what is recognised. Never raises for what a log says."""
+    """The recognised facts. Any text has a result."""
     version: str | None = None
     architecture: str | None = None
     arguments: Mapping[str, Any] | None = None
@@ -150,12 +174,12 @@ def read_start_log(text: str) -> StartLog:
 def _number(text: str) -> float | None:
     try:
         return float(text)
-    except ValueError:  # two points in a number
+    except ValueError:  # a number with two points
         return None
 
 
 def _printed_arguments(text: str) -> dict[str, Any]:
-    """A printed dictionary whose values may be objects: those stay text."""
+    """A printed dictionary. Values that are not literals stay text."""
     return {str(_literal(key)): _literal(value) for key, value in _pairs(text[1:-1], ":")}
 
 
@@ -167,7 +191,7 @@ def _literal(text: str) -> Any:
 
 
 def _pairs(text: str, sign: str) -> Iterator[tuple[str, str]]:
-    """Split `key=value, key=value` where commas and signs within brackets and quotes do not count."""
+    """Split `key=value, key=value`; commas and signs inside brackets and quotes do not count."""
     for part in _outermost(text, ","):
         cut = next(_positions(part, sign), None)
         if cut is not None:
@@ -201,37 +225,11 @@ def _positions(text: str, sign: str) -> Iterator[int]:
             yield position
 
 
-# MERGED regress_gate.known.from_server_log: A deployment's facts from a server's start log: the launch line, what
-# was resolved, and what it warns of.  Reading the lines is `bench.server.start_log`'s matter. A log tells its whole
-# launch line, so that arguments which it does not name are at their defaults.
-
-
-_RESOLVED = (
-    "tensor_parallel_size",
-    "pipeline_parallel_size",
-    "data_parallel_size",
-    "enforce_eager",
-    "kv_cache_dtype",
-    "enable_prefix_caching",
-    "enable_chunked_prefill",
-)
-"""Keys of the printed configuration that are engine arguments of the same name and meaning."""
-_NOT_THE_ENGINE = {"model", "model_tag", "host", "port", "uds", "served_model_name", "chat_template", "download_dir"}
-_DETECTED = re.compile(r"Automatically detected platform (\w+)")
-_UNTUNED = re.compile(r"Using default MoE config\. .*?([^/'\s]+\.json)")
-_DEVICE = re.compile(r"device_name=([^,]+?)(?:,|\.json)")
-
-
-_V0_WORDINGS = (
-    (re.compile(r"^((?:\([^()]*\) )?[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d) ([\w./]+:\d+\])", re.MULTILINE), r"\1 [\2"),
-    (re.compile(r"\] Initializing an LLM engine \("), "] Initializing a V0 LLM engine ("),
-    (re.compile(r"\] Using (\w[\w ]*?) backend\.?$", re.MULTILINE), r"] Using \1 backend on V0 engine"),
-)
-"""The words of engine V0, to 0.7, and those that took their place."""
-
-
 def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
-    """The facts. Raises InputError for a text in which no start of vLLM's server is recognised."""
+    """The facts about the deployment. Arguments that the launch line does not name are at their defaults.
+
+    Raises InputError for a text without the start of a vLLM server.
+    """
     for old, new in _V0_WORDINGS:
         text = old.sub(new, text)
     log = read_start_log(text)
@@ -244,7 +242,7 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     detected = _DETECTED.search(text)
     deployment = Deployment(
         accelerator=None if device is None else device.replace("_", " "),
-        platform=_platform(detected[1]) if detected else _platform_of_device(device_type),
+        platform=(_platform(detected[1]) if detected else None) or _platform_of_device(device_type),
         model=_model(log),
         architecture=log.architecture,
         quantization=_quantization(log),
@@ -257,12 +255,12 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
 
 
 def _platform(name: str) -> Platform | None:
-    """By vLLM's own name of a platform: `cuda`, `rocm`; that of plugins is their device's."""
+    """By vLLM's name of a platform: `cuda`, `rocm`; plugins are named by their device."""
     return next((family.platform for family in FAMILIES if family.platform == name), None) or _platform_of_device(name)
 
 
 def _platform_of_device(device_type: str) -> Platform | None:
-    """By `device_config` and plugins; None for `cuda`, which CUDA and ROCm share."""
+    """By `device_config`; None for `cuda`, which NVIDIA and AMD share."""
     family = family_of_device(device_type)
     return family.platform if family else None
 
@@ -274,7 +272,7 @@ def _model(log: StartLog) -> str | None:
 
 
 def _quantization(log: StartLog) -> str | None:
-    """As resolved; `None` in the printed configuration means that the weights are not quantized."""
+    """The resolved quantization. `None` in the printed configuration means that the weights are not quantized."""
     printed = log.config.get("quantization")
     return None if printed is None else "none" if printed == "None" else printed.strip("'\"")
 
@@ -291,7 +289,7 @@ def _config_value(text: str) -> ArgValue:
 
 
 def _engine_args(arguments: Mapping[str, Any]) -> dict[str, ArgValue]:
-    """Those of the engine; structured values as JSON, secrets and the server's own left out."""
+    """Arguments of the engine, structured values as JSON; without secrets and arguments of the API server."""
     found: dict[str, ArgValue] = {}
     for key, value in arguments.items():
         if key in _NOT_THE_ENGINE or key.startswith("ssl_") or names_secret(key) or value is None:

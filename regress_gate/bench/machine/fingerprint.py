@@ -1,6 +1,6 @@
-"""What this machine is, as a testbed. Facts that cannot be read stay unknown; an unknown fact is comparable to none.
+"""This machine as a testbed. Facts that cannot be read stay unknown; an unknown fact is comparable to none.
 
-Not for the libraries that come with a vLLM build; those belong to the run.
+Not for the libraries that come with a vLLM build, which belong to the run.
 """
 
 import importlib
@@ -18,21 +18,20 @@ from regress_gate.model.testbed import Testbed
 
 _CGROUP = Path("/sys/fs/cgroup")
 _EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "asimd", "bf16", "sve", "sve2", "i8mm")
-"""Those by which CPU builds choose their kernels."""
+"""Vector extensions by which CPU builds choose their kernels."""
 
 
 def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> Testbed:
-    """This machine. `name` is the user's for it (default: the host's, and the accelerator's where one serves, which
-    makes it another testbed), `accelerator` says which one the suite uses.
+    """This machine, when the suite uses `accelerator`. With `cpu`, the CPU serves and other accelerators do not count.
 
-    With accelerator `cpu` the CPU is what serves. What is found is believed before what the suite says; without a count
-    none was found, and the accelerator's name is only the suite's.
+    The default of `name` is the host's name, followed by the accelerator's if one serves, because that is another
+    testbed. An accelerator that is found goes before the suite's; one without a count was not found on this machine.
     """
     uses_cpu = accelerator is not None and accelerator.lower() == "cpu"
     found = None if uses_cpu else find_accelerators()
     used = "cpu" if uses_cpu else found.name if found else accelerator or "cpu"
     return Testbed(
-        name=name or _usual_name(used),
+        name=name or _default_name(used),
         accelerator=used,
         accelerator_count=found.count if found else None,
         accelerator_sm=found.sm if found else None,
@@ -48,7 +47,7 @@ def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> T
     )
 
 
-def _usual_name(accelerator: str) -> str:
+def _default_name(accelerator: str) -> str:
     host = platform.node() or "this-machine"
     if accelerator == "cpu":
         return host
@@ -56,7 +55,7 @@ def _usual_name(accelerator: str) -> str:
 
 
 def cpu_name() -> str | None:
-    """The model as the vendor writes it, and its vector extensions, because virtual machines share a model's name."""
+    """The vendor's name of the model and its vector extensions, because virtual machines share the name of a model."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -81,7 +80,7 @@ def _cpu_brand() -> str | None:
 
 
 def usable_cores() -> int | None:
-    """Logical cores that a server started from here may use: affinity and the container's quota."""
+    """Logical cores that a server started from here may use, by affinity and the container's quota."""
     try:
         count: int | None = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -93,14 +92,14 @@ def usable_cores() -> int | None:
 
 
 def usable_memory() -> int:
-    """Bytes: the machine's, or the container's where that is less."""
+    """Bytes of memory of the machine, or of the container if its limit is lower."""
     limit = _cgroup_numbers("memory.max")
     total = int(psutil.virtual_memory().total)
     return min(total, limit[0]) if limit else total
 
 
 def _cgroup_numbers(name: str) -> list[int]:
-    """The numbers in a file of the container's control group; empty for no limit or none to read."""
+    """The numbers in a file of the container's control group; empty if there is no limit or no such file."""
     try:
         words = (_CGROUP / name).read_text(encoding="ascii").split()
     except (OSError, UnicodeError):

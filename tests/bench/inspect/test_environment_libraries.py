@@ -22,7 +22,7 @@ MakeEnvironment = Callable[[str], VenvEnvironment]
 
 @pytest.fixture
 def make_environment(tmp_path: Path) -> Iterator[MakeEnvironment]:
-    """Makes an environment of ours, the `vllm` of which is a shell script."""
+    """Makes an environment of the tool whose `vllm` is a shell script."""
     with ExitStack() as stack:
 
         def make(script: str) -> VenvEnvironment:
@@ -68,11 +68,11 @@ def test_uv_is_found_where_only_we_know_it(make_environment: MakeEnvironment, mo
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
-        ("echo \"vllm: invalid choice: 'collect-env'\" >&2; exit 2", "tells nothing: vllm: invalid choice"),
-        ("echo 'Libc version: glibc-2.36'; echo broken >&2; exit 1", "tells nothing: broken"),
-        ("echo 'nothing that is known'", r"vllm collect-env of 0\.19\.1\+cpu tells nothing$"),
-        ("head -c 3000000 /dev/zero", "tells nothing"),
-        ("printf '\\377\\376'", "tells nothing"),
+        ("echo \"vllm: invalid choice: 'collect-env'\" >&2; exit 2", "gives no versions: vllm: invalid choice"),
+        ("echo 'Libc version: glibc-2.36'; echo broken >&2; exit 1", "gives no versions: broken"),
+        ("echo 'nothing that is known'", r"vllm collect-env of 0\.19\.1\+cpu gives no versions$"),
+        ("head -c 3000000 /dev/zero", "gives no versions"),
+        ("printf '\\377\\376'", "gives no versions"),
     ],
 )
 def test_where_it_does_not_tell_them_it_is_said_why(
