@@ -20,11 +20,11 @@ from regress_gate.cli.options import (
     store_options,
 )
 from regress_gate.cli.output import deliver, parse_outputs
-from regress_gate.cli.plan_text import print_plan
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.version import Ref
+from regress_gate.report import print_view
 
 
 @click.command(
@@ -104,7 +104,11 @@ def compare(
                 plan_only=plan_only,
             )
             if plan_only:
-                print_plan(planned.task, planned.plan, amount, format_)
+                from regress_gate.report.views.plan_view import PlanView
+
+                task = planned.task
+                suite, versions = f"{task.suite.name}@{task.suite.version}", tuple(map(str, task.versions.values()))
+                print_view(PlanView(versions, suite, task.testbed.name, planned.plan, amount.budget), format_)
                 return ExitCode.PASS
             with progress_on_stderr(quiet=quiet) as progress:
                 scope = measuring.measure_comparison(settings, planned, amount, progress)

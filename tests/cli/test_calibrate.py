@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from regress_gate.app.calibrate import RUNS_SHOWN, _effects
-from regress_gate.cli.calibrate import _print
 from regress_gate.model.run import BlockPosition
+from regress_gate.report import render
+from regress_gate.report.views.calibration_view import CalibrationView
 from tests.cli.measuring.lab import Lab
 from tests.factories.runs import make_run, make_trial
 
@@ -71,9 +72,8 @@ SHOWN = {
 }
 
 
-def test_the_table_fits_a_terminal_and_obeys_nothing(capsys):
-    _print(SHOWN)
-    lines = capsys.readouterr().out.splitlines()
+def test_the_table_fits_a_terminal_and_obeys_nothing():
+    lines = render(CalibrationView(SHOWN)).splitlines()
     assert lines[0] == "0.19.1 against itself stays undecided: 2 of 40 gated series are undecided"
     assert "6 runs count, 1 void (a neighbour was busy), 5.2 minutes a block" in lines[1]
     assert lines[3].split() == ["SERIES", "SPREAD", "MARGIN", "n=3", "n=5", "n=10", "SECOND", "A", "BLOCK"]
@@ -84,16 +84,17 @@ def test_the_table_fits_a_terminal_and_obeys_nothing(capsys):
         "none",
         "91%",
         "none",
-        "+4.0%*",
+        "+4.0%",
+        "*",
         "-10.4%",
     ]
     assert lines[5].split()[-2:] == ["-", "-"]
     assert max(map(len, lines[3:])) <= 80
 
 
-def test_without_two_runs_no_spread_is_made_up(capsys):
-    _print({**SHOWN, "series": [], "runs": 1})
-    assert "No series has two runs that count" in capsys.readouterr().out
+def test_without_two_runs_no_spread_is_made_up():
+    text = render(CalibrationView({**SHOWN, "series": [], "runs": 1}))
+    assert "No series has two runs that count" in text
 
 
 def experiment(rng, *, names, second=1.0):

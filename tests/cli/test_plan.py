@@ -75,7 +75,7 @@ class TestWithoutAnyRun:
     def test_the_plan_says_what_it_assumes_and_that_the_time_is_unknown(self, plan):
         outcome = plan()
         assert (outcome.code, outcome.err) == (0, "")
-        first, runs, time, *_ = outcome.out.splitlines()
+        first, _, runs, time, *_ = map(str.strip, outcome.out.splitlines())
         assert first == "at most 6 blocks of 0.19.0 and 0.19.1 with small@1 on lab"
         assert runs == "runs  0 a side are stored, at most 6 after that"
         assert time == "time  not known: no run of this suite was made on this testbed yet"

@@ -1,0 +1,109 @@
+"""The report of `compare --plan`: what the blocks would cost and what they could show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regress_gate.gate.early_stopping import ExpectedStop
+from regress_gate.gate.planning import RunPlan, SeriesPlan
+from regress_gate.report.document import Block, Cell, Column, Detail, Document, Pair, Pairs, Paragraph, Row, Table, View
+from regress_gate.stats.sequential import FIRST_ANALYSIS
+from regress_gate.text import duration_text, plural
+
+LARGEST_CHANGE = 10.0
+"""A larger loss is shown as `none`: its size has no meaning any more."""
+_LEGEND = (
+    Pair("SPREAD", "between server starts of one version, in so many RUNS"),
+    Pair("FINDS", "the smallest loss that is called a regression, four times in five"),
+    Pair(
+        "SHOWS",
+        "the smallest margin that an unchanged version is shown to keep, four times in five; `~` if that is more than "
+        "the MARGIN: the series will probably stay undecided",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView(View):
+    """What `compare --measure` would do. `budget` in seconds; None: no limit."""
+
+    versions: Sequence[str]
+    suite: str
+    testbed: str
+    plan: RunPlan
+    budget: float | None
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        plan = self.plan
+        most = "at most " if plan.stops_early and plan.blocks > 1 else ""
+        versions = " and ".join(self.versions)
+        after = f", {most}{plan.runs_a_side} after that" if plan.blocks else ": nothing is missing"
+        pairs = [Pair("runs", f"{plan.runs_a_side - plan.blocks} a side are stored{after}")]
+        if plan.blocks:
+            pairs.append(Pair("time", _time(plan, self.budget)))
+            if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
+                pairs.append(Pair("ends", _expected_stop(plan.likely_end)))
+        blocks: list[Block] = [Pairs(tuple(pairs)), _series(plan.series), Pairs(_LEGEND)]
+        blocks.append(
+            Paragraph(
+                "Both describe a series by itself: what the gate learns from the other series, from earlier runs and "
+                "from pairs comes on top."
+            )
+        )
+        if undecided := sum(each.stays_undecided for each in plan.series):
+            blocks.append(
+                Paragraph(
+                    f"{undecided} of {len(plan.series)} gated series will probably stay undecided even if nothing "
+                    "changed: plan more runs (--runs), quieten the machine, or widen the margins."
+                )
+            )
+        title = f"{most}{plural(plan.blocks, 'block')} of {versions} with {self.suite} on {self.testbed}"
+        return Document(title, tuple(blocks))
+
+    def data(self) -> dict[str, Any]:
+        return {"plan": self.plan.as_document()}
+
+
+def _series(series: Sequence[SeriesPlan]) -> Table:
+    titles = ("SPREAD", "RUNS", "MARGIN", "FINDS", "SHOWS")
+    columns = Column("SERIES"), *(Column(title, is_right=True) for title in titles)
+    rows = [
+        Row(
+            (
+                each.name,
+                percent(each.run_cv),
+                str(each.noise_runs) if each.noise_runs else "assumed",
+                percent(each.margin),
+                percent(each.detectable),
+                Cell(percent(each.shown_within), "~" if each.stays_undecided else ""),
+            )
+        )
+        for each in sorted(series, key=lambda each: (-each.shown_within / each.margin, each.name))
+    ]
+    return Table.of(columns, tuple(rows))
+
+
+def _expected_stop(stop: ExpectedStop) -> str:
+    unchanged = f"about block {stop.unchanged}" if stop.unchanged else "the last block"
+    lost = f"block {stop.lost}" if stop.lost else "the last"
+    return f"after {unchanged} if unchanged, {lost} if twice a margin is lost"
+
+
+def _time(plan: RunPlan, budget: float | None) -> str:
+    if plan.seconds is None or plan.seconds_a_block is None:
+        return "not known: no run of this suite was made on this testbed yet"
+    text = f"about {duration_text(plan.seconds)}"
+    if plan.blocks > 1:
+        text += f"{' at most' if plan.stops_early else ''}, {duration_text(plan.seconds_a_block)} a block"
+    if budget is None:
+        return text
+    if plan.seconds > budget:
+        return f"{text}: not one block fits the budget of {duration_text(budget)}"
+    return f"{text}, within the budget of {duration_text(budget)}"
+
+
+def percent(value: float | None) -> str:
+    """`3.1%`; `none` if no number is large enough."""
+    if value is None or value >= LARGEST_CHANGE:
+        return "none"
+    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
