@@ -2,11 +2,9 @@
 
 import pytest
 
-from regress_gate.bench.server import lifecycle, server
+from tests.fake_vllm.quick_starts import shorten_waits
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look more often whether a server is ready or gone. No result depends on it."""
-    monkeypatch.setattr(server, "_START_POLL", 0.02)
-    monkeypatch.setattr(lifecycle, "_END_POLL", 0.01)
+    shorten_waits(monkeypatch.setattr)

@@ -60,7 +60,7 @@ def no_busy_machine(monkeypatch, gate):
     measure on it."""
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(gate.directory))
     for limit in LIMITS:
-        monkeypatch.setattr(f"regress_gate.bench.load.guards.{limit}", 1e9)
+        monkeypatch.setattr(f"regress_gate.bench.load.client_guards.{limit}", 1e9)
 
 
 @pytest.fixture
@@ -319,4 +319,4 @@ def test_two_running_servers_take_turns_and_are_compared(gate, server, suite):
     assert outcome.err.count("stored 2 trials") == 2
 
     assert gate("compare", "v0.19.0", "v0.19.1", "--url", urls[0]).error == "--url is for measuring; give --measure too"
-    assert "--url was given 1 times" in gate("compare", "v0.19.0", "v0.19.1", "--measure", *given[:6]).error
+    assert "--url was given 1 time;" in gate("compare", "v0.19.0", "v0.19.1", "--measure", *given[:6]).error

@@ -42,6 +42,9 @@ class Server:
     def peak_running(self) -> int:
         return self._engine.peak_running
 
+    def take_luck(self, luck: float) -> None:
+        self._engine.luck = luck
+
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (request := await _read(reader)) is not None:

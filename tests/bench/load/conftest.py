@@ -19,7 +19,7 @@ from regress_gate.bench.load.http_transport import Target
 from regress_gate.bench.load.load_client import DEFAULT_LIMITS, measure_load
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
-from tests.bench.load.simulation import SimulatedServer, VirtualTimeLoop
+from tests.fake_vllm.simulation import SimulatedServer, VirtualTimeLoop
 
 ROOT = Path(__file__).parents[3]
 START_LIMIT = 60.0

@@ -339,7 +339,8 @@ def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
     assert list(states.glob("*.json")) == []
 
 
-def test_a_server_yields_to_who_measures_it(start: Start) -> None:
+def test_a_server_has_a_lower_priority_than_the_client(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lower_priority", lifecycle.lower_priority)
     server = start()
     assert psutil.Process(server.pid).nice() == NICENESS
     group = Path(f"/proc/{server.pid}/autogroup")

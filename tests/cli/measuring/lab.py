@@ -5,11 +5,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from regress_gate.bench.load import client_guards
+from regress_gate.bench.load.load_client import OwnClientMeter
+from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
@@ -17,6 +20,8 @@ from regress_gate.store.repository import find_store
 from tests.cli.conftest import Gate, Outcome
 from tests.cli.measuring.unguarded import LIMITS
 from tests.fake_vllm.environment import launch_line, write_behaviour
+from tests.fake_vllm.quick_starts import shorten_waits
+from tests.fake_vllm.simulation import SimulatedMeter
 
 SUITE = """\
 name: small
@@ -47,6 +52,7 @@ class Lab:
         monkeypatch.setenv(DIRECTORY_VARIABLE, str(own))  # others measure on this machine too
         for limit in LIMITS:
             monkeypatch.setattr(client_guards, limit, 1e9)
+        shorten_waits(monkeypatch.setattr)
         self.write_suite()
         self.behave({})
 
@@ -59,9 +65,16 @@ class Lab:
     def behave(self, versions: dict[str, list[str]], *, usual: tuple[str, ...] = QUICK) -> None:
         """How versions serve from now on; 0.19.0 and 0.19.1 serve as usual where nothing is said of them."""
         all_versions = {"0.19.0": [], "0.19.1": [], **versions}
-        flags = {version: [*usual, *more] for version, more in all_versions.items()}
-        for name, value in write_behaviour(self.gate.directory, flags).items():
+        self._flags = {version: [*usual, *more] for version, more in all_versions.items()}
+        for name, value in write_behaviour(self.gate.directory, self._flags).items():
             self._monkeypatch.setenv(name, value)
+
+    def simulate_load(self) -> None:
+        """Measure in virtual time, by the flags of the versions: exact and at once, however busy the machine is."""
+        self._monkeypatch.setattr(OwnClientMeter, "__call__", lambda *given, **more: self._measure(*given, **more))
+
+    def _measure(self, *given: Any, **more: Any) -> LoadResult:
+        return SimulatedMeter(self._flags).measure(*given, **more)
 
     def arguments(self, command: str, *more: object) -> list[str]:
         words = [command, *more, "--suite", self.suite, "--testbed", "lab", "--serve-command", launch_line()]

@@ -5,7 +5,6 @@ import pytest
 from regress_gate.bench.load import client_guards
 
 TIMES = ("--ttft=0.02", "--tpot=0.012", "--whole-at-once", "--jitter=0.02", "--run-spread=0.01")
-"""Latencies are kept by sleeping, so that a busy machine hardly changes them."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +28,8 @@ def series(result, metric):
 class TestSpeed:
     @pytest.fixture(autouse=True)
     def suite(self, lab):
-        """Three waves of four requests: where a busy machine holds up one, it is outvoted in the median."""
         lab.write_suite(requests=12, warmup=0, tokens=24, margin=0.05)
+        lab.simulate_load()
 
     def test_eight_percent_more_time_per_token_is_found(self, lab, way):
         lab.behave({"0.19.1": ["--tpot=0.01296"]}, usual=TIMES)

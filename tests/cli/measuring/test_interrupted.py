@@ -113,14 +113,16 @@ def test_both_servers_of_a_killed_program_are_ended_by_the_next(lab):
 PHASES = ["getting", "starting", "measuring", "asking", "run:"]
 
 
-def test_killed_at_twenty_moments_nothing_is_lost_half_counted_or_left_running(lab):
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_any_moment_nothing_is_lost_half_counted_or_left_running(lab, kills):
     """Seeded: a moment is a time after a line of progress, so that a slow machine is killed in the same places."""
     lab.behave({"0.19.1": ["--startup-delay=0.1"]})
     chance = random.Random(20261121)
     left: set = set()
-    wanted = ["--runs", "18"]
+    runs = kills - 2
+    wanted = ["--runs", str(runs)]
     told = ""
-    for _ in range(20):
+    for _ in range(kills):
         with lab.start("run", "0.19.1", *wanted) as process:
             lines = read_until(process, chance.choice(PHASES))
             time.sleep(chance.uniform(0.0, 0.15))
@@ -133,10 +135,10 @@ def test_killed_at_twenty_moments_nothing_is_lost_half_counted_or_left_running(l
         assert len(left) <= 1
         check_whole(lab.runs())
         wanted = ["--resume"]
-    assert len(re.findall(r"left by a run that was killed: processes \d", told)) >= 5
+    assert len(re.findall(r"left by a run that was killed: processes \d", told)) >= kills // 4
     outcome = lab("run", "0.19.1", "--resume")
     assert outcome.code == 0
-    assert len(lab.runs()) == 18
+    assert len(lab.runs()) == runs
     check_whole(lab.runs())
     assert not any(is_alive(server) for server in left)
     assert lab.servers() == []

@@ -1,6 +1,5 @@
 """`compare --measure` looks after every block: it stops as soon as the answer stands, and says what it saw."""
 
-import re
 import signal
 
 import pytest
@@ -35,6 +34,7 @@ def looks(outcome):
 @pytest.fixture
 def slow(lab):
     """A candidate that needs twice the time a token, at a run-to-run spread of one per cent."""
+    lab.simulate_load()
     lab.write_suite(requests=24, warmup=0, tokens=12, margin=0.05)
     lab.behave({"0.19.1": ["--tpot=0.012"]}, usual=STEADY)
 
@@ -42,6 +42,7 @@ def slow(lab):
 @pytest.fixture
 def unsteady(lab):
     """Two versions alike, of which one run is twice as fast as another."""
+    lab.simulate_load()
     lab.write_suite(requests=4, warmup=0, tokens=12, margin=0.02)
     lab.behave({}, usual=("--ttft=0.005", "--tpot=0.004", "--whole-at-once", "--run-spread=0.7"))
 
@@ -64,6 +65,7 @@ def test_a_plain_regression_ends_it_and_how_many_blocks_were_allowed_for_goes_wi
 
 
 def test_no_change_ends_it_as_soon_as_all_series_are_within_wide_margins(lab):
+    lab.simulate_load()
     lab.write_suite(requests=24, warmup=0, tokens=12, margin=0.5)
     lab.behave({}, usual=STEADY)
     outcome = measure(lab)
@@ -88,13 +90,11 @@ def test_where_no_block_would_decide_it_says_so_and_stops(lab):
     made = len(blocks(lab))
     assert 2 <= made < 8
     *going_on, last = looks(outcome)
-    # the other gated series is steady, but on a busy machine it may be undecided too
-    why = r"c4/tpot_median (and 1 more )?cannot be shown within (its margin|their margins) with 8 blocks"
-    assert re.match(f"stopped after block {made} of at most 8: {why}", last), last
+    # The other gated series is the failed requests: none, of too few requests.
+    why = "c4/tpot_median and 1 more cannot be shown within their margins with 8 blocks"
+    assert last.startswith(f"stopped after block {made} of at most 8: {why}"), last
     for number, line in enumerate(going_on, 2):
-        assert re.match(
-            rf"after block {number} of at most 8: [12] of 2 gated series undecided, going on \(about ", line
-        ), line
+        assert line.startswith(f"after block {number} of at most 8: 2 of 2 gated series undecided, going on (about ")
 
 
 @pytest.mark.usefixtures("slow")

@@ -163,6 +163,7 @@ class TestFailed:
         assert lab.runs() == []
 
     def test_trials_that_take_longer_than_the_tool_allows_are_no_data(self, lab, monkeypatch):
+        lab.simulate_load()
         lab.behave({"0.19.1": ["--ttft=1"]})
         lab.write_suite(warmup=0)
         monkeypatch.setattr(LoadLimits.__init__, "__defaults__", (300.0, 1.7))  # four of six requests end in time

@@ -6,21 +6,23 @@ and clocks can show (stamps of arrival, broken connections, a busy client) is te
 """
 
 import asyncio
+import json
 import selectors
-import time
-from collections.abc import Callable, Iterable
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from regress_gate.bench.load import client_guards, sending
+from regress_gate.bench.load import client_guards, http_transport, load_client, sending
 from regress_gate.bench.load.http_transport import Target
-from regress_gate.bench.load.load_client import DEFAULT_LIMITS, measure_load_async
+from regress_gate.bench.load.load_client import DEFAULT_LIMITS, LoadLimits, OwnClientMeter, measure_load_async
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
+from tests.fake_vllm import server as fake_server
 from tests.fake_vllm.options import parse
-from tests.fake_vllm.server import Server
 
 CONNECT_TIME = 0.0001
 """Seconds that a new connection takes, so that no measurement lasts no time at all."""
@@ -151,38 +153,62 @@ class SimulatedServer:
         assert isinstance(loop, VirtualTimeLoop)
         self._loop = loop
         self._port = next(_PORTS)
-        self._server = Server(parse(list(flags)), asyncio.Event())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("FAKE_VLLM_BEHAVIOUR", raising=False)  # of the servers that run as processes
+            self._server = fake_server.Server(parse(list(flags)), asyncio.Event())
         loop.listen(self._port, self._server.serve_connection)
 
     def measure(
         self,
         *,
-        limits: Any = DEFAULT_LIMITS,
+        limits: LoadLimits = DEFAULT_LIMITS,
         scenario: str = "c",
         ordinal: int = 1,
-        progress: Any = None,
+        progress: load_client.RequestProgress | None = None,
         late: float = 0.0,
         **workload: Any,
     ) -> LoadResult:
-        """`late`: seconds by which the client wakes up after each planned moment, as when it is busy."""
         what = LoadWorkload(**{"input_len": 16, "output_len": 8, "num_requests": 12, **workload})
-        target = Target(f"http://127.0.0.1:{self._port}", "tiny")
+        return self.measure_workload(
+            what, limits=limits, scenario=scenario, ordinal=ordinal, progress=progress, late=late
+        )
+
+    def measure_workload(
+        self,
+        workload: LoadWorkload,
+        *,
+        model: str = "tiny",
+        limits: LoadLimits = DEFAULT_LIMITS,
+        scenario: str,
+        ordinal: int,
+        progress: load_client.RequestProgress | None,
+        late: float = 0.0,
+    ) -> LoadResult:
+        """`late`: seconds by which the client wakes up after each planned moment, as when it is busy."""
+        target = Target(f"http://127.0.0.1:{self._port}", model)
+        clock = SimpleNamespace(monotonic=self._loop.time, process_time=lambda: 0.0)
 
         def timer(times: Iterable[float], ring: Callable[[float], None]) -> LoopTimer:
             return LoopTimer(times, ring, late)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(time, "monotonic", self._loop.time)
-            patch.setattr(time, "process_time", lambda: 0.0)
+            for module in (sending, http_transport, load_client, client_guards, fake_server):
+                patch.setattr(module, "time", clock)
             for module in (sending, client_guards):
                 patch.setattr(module, "PreciseTimer", timer)
             return self._runner.run(
-                measure_load_async(target, what, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress)
+                measure_load_async(
+                    target, workload, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress
+                )
             )
 
     def stop(self) -> None:
         """Refuse connections from now on."""
         self._loop.stop_listening(self._port)
+
+    def take_luck(self, luck: float) -> None:
+        """Be as fast as another start was."""
+        self._server.take_luck(luck)
 
     @property
     def peak_running(self) -> int:
@@ -193,3 +219,40 @@ class SimulatedServer:
     def requests(self) -> list[dict[str, Any]]:
         """What the server recorded of each request."""
         return self._server.requests
+
+
+class SimulatedMeter:
+    """Measures a real fake server by a simulated one that has the same flags and the same luck.
+
+    For whole experiments: servers are started and stopped as ever, and only what is measured of them does not depend
+    on the machine's load. `flags` are those of the versions.
+    """
+
+    def __init__(self, flags: Mapping[str, Sequence[str]]) -> None:
+        self._flags = flags
+
+    def measure(
+        self,
+        meter: OwnClientMeter,
+        url: str,
+        model: str,
+        workload: LoadWorkload,
+        *,
+        scenario: str,
+        ordinal: int,
+        progress: Callable[[int, int], None],
+    ) -> LoadResult:
+        """Stands for `OwnClientMeter.__call__`."""
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            server = SimulatedServer(
+                runner, f"--served-model-name={model}", *self._flags[_get(url, "/version")["version"]]
+            )
+            server.take_luck(_get(url, "/fake/requests")["luck"])
+            return server.measure_workload(
+                workload, model=model, limits=meter.limits, scenario=scenario, ordinal=ordinal, progress=progress
+            )
+
+
+def _get(url: str, path: str) -> Any:
+    with urllib.request.urlopen(f"{url}{path}", timeout=60) as answer:
+        return json.loads(answer.read())
