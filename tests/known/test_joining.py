@@ -238,6 +238,7 @@ class TestProbabilities:
             assert other.score == (None if standing.score is None else pytest.approx(standing.score, abs=1e-9))
             assert standing.score is None or 0 <= standing.score <= 1 + 1e-9
 
+    @pytest.mark.slow
     def test_among_scores_near_p_about_a_share_p_is_right(self) -> None:
         for row in tally(scores(World(), 500, seed=7)):
             if row.scores >= 40:
@@ -245,6 +246,7 @@ class TestProbabilities:
                 chance = 3 * math.sqrt(row.mean * (1 - row.mean) / row.scores)
                 assert abs(share - row.mean) < 0.05 + chance, row
 
+    @pytest.mark.slow
     def test_where_sizes_scatter_more_widely_than_assumed_high_scores_stay_mostly_right(self) -> None:
         pairs = scores(World(sizes=1.5), 250, seed=8)
         sure = [right for value, right in pairs if value >= 0.8]
