@@ -1,1 +1,1 @@
-"""The vocabulary: small frozen types, and the parsing and validation of what people write. Touches no file."""
+"""The vocabulary: small frozen types, and strict parsing and validation of text that people write. Opens no file."""

@@ -1,4 +1,4 @@
-"""`[provision]` of the configuration: in which way versions are got and with which settings. Not for doing it."""
+"""The keys of `regress-gate.toml`, or of `[tool.regress-gate]` in pyproject.toml. Not for finding or merging files."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -11,8 +11,10 @@ from regress_gate.model.policy import PolicyOverrides, Waiver
 
 
 class ProvisionMethod(StrEnum):
+    """How a vLLM version is installed."""
+
     VENV = "venv"
-    """A virtual environment of our own, made by uv or pip."""
+    """A virtual environment, created by uv or pip."""
     DOCKER = "docker"
     """A container image, run by docker or podman."""
     COMMAND = "command"
@@ -20,36 +22,33 @@ class ProvisionMethod(StrEnum):
 
 
 class ProvisionConfig(StrictModel):
-    """Everything may be left out; what belongs to another way than the chosen one is not looked at."""
+    """`[provision]`: how versions are installed. Every key is optional; keys of another method are ignored."""
 
     way: ProvisionMethod | None = None
     variant: str | None = Field(default=None, pattern=r"^[a-z0-9]+(\.[a-z0-9]+)*$")
-    """cpu, cu129, rocm…, of versions that do not name their own; left out, it follows from the accelerator."""
+    """cpu, cu129, rocm…, for versions that do not name a variant; default: follows from the accelerator."""
     python: str | None = None
-    """venv: the interpreter that environments are made from; left out, the one that runs the tool."""
+    """venv: the interpreter of new environments; default: the one that runs the tool."""
     torch_backend: str | None = None
-    """venv: uv's name of a torch build; left out, the one that fits the wheel."""
+    """venv: uv's name of a torch build; default: the one that fits the wheel."""
     wheel_index: str | None = Field(default=None, pattern=r"^(https?|file)://")
-    """venv: where wheels by commit and variant are; left out, vLLM's own."""
+    """venv: the index of wheels by commit and variant; default: vLLM's own."""
     engine: str | None = None
-    """docker: the program, docker or podman; left out, the first that is installed."""
+    """docker: the program, docker or podman; default: the first that is installed."""
     image: str | None = None
-    """docker: another image than vLLM's own, with {version}, {commit} and {variant} put in."""
+    """docker: an image instead of vLLM's own; {version}, {commit} and {variant} are replaced."""
     gpus: str | None = None
-    """docker: all, none, or numbers and UUIDs with commas between."""
+    """docker: all, none, or numbers and UUIDs separated by commas."""
     shm_size: str | None = Field(default=None, pattern=r"^(host|[0-9]+[kmgKMG]?)$")
     """docker: shared memory of a container, or `host`."""
     mounts: list[str] = Field(default_factory=list)
-    """docker: what else than the model is mounted, read-only and under the same name."""
+    """docker: paths to mount besides the model, read-only and under the same name."""
     command: str | None = None
-    """command: the line, with {version}, {port}, {model}, {served_model_name} and {engine_args} put in."""
+    """command: the line; {version}, {port}, {model}, {served_model_name} and {engine_args} are replaced."""
 
     def over(self, lower: Self) -> Self:
-        """These settings, filled in from the lower ones where they are silent."""
+        """These settings; keys that are not set are taken from `lower`."""
         return lower.model_copy(update=self.model_dump(exclude_defaults=True))
-
-
-# MERGED regress_gate.model.config: What `regress-gate.toml`, or `[tool.regress-gate]` in pyproject.toml, may hold.
 
 
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s<>\"']+$", max_length=500)]
@@ -67,9 +66,9 @@ class DefaultsConfig(StrictModel):
 
 class CheckConfig(StrictModel):
     min_release_age_days: StrictInt = Field(default=7, ge=0, le=365)
-    """`check --recommend` passes over younger releases."""
+    """`check --recommend` skips younger releases."""
     release_index: HttpUrl | None = None
-    """The JSON document of vllm on your package index, asked for releases that are newer than this program."""
+    """URL of vllm's JSON document on your package index: lists releases that are newer than this program."""
 
 
 class Config(StrictModel):

@@ -1,4 +1,4 @@
-"""The deployment that known issues are matched against: what the user runs, as far as they have said it."""
+"""The deployment that known issues are matched with: the known facts of what the user runs."""
 
 import re
 from collections.abc import Sequence
@@ -31,15 +31,15 @@ Feature = Literal[
     "hybrid_model",
     "moe",
 ]
-"""What a server does beside plain generation with a dense text model."""
+"""What a server does besides plain generation with a dense text model."""
 Backend = Literal["attention", "moe", "sampler", "linear"]
-"""Parts of the engine of which the start log says what runs them."""
+"""Parts of the engine whose implementation is in the start log."""
 GPU_LEVEL = r"(?:[Ss][Mm][ _-]?(\d{2,3})[a-f]?|([Gg][Ff][Xx][0-9a-f]{3,4}))"
-"""A level of instructions, as people write it: `sm_90`, `SM120`, `gfx942`."""
+"""An instruction set, as people write it: `sm_90`, `SM120`, `gfx942`."""
 
 
 class Deployment(StrictModel):
-    """What is not given is unknown, never assumed to be the default."""
+    """A fact that is not given is unknown; it is never assumed to have its default."""
 
     accelerator: str | None = None
     """`H200`, `MI300X`, `RTX PRO 6000`, `cpu`…"""
@@ -51,14 +51,14 @@ class Deployment(StrictModel):
     architecture: str | None = None
     """As in the model's `config.json`: `DeepseekV3ForCausalLM`."""
     features: dict[Feature, bool] = Field(default_factory=dict)
-    """What is in use, and what is known not to be."""
+    """True: in use; False: known not to be in use."""
     quantization: str | None = None
     """Of the weights; `none` for any unquantized format."""
     kv_cache_dtype: str | None = None
     moe_quantization: str | None = None
-    """Of the experts, where it differs from the weights."""
+    """Of the experts, if it differs from the weights."""
     backends: dict[Backend, str] = Field(default_factory=dict)
-    """As resolved, by the names that the start log prints."""
+    """As resolved, by their names in the start log."""
     dependencies: dict[str, str] = Field(default_factory=dict)
     """Versions of installed distributions: `flashinfer-python` → `0.5.2`."""
     distribution: str | None = None
@@ -66,13 +66,13 @@ class Deployment(StrictModel):
     engine_args: dict[str, ArgValue] = Field(default_factory=dict)
     """Keys with underscores and no leading dashes: `enable_expert_parallel`."""
     complete: bool = False
-    """Whether `engine_args` are all that the server is started with, so that the others are at their defaults."""
+    """Whether `engine_args` are all arguments of the server, so that the others have their defaults."""
     env: dict[str, str] = Field(default_factory=dict)
 
     def over(self, other: "Deployment") -> "Deployment":
-        """This deployment, filled in from `other` where this one is silent.
+        """This deployment; unknown facts are taken from `other`.
 
-        A complete launch line leaves nothing to fill in among the engine arguments.
+        A complete launch line takes no engine arguments from `other`.
         """
         data = {**other.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)}
         for name in ("features", "backends", "dependencies", "env", "engine_args"):
@@ -93,15 +93,15 @@ class Deployment(StrictModel):
         dependencies: tuple[str, ...] = (),
         **names: str | None,
     ) -> Self:
-        """Read `KEY=VALUE` pairs, where `KEY` alone is a bare flag; `names` are the other fields.
+        """Parse `KEY=VALUE` pairs, where `KEY` alone is a bare flag; `names` are the other fields.
 
-        Raises InputError for a pair without a key, a key or value that is not known, and for bytes that are no text.
+        Raises InputError for a pair without a key, an unknown key or value, and for bytes that are not UTF-8.
         """
         for text in (*names.values(), *engine_args, *env, *features, *backends, *dependencies):
             if text is not None and any("\ud800" <= sign <= "\udfff" for sign in text):
                 raise InputError(f"{text!r} is not UTF-8 text", where="the deployment's flags")
         if (level := names.get("gpu_arch")) is not None and not re.fullmatch(GPU_LEVEL, level):
-            raise InputError(f"{level!r} is no level of a GPU", where="--gpu-arch", todo="write sm_90 or gfx942")
+            raise InputError(f"{level!r} is no GPU architecture", where="--gpu-arch", todo="write sm_90 or gfx942")
         data = {
             **names,
             "engine_args": {
@@ -129,7 +129,7 @@ def _pair(text: str, flag: str) -> tuple[str, str | None]:
 
 
 def _feature(text: str) -> tuple[str, bool]:
-    """`lora` and `lora=true` are in use, `lora=false` is known not to be."""
+    """`lora` and `lora=true` are in use, `lora=false` is known not to be in use."""
     key, value = _pair(text, "--feature")
     _check_known(key, "--feature", get_args(Feature))
     used = True if value is None else _arg_value(value)

@@ -1,6 +1,6 @@
-"""Strict reading of the files people write: YAML and TOML text in, a validated frozen model out.
+"""Strict reading of files that people write: YAML and TOML text in, a validated frozen model out.
 
-Every complaint is one line with file and line: unknown keys name the nearest known one, repeated keys and aliases
+Every error is one line with file and line number: unknown keys name the nearest known one, repeated keys and aliases
 are refused. YAML is read with the YAML 1.2 core types, so `on`, `no`, `12:30` and dates stay text.
 """
 
@@ -36,14 +36,14 @@ class StrictModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Parsed data, and for each key or item the line it stands on."""
+    """Parsed data, and the line of each key and item."""
 
     data: Any
     where: str | Path
     lines: dict[KeyPath, int]
 
     def line(self, location: KeyPath) -> int | None:
-        """The line of the place, or of the nearest enclosing place that has one."""
+        """The line of a key or item, or of the nearest enclosing one that has a line."""
         for end in range(len(location), -1, -1):
             if (found := self.lines.get(location[:end])) is not None:
                 return found
@@ -58,13 +58,13 @@ _CORE_TYPES: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"0x[0-9a-fA-F]+", lambda text: int(text, 16)),
     (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
 )
-"""Plain scalars of the YAML 1.2 core schema, but for infinities and NaN; what matches nothing is text."""
+"""Plain scalars of the YAML 1.2 core schema, without infinities and NaN; anything else is text."""
 
-_FIRST_SIGNS = frozenset(["", *"nN~tTfF+-.0123456789"])
-"""With which those begin. Most scalars of a record do not, and six patterns each are a fifth of its reading."""
+_FIRST_CHARACTERS = frozenset(["", *"nN~tTfF+-.0123456789"])
+"""First characters of those scalars. Most scalars begin with others and skip the patterns: a fifth of the time."""
 
 MAX_DIGITS = 400
-"""Of a number: more than any that a computer reckons with, and fewer than Python refuses to print."""
+"""Limit for a number: more digits than any useful one has, and fewer than Python refuses to print."""
 
 
 def parse_yaml(text: str, where: str | Path) -> Document:
@@ -72,9 +72,9 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
     Only the parser's events are used: types are chosen here, and depth is bounded.
     """
-    import yaml  # a check by an installed program reads none
+    import yaml  # not needed by a check of an installed program
 
-    # libyaml's parser where it is there.
+    # libyaml's parser, if it is installed.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     lines: dict[KeyPath, int] = {}
     try:
@@ -90,7 +90,7 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
 
 def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str | Path) -> Any:
-    """The data behind the parser's events. Nothing is held but what is built, so nesting stops where it is refused."""
+    """Build the data from the parser's events, one at a time, so too deep nesting is refused before it is read."""
     import yaml
 
     def build(event: Any, location: KeyPath) -> Any:
@@ -136,8 +136,8 @@ def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str
 
 
 def _scalar(text: str) -> Any:
-    """The value of a plain scalar. Raises ValueError for a number without bounds."""
-    if text[:1] not in _FIRST_SIGNS:
+    """The value of a plain scalar. Raises ValueError for a number out of range."""
+    if text[:1] not in _FIRST_CHARACTERS:
         return text
     for pattern, read in _CORE_TYPES:
         if re.fullmatch(pattern, text, re.ASCII):
@@ -149,8 +149,8 @@ def _scalar(text: str) -> Any:
 
 
 def parse_toml(text: str, where: str | Path) -> Document:
-    """Parse a TOML document; lines of keys are found by looking for them, as the parser does not report them."""
-    import tomllib  # only who has a configuration file pays for it
+    """Parse a TOML document. The parser reports no lines of keys, so these are searched in the text."""
+    import tomllib  # only needed for a configuration file
 
     try:
         data = tomllib.loads(text)
@@ -161,7 +161,7 @@ def parse_toml(text: str, where: str | Path) -> Document:
         raise InputError(f"not valid TOML: {what}", where=where, line=line) from None
     except RecursionError:
         raise InputError("nested too deeply", where=where) from None
-    except ValueError:  # Python's own bound on the digits of a number
+    except ValueError:  # Python's limit for the digits of a number
         raise InputError("not valid TOML: a number has too many digits", where=where) from None
     document = Document(data, where, _toml_lines(text))
     _check_bounds(document)
@@ -169,7 +169,7 @@ def parse_toml(text: str, where: str | Path) -> Document:
 
 
 def _check_bounds(document: Document) -> None:
-    """Refuse what TOML allows and nobody means: numbers of hundreds of digits, tables in tables without end."""
+    """Refuse valid TOML that is never meant: numbers of hundreds of digits, tables nested without end."""
     waiting: list[tuple[Any, KeyPath]] = [(document.data, ())]
     while waiting:
         value, location = waiting.pop()
@@ -219,7 +219,7 @@ def _toml_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _toml_location(key: str, counts: dict[KeyPath, int]) -> KeyPath:
-    """The place of a table; one below an array of tables belongs to the array's latest item."""
+    """The key path of a table; a table below an array of tables belongs to the last item of the array."""
     location: KeyPath = ()
     parts = _toml_parts(key)
     for place, part in enumerate(parts, 1):
@@ -234,10 +234,10 @@ def _toml_parts(key: str) -> list[str]:
 
 
 def validate(model: type[ModelT], document: Document, *, root: KeyPath = ()) -> ModelT:
-    """Check the document (or the part at `root` of a larger one, already cut out) against a model.
+    """Check a document (or the part at `root` of a larger one, already cut out) against a model.
 
-    Raises InputError for the first complaint, in the order of the file's lines. A key that is missing comes after
-    what is there and wrong, which may be that key misspelt.
+    Raises InputError for the first error in the order of the file's lines. A missing key comes after wrong keys, one of
+    which may be that key misspelt.
     """
     if not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else "expected keys and values"
@@ -254,30 +254,30 @@ def validate(model: type[ModelT], document: Document, *, root: KeyPath = ()) -> 
 def validation_messages(
     model: type[BaseModel], document: Document, failure: ValidationError, *, root: KeyPath = ()
 ) -> list[tuple[bool, int, str]]:
-    """All that a failed validation has to say: whether a key is missing, the line (0: not known), what is wrong."""
+    """The errors of a failed validation: whether a key is missing, the line (0: unknown), what is wrong."""
     found = []
     for error in failure.errors(include_url=False):
-        what = _complaint(model, document.data, error["type"], error["loc"], error)
+        what = _message_text(model, document.data, error["type"], error["loc"], error)
         found.append((error["type"] == "missing", document.line((*root, *error["loc"])) or 0, what))
     return found
 
 
-def _complaint(model: type[BaseModel], data: Any, kind: str, location: KeyPath, error: Any) -> str:
-    path = _written(data, location)
+def _message_text(model: type[BaseModel], data: Any, kind: str, location: KeyPath, error: Any) -> str:
+    path = _path_text(data, location)
     if kind == "extra_forbidden":
-        parent = _written(data, location[:-1])
+        parent = _path_text(data, location[:-1])
         hint = did_you_mean(str(location[-1]), _fields_at(model, location[:-1]))
         return f"unknown key {str(location[-1])!r}{f' in {parent}' if parent else ''}{hint}"
     if kind == "missing":
-        return f"key {'.'.join(filter(None, (_written(data, location[:-1]), str(location[-1]))))!r} is missing"
+        return f"key {'.'.join(filter(None, (_path_text(data, location[:-1]), str(location[-1]))))!r} is missing"
     if kind == "model_type":
         return f"{path}: expected keys and values"
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{path}: {message}" if path else message
 
 
-def _written(data: Any, location: KeyPath) -> str:
-    """The part of a validator's location that stands in the document, without the names of alternatives it tried."""
+def _path_text(data: Any, location: KeyPath) -> str:
+    """The part of a validator's location that is in the document, without the names of alternatives it tried."""
     parts = []
     for step in location:
         if isinstance(data, dict | list) and step in (data if isinstance(data, dict) else range(len(data))):
@@ -287,7 +287,7 @@ def _written(data: Any, location: KeyPath) -> str:
 
 
 def _fields_at(model: type[BaseModel], location: KeyPath) -> list[str]:
-    """The keys that are known at a place, found by walking the models' annotations."""
+    """The keys that are known at a key path, found in the models' annotations."""
     current: list[Any] = [model]
     for step in location:
         following: list[Any] = []
@@ -311,22 +311,20 @@ def _unwrap(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-# MERGED regress_gate.model.complaint: What a lint says of a file that people write: records of known issues,
-# suites. Not for errors that stop a command.
-
-
 LintLevel = Literal["error", "warning"]
 LocatedMessage = tuple[KeyPath, str, LintLevel]
-"""Where in the document, what is wrong, how bad."""
+"""Where in the document, what is wrong, how severe."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintMessage:
+    """One finding of a linter in a file that people write. Not for errors that stop a command."""
+
     file: Path
     line: int | None
     what: str
     severity: LintLevel
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
-        return f"{place}: {self.severity}: {self.what}"
+        where = f"{self.file}:{self.line}" if self.line is not None else str(self.file)
+        return f"{where}: {self.severity}: {self.what}"

@@ -1,4 +1,4 @@
-"""What is found when a known issue is held against a deployment and a move from one version to another."""
+"""The result of matching a known issue with a deployment and a move from one version to another."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Applies(StrEnum):
 
 
 class Status(StrEnum):
-    """What is known about a fix. `closed` on the tracker alone is never a fix."""
+    """The status of a fix. `closed` on the tracker alone is never a fix."""
 
     OPEN = "open"
     CLOSED_UNFIXED = "closed_unfixed"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 class Effect(StrEnum):
-    """What the move does to the user: brings the issue, keeps it, or leaves it behind."""
+    """The effect of the move: introduces the issue, keeps it, or resolves it."""
 
     NEW = "new"
     CARRIED = "carried"
@@ -34,17 +34,17 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IssueFinding:
-    """One issue that touches the move. Issues that touch neither version have no finding."""
+    """An issue that affects one of the two versions. Other issues have no finding."""
 
     issue: KnownIssue
     applies: Applies
     why: str
-    """The fact on which `applies` rests: the scope key that fails, the fact that is missing, the active workaround."""
+    """The reason for `applies`: the scope key that does not match, the missing fact, the active workaround."""
     status: Status
     status_why: str
-    """On what the status rests, and when it was seen."""
+    """The evidence for the status, and its date."""
     effect: Effect
     effect_why: str
-    """Which versions are affected, and how sure that is."""
+    """The affected versions, and the confidence in them."""
     missing: tuple[str, ...] = ()
-    """The flags that would give the facts for want of which `applies` is unknown: `--model`."""
+    """If `applies` is unknown: the flags that would give the missing facts, for example `--model`."""

@@ -1,4 +1,8 @@
-"""The scope of a known issue: hardware, model, configuration and workload region in which it bites."""
+"""A known issue: one curated record of a regression, crash, wrong result or changed default, with its scope.
+
+Valid OSV (Open Source Vulnerability schema) where OSV has a field. Version strings are checked here. The linter checks
+whether a record is consistent as a whole (order of versions, evidence, links).
+"""
 
 import re
 from datetime import date
@@ -17,20 +21,20 @@ from regress_gate.model.version import Version
 NumberBound = Annotated[str, StringConstraints(pattern=r"^(<=|>=|<|>|==)?\s*\d+(\.\d+)?$")]
 """A bound on one number: `<=8`, `>1024`, `1`."""
 Glob = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-"""A glob pattern, compared without case."""
+"""A glob pattern; case does not matter."""
 Globs = Annotated[list[Glob], Field(min_length=1)]
 GpuArch = Annotated[str, StringConstraints(pattern=r"^(sm_|gfx)[0-9a-z*?]+$", max_length=20)]
-"""`sm_90` or `gfx942`: the level of instructions that a GPU has."""
+"""`sm_90` or `gfx942`: the instruction set of a GPU."""
 
 
 def _specifiers(text: str) -> str:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # hardly any record names a dependency
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # few records name a dependency
 
     try:
         if not SpecifierSet(text):
-            raise ValueError("an empty set of versions holds for every version: write a bound")
+            raise ValueError("an empty specifier set matches every version: write a bound")
     except InvalidSpecifier:
-        raise ValueError(f"{text!r} is no PEP 440 specifier set: write one like '<0.5.3' or '==3.5.*'") from None
+        raise ValueError(f"{text!r} is not a PEP 440 specifier set: write one like '<0.5.3' or '==3.5.*'") from None
     return text
 
 
@@ -39,7 +43,7 @@ Specifiers = Annotated[str, StringConstraints(max_length=200), AfterValidator(_s
 
 
 class WorkloadRegion(StrictModel):
-    """The part of the workload space in which an issue bites; keys not given do not matter."""
+    """The workloads that an issue affects; keys that are not given do not matter."""
 
     concurrency: NumberBound | None = None
     request_rate: NumberBound | None = None
@@ -48,7 +52,7 @@ class WorkloadRegion(StrictModel):
 
 
 class ParallelScope(StrictModel):
-    """Conditions on the sizes of the parallel groups, and whether experts are spread over them."""
+    """Bounds on the sizes of the parallel groups, and whether experts are distributed over them."""
 
     tensor: NumberBound | None = None
     pipeline: NumberBound | None = None
@@ -57,7 +61,7 @@ class ParallelScope(StrictModel):
 
 
 class BackendScope(StrictModel):
-    """Backends as resolved, by the names that the start log prints."""
+    """Resolved backends, by their names in the start log."""
 
     attention: Globs | None = None
     moe: Globs | None = None
@@ -66,27 +70,30 @@ class BackendScope(StrictModel):
 
 
 class Scope(StrictModel):
-    """Every key given must hold; a list means any of. Texts are glob patterns, compared without case."""
+    """The deployments and workloads that an issue affects.
+
+    Every given key must match; a list matches if one of its items does. Texts are glob patterns; case does not matter.
+    """
 
     platform: list[Platform] | None = Field(default=None, min_length=1)
     accelerator: list[str] | None = Field(default=None, min_length=1)
     gpu_arch: list[GpuArch] | None = Field(default=None, min_length=1)
-    """For evidence that speaks of a level of instructions and not of one card."""
+    """For evidence about an instruction set, not about one card."""
     model: list[str] | None = Field(default=None, min_length=1)
     architecture: Globs | None = None
-    """As in the model's `config.json`, where a whole family is hit."""
+    """As in the model's `config.json`, if a whole family is affected."""
     features: list[Feature] | None = Field(default=None, min_length=1)
     quantization: list[str] | None = Field(default=None, min_length=1)
     """Of the weights."""
     kv_cache_dtype: Globs | None = None
     moe_quantization: Globs | None = None
-    """Of the experts, where it differs from the weights."""
+    """Of the experts, if it differs from the weights."""
     parallel: ParallelScope | None = None
     backends: BackendScope | None = None
     dependencies: dict[Glob, Specifiers] | None = None
-    """Distribution name to the versions of it with which the issue bites."""
+    """Distribution name to its affected versions."""
     distribution: Globs | None = None
-    """Image or fork, where only that one has the issue."""
+    """Image or fork, if only that one has the issue."""
     engine_args: dict[str, ArgValue | list[ArgValue]] | None = None
     """The argument must be set to this value, or to one of these."""
     env: dict[str, str | list[str]] | None = None
@@ -95,13 +102,8 @@ class Scope(StrictModel):
 
     @property
     def names_deployment(self) -> bool:
-        """Whether any key speaks of the deployment, and not only of what is sent to it."""
+        """Whether any key describes the deployment, not only the workload."""
         return any(value for name, value in self if name != "workload")
-
-
-# MERGED regress_gate.model.issue: A known issue: one curated record of a regression, crash, wrong result or changed
-# default.  Valid OSV (Open Source Vulnerability schema) where OSV has a field. Version strings are checked here;
-# whether a record holds together as a whole (order of versions, evidence, links) is the linter's matter.
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]
@@ -121,7 +123,7 @@ class IssueKind(StrEnum):
     DEFAULT_CHANGE = "default-change"
     REMOVED_FLAG = "removed-flag"
     NOT_A_BUG = "not-a-bug"
-    """A report that turned out to be an error of the user, the benchmark or a driver: kept so that it is recognised."""
+    """A report caused by an error of the user, the benchmark or a driver: kept so that it is recognised."""
 
 
 class Severity(StrEnum):
@@ -152,7 +154,7 @@ class Package(StrictModel):
 
 
 class Event(StrictModel):
-    """One turn in an issue's life: exactly one of the keys is set. `introduced: "0"` means every version so far."""
+    """One event of a range: exactly one of the keys is set. `introduced: "0"` means every version so far."""
 
     introduced: str | None = None
     fixed: str | None = None
@@ -171,14 +173,14 @@ class Event(StrictModel):
 
 @cache
 def _release_problem(text: str) -> str | None:
-    """Why a text names no release; a database names the same few over and over."""
+    """Why a text is not a release; None: it is one. Cached: records name the same releases many times."""
     if text == "0":
         return None
     try:
         version = Version.parse(text)
     except InputError as error:
         return str(error)
-    return f"{text!r} is no release: development builds belong in a GIT range" if version.order_key is None else None
+    return f"{text!r} is not a release: development builds belong in a GIT range" if version.order_key is None else None
 
 
 class Range(StrictModel):
@@ -194,7 +196,7 @@ class Range(StrictModel):
             raise ValueError("a range needs an introduced event")
         for event in self.events:
             if self.type == "GIT" and not re.fullmatch(r"0|[0-9a-f]{7,40}", event.value):
-                raise ValueError(f"{event.value!r} is no commit: a GIT range holds hexadecimal commit ids, or 0")
+                raise ValueError(f"{event.value!r} is not a commit: a GIT range contains hexadecimal commit ids, or 0")
             if self.type == "ECOSYSTEM" and (problem := _release_problem(event.value)) is not None:
                 raise ValueError(problem)
         return self
@@ -206,10 +208,10 @@ class Affected(StrictModel):
 
 
 class SignaturePart(StrictModel):
-    """What an issue does to one metric. `change` is a range of relative losses, positive for worse."""
+    """The effect of an issue on one metric. `change` is a range of relative losses, positive for worse."""
 
     metric: str
-    """A metric name, or a latency family (`ttft`) where the thread does not say which statistic."""
+    """A metric name, or a latency family (`ttft`) if the thread does not name the statistic."""
     direction: Literal["worse", "better", "unchanged"]
     change: tuple[StrictFloat, StrictFloat] | None = None
     workload: WorkloadRegion | None = None
@@ -235,7 +237,7 @@ class Workaround(StrictModel):
     engine_args: dict[str, ArgValue] | None = None
     env: dict[str, str] | None = None
     cost: Text | None = None
-    """What the workaround costs, where that is known; null where it is not."""
+    """The cost of the workaround; null: unknown."""
 
     @property
     def is_checkable(self) -> bool:
@@ -244,7 +246,7 @@ class Workaround(StrictModel):
 
 
 class Change(StrictModel):
-    """A pull request or commit; any of number, commit and day of merging alone is fine, the more the better."""
+    """A pull request or commit: at least one of number, commit and day of merging."""
 
     repo: RepoUrl = VLLM_REPO
     pull: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -259,25 +261,25 @@ class Change(StrictModel):
 
 
 class Fix(Change):
-    """A change that took the issue away, and what took the change away again."""
+    """A change that fixed the issue, and the change that reverted it."""
 
     reverted_by: Change | None = None
 
 
 class Changes(StrictModel):
-    """What brought the issue and what took it away, as far as the evidence names it."""
+    """The changes that introduced and fixed the issue, as far as the evidence names them."""
 
     introduced_by: list[Change] = Field(default_factory=list)
     fixed_by: list[Fix] = Field(default_factory=list)
 
 
 class Tracker(StrictModel):
-    """The thread's state as last seen. `closed` alone says nothing about a fix."""
+    """The thread's state when it was last checked. `closed` alone is not evidence of a fix."""
 
     url: HttpsUrl
     state: Literal["open", "closed", "merged", "unknown"]
     state_reason: Literal["completed", "not_planned", "duplicate", "reopened", "stale", "unknown"] | None = None
-    """GitHub's reason; `stale` for a closing by the inactivity bot, which GitHub itself reports as not_planned."""
+    """GitHub's reason; `stale` if the inactivity bot closed it, which GitHub reports as not_planned."""
     checked: date
 
 
@@ -291,7 +293,7 @@ class KnownIssue(StrictModel):
     kind: IssueKind
     severity: Severity
     version_regression: bool = True
-    """False for a shortcoming that no earlier version is known to be free of: an upgrade does not bring it."""
+    """False if no earlier version is known to be free of it: an upgrade does not introduce it."""
     references: list[Reference] = Field(min_length=1)
     affected: list[Affected] = Field(min_length=1)
     changes: Changes = Changes()

@@ -1,7 +1,6 @@
-"""The metrics and what is known of each: unit, direction, and the scale on which two values are compared.
+"""The catalogue of metrics: unit, direction, and the scale on which two values are compared.
 
-The names are fixed. Times are in seconds, memory in bytes, ratios are fractions; how they are shown is a matter of
-the renderers.
+The names are fixed. Times are in seconds, memory in bytes, ratios are fractions; renderers choose other units.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ class Direction(StrEnum):
 
 
 class Scale(StrEnum):
-    """How a change is expressed: relative to the baseline, or as a plain difference where zero is a normal value."""
+    """How a change is expressed: relative to the baseline, or as a difference if zero is a normal value."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"
@@ -34,12 +33,12 @@ class Metric:
     """For a percentile beyond the median: the share of requests beyond it (0.01 for p99)."""
     per_run: bool = False
     """Measured once per server start, not per trial."""
-    describes: bool = False
-    """Says that something changed, not that it got worse: gates only where a policy names it in full."""
+    is_descriptive: bool = False
+    """Shows that something changed, not that it got worse: gates only if a policy names it in full."""
 
     @property
     def min_requests(self) -> int:
-        """Requests below which the statistic is only the largest value seen: 1/tail for a percentile, else 1."""
+        """With fewer requests, the statistic is only the largest value: 1/tail for a percentile, else 1."""
         return 1 if self.tail is None else round(1 / self.tail)
 
 
@@ -53,10 +52,10 @@ OTHER_LATENCIES: dict[str, bool] = {
     "batch_latency": True,
     "unclear_tpot": False,
 }
-"""What other clients measure, and whether its definition is known well enough to gate: `normalized_latency` is e2el /
+"""Latencies of other clients, and whether the definition is known well enough to gate: `normalized_latency` is e2el /
 output tokens; `tpot_per_token` (e2el − ttft) / output tokens; `token_gap` the time between tokens, not chunks;
 `batch_latency` one pass of a whole batch without a server (`batch_throughput` is its requests a second);
-`unclear_tpot` a time per output token whose definition the tool does not tell."""
+`unclear_tpot` a time per output token whose definition the tool does not document."""
 
 
 def _catalogue() -> dict[str, Metric]:
@@ -66,7 +65,7 @@ def _catalogue() -> dict[str, Metric]:
         for statistic, tail in STATISTICS.items()
     ]
     metrics += [
-        Metric(f"{family}_{statistic}", "s", Direction.LOWER, tail=tail, describes=not clear)
+        Metric(f"{family}_{statistic}", "s", Direction.LOWER, tail=tail, is_descriptive=not clear)
         for family, clear in OTHER_LATENCIES.items()
         for statistic, tail in STATISTICS.items()
     ]
@@ -77,7 +76,7 @@ def _catalogue() -> dict[str, Metric]:
     metrics += [
         Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
-        # Of `vllm bench startup`, which starts the engine without a server, several times in one trial.
+        # From `vllm bench startup`, which starts the engine without a server, several times in one trial.
         *(
             Metric(f"{state}_{what}_time", "s", Direction.LOWER)
             for state in ("cold", "warm")
@@ -85,11 +84,15 @@ def _catalogue() -> dict[str, Metric]:
         ),
         Metric("peak_memory", "bytes", Direction.LOWER, per_run=True),
         Metric("kv_cache_tokens", "tokens", Direction.HIGHER, per_run=True),
-        # Answers to fixed prompts, from 0 to 1: what each says is in docs/accuracy.md.
+        # Answers to fixed prompts, from 0 to 1: docs/accuracy.md defines each.
         Metric("accuracy_agreement", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True),
         Metric("accuracy_logprob", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True),
-        Metric("accuracy_prompt_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, describes=True),
-        Metric("accuracy_token_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, describes=True),
+        Metric(
+            "accuracy_prompt_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, is_descriptive=True
+        ),
+        Metric(
+            "accuracy_token_match", "fraction", Direction.HIGHER, Scale.DIFFERENCE, per_run=True, is_descriptive=True
+        ),
     ]
     return {metric.name: metric for metric in metrics}
 
@@ -98,7 +101,7 @@ METRICS: dict[str, Metric] = _catalogue()
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name; other `accuracy_*` names (a task's score) are made on demand.
+    """The metric of that name; other `accuracy_*` names (the score of a task) are accepted too.
 
     Raises InputError for unknown names.
     """

@@ -1,15 +1,14 @@
-"""By whose definitions the numbers of an imported trial were made, where they are not vLLM's own.
+"""Definitions of metrics by other tools, for imported trials that do not use vLLM's own definitions.
 
-A result's `definitions` is a key of `DEFINITIONS`. Two results of different definitions are not compared: the same
-name stands for different quantities, or the same quantity is counted from different moments. Not for units: readers
-turn those into the catalogue's.
+The `definitions` of a result is a key of `DEFINITIONS`. Results with different definitions are not compared: the same
+name means different quantities, or the same quantity starts at different moments. Not for units: readers convert them.
 """
 
 WORKLOAD_KEY = "definitions"
-"""Under which a trial's workload holds it."""
+"""Key of the definitions in a trial's workload."""
 
 VLLM_DEFINITIONS_TEXT = "vLLM's own"
-"""What stands in words for no key."""
+"""Text for results without a key."""
 
 DEFINITIONS: dict[str, str] = {
     "aiperf": "its first token is the first chunk with text, its last the last chunk with text",
@@ -35,20 +34,20 @@ DEFINITIONS: dict[str, str] = {
     "guidellm-requests": "made from GuideLLM's times of each request, from first to last chunk with text",
     "llm-d-other": "converted from a tool whose definitions are not known",
 }
-"""Key to one clause that says what is particular, for the report: `guidellm-0.4` → `its time per output token…`."""
+"""Key to one clause for the report that names the difference: `guidellm` → `its time per output token…`."""
 
 
 _VLLM = "vllm-bench-"
-"""Begins the keys of vLLM's own client, whose releases differ where theirs do."""
+"""Prefix of the keys of vLLM's own client, whose definitions differ between releases."""
 
 
 def definitions_match(one: str | None, other: str | None) -> bool:
-    """Whether numbers may be compared. A client of vLLM's whose release nobody stated may be any of them."""
+    """Whether results may be compared. vLLM's client of an unknown release may have any definitions of its releases."""
     return one == other or (None in (one, other) and (one or other or "").startswith(_VLLM))
 
 
 def definition_text(key: str | None) -> str:
-    """The key with what it means; None are vLLM's own definitions."""
+    """The key with its meaning; None: vLLM's own definitions."""
     if key is None:
         return VLLM_DEFINITIONS_TEXT
     meaning = DEFINITIONS.get(key)

@@ -1,6 +1,6 @@
-"""What a server answered, greedily, to a fixed set of prompts: the evidence on whether an upgrade changed its words.
+"""Greedy answers of a server to a fixed set of prompts: evidence of whether an upgrade changed the output.
 
-Not for judging the answers: the gate holds those of two versions against each other.
+Not for judging answers: the gate compares those of two versions.
 """
 
 import math
@@ -11,28 +11,28 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One prompt's. All tuples are of tokens in order."""
+    """The answer to one prompt. All tuples have one item per token, in order."""
 
     prompt: str
-    """Which prompt of the set, by its name."""
+    """Name of the prompt in the set."""
     tokens: tuple[str, ...]
-    """As the server names them; equal names are equal tokens of one tokenizer."""
+    """Names given by the server; for one tokenizer, equal names are equal tokens."""
     logprobs: tuple[float | None, ...]
-    """Natural logarithm of each token's probability; None for what is no number. Empty where the server has none."""
+    """Natural logarithm of each token's probability; None if it is not a number. Empty: the server gives none."""
     prompt_logprobs: tuple[float | None, ...] = ()
-    """Of the prompt's own tokens after the first: the same text on both sides, so that nothing compounds."""
+    """Of the prompt's tokens after the first: both sides have the same text, so differences do not accumulate."""
     prompt_tokens: tuple[str, ...] = ()
-    """Those same tokens: another tokenizer splits the same text otherwise."""
+    """These tokens: another tokenizer splits the same text differently."""
     alternatives: tuple[Mapping[str, float], ...] = ()
-    """For each token of the answer the likeliest ones that it was chosen from, with their log-probabilities."""
+    """For each token of the answer, the most likely candidates with their log-probabilities."""
     error: str | None = None
-    """Why there is no answer, in one line; it then has no tokens."""
+    """Why there is no answer, in one line. An answer with an error has no tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     prompt_set: str
-    """Name and version of the set; answers to different sets are not compared."""
+    """Name and version of the set. Answers to different sets are not compared."""
     answers: tuple[Answer, ...]
 
     def as_document(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _as_document(answer: Answer) -> dict[str, Any]:
         "logprobs": list(answer.logprobs),
         "prompt_logprobs": list(answer.prompt_logprobs),
     }
-    # What few servers leave out and few answers have is not written where it is empty.
+    # Optional parts are left out if empty.
     if answer.prompt_tokens:
         document["prompt_tokens"] = list(answer.prompt_tokens)
     if answer.alternatives:
@@ -87,5 +87,5 @@ def _numbers(values: Any) -> tuple[float | None, ...]:
 
 def _finite(value: Any) -> float:
     if not math.isfinite(number := float(value)):
-        raise ValueError(f"{value} is no log-probability")
+        raise ValueError(f"{value} is not a log-probability")
     return number

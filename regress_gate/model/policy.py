@@ -1,4 +1,4 @@
-"""The policy of the gate: which metrics decide, how large a loss is acceptable, how sure the gate has to be."""
+"""The policy of the gate: which metrics decide, the largest acceptable loss, the error budget; and waivers."""
 
 from datetime import date
 from fnmatch import fnmatchcase
@@ -26,7 +26,7 @@ ConfidenceLevel = Annotated[StrictFloat, Field(ge=0.5, lt=1)]
 
 
 class PolicyOverrides(StrictModel):
-    """A part of a policy: what is given replaces the default, margins pattern by pattern."""
+    """A part of a policy: given keys replace the default, margins pattern by pattern."""
 
     metrics: list[MetricPattern] | None = None
     margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
@@ -59,50 +59,50 @@ class Policy(StrictModel):
         "kv_cache_tokens",
         "accuracy_*",
     )
-    """The metrics that decide (gate), where they were measured. All others are reported."""
+    """The metrics that gate, if they were measured. All others are only reported."""
     margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
-    """The largest acceptable loss by metric or glob, later patterns first; over `DEFAULT_MARGINS`."""
+    """The largest acceptable loss by metric or glob, later patterns first; before `DEFAULT_MARGINS`."""
     false_alarm_budget: FalseAlarmBudget = 0.05
-    """Chance of a false `fail`, over all gated series together."""
+    """Probability of a false `fail` over all gated series together."""
     confidence: ConfidenceLevel = 0.90
     """Of each series' two-sided interval; a loss of the size of the margin passes in at most half of the rest."""
     expected_cv: OpenFraction = 0.05
-    """Run-to-run coefficient of variation assumed only to say how many runs a first comparison needs."""
+    """Assumed run-to-run coefficient of variation; only used to plan the runs of a first comparison."""
     block_severity: Severity | Literal["never"] = Severity.HIGH
     """A known issue that applies, is new and is at least this severe fails the gate."""
     on_inconclusive: Literal["pass", "fail"] | None = None
-    """What exit code an inconclusive decision gives while a team rolls the gate out; None: its own."""
+    """Exit code of an inconclusive decision while a team introduces the gate; None: 3."""
 
     def gates(self, name: str) -> bool:
-        """Whether a metric decides. A glob does not reach one that only describes: that has to be named in full."""
-        if name in METRICS and METRICS[name].describes:
+        """Whether a metric gates. A glob does not match a descriptive metric: that must be named in full."""
+        if name in METRICS and METRICS[name].is_descriptive:
             return name in self.metrics
         return any(fnmatchcase(name, pattern) for pattern in self.metrics)
 
     def margin(self, name: str) -> float:
         """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale.
 
-        A glob that speaks of ratios (`*`: 20 %) does not reach the others, where the same number means something else.
+        A glob that matches ratio metrics (`*`: 20 %) does not match the others: the number means something else there.
         """
         absolute = metric(name).scale is Scale.DIFFERENCE
         for pattern, value in reversed(self.margins.items()):
-            if fnmatchcase(name, pattern) and not (absolute and _reaches_ratios(pattern)):
+            if fnmatchcase(name, pattern) and not (absolute and _matches_ratio_metric(pattern)):
                 return value
         return next(value for pattern, value in DEFAULT_MARGINS.items() if fnmatchcase(name, pattern))
 
     def over(self, *layers: PolicyOverrides) -> "Policy":
-        """This policy with each layer laid over it in turn."""
+        """This policy, overridden by each layer in turn."""
         merged = self
         for layer in layers:
             given = {key: value for key, value in layer if value is not None and key != "margins"}
-            # A pattern that is given again moves to the end: a layer's patterns go before all of the layers below.
+            # A repeated pattern moves to the end: the patterns of a layer precede all patterns of the layers below.
             kept = {key: value for key, value in merged.margins.items() if key not in layer.margins}
             margins = {**kept, **layer.margins}
             merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins})
         return merged
 
 
-def _reaches_ratios(pattern: str) -> bool:
+def _matches_ratio_metric(pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name, known in METRICS.items() if known.scale is Scale.RATIO)
 
 
@@ -119,25 +119,22 @@ DEFAULT_MARGINS: dict[str, float] = {
     "warm_*_time": 0.20,
     "*": 0.05,
 }
-"""First match wins. Relative losses, but for failed_requests and accuracy: differences of fractions."""
-
-
-# MERGED regress_gate.model.waiver: Waivers: a dated, owned, size-capped permission to pass in spite of one finding.
+"""The first match counts. Relative losses; for failed_requests and accuracy, differences of fractions."""
 
 
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
 class Waiver(StrictModel):
-    """All keys are required: a permission without an end, an owner, a cap or a reason is a hole in the gate."""
+    """A permission to pass in spite of one finding, with an end, an owner, a cap and a reason: all are required."""
 
     finding: ShortText
     """A series as `scenario/metric` (glob patterns allowed) or a known issue's id."""
     until: date
-    """Last day on which it holds."""
+    """Last day on which it is valid."""
     max_change: Annotated[StrictFloat, Field(gt=0)]
-    """Largest loss that is waived, on the scale of the series' change: the upper end of its interval must lie below.
-    For a known issue it has no effect."""
+    """Largest waived loss, on the scale of the series' change: the upper end of its interval must be below.
+    Has no effect on a known issue."""
     owner: ShortText
     reason: ShortText
 

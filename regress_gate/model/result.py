@@ -1,8 +1,8 @@
-"""The result of a comparison or a check: the value that the gate returns and that every renderer takes.
+"""The result of a comparison or a check: the gate returns it, and every renderer takes it.
 
 It serialises to schema_version "1" of the JSON contract; `regress_gate/report/result.schema.json` is generated from
-these models. Times in seconds, changes as fractions; a positive change is a loss, for every metric. All text that
-came from outside (versions, scenario names, issue texts) is raw here and escaped by the renderers.
+these models. Times are in seconds, changes are fractions; a positive change is a loss, for every metric. Text from
+outside (versions, scenario names, issue texts) is raw here and escaped by the renderers.
 """
 
 from datetime import date
@@ -17,7 +17,7 @@ from regress_gate.model.metric import Direction, Scale
 
 
 class ResultModel(BaseModel):
-    # Infinities and NaN have no JSON: an unknown or unbounded number is null.
+    # JSON has no infinities and NaN: an unknown or unbounded number is null.
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
 
 
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why the decision is what it is. The order here is the order of weight in the report."""
+    """The reasons for a decision, in the order of their weight in the report."""
 
     SERVER_FAILED = "server_failed"
     FLAG_REMOVED = "flag_removed"
@@ -51,14 +51,14 @@ class ReasonCode(StrEnum):
 
 
 class IssueObservation(StrEnum):
-    """What the measurements say of a known issue that claims a loss."""
+    """The measurements' evidence about a known issue that claims a loss."""
 
     EXPLAINS = "explains"
-    """It is the likeliest cause of a regression."""
+    """It is the most likely cause of a regression."""
     NOT_OBSERVED = "not_observed"
-    """The smallest loss that it claims is excluded wherever it claims one."""
+    """The smallest claimed loss is excluded in every scenario for which it is claimed."""
     NOT_TESTABLE = "not_testable"
-    """No scenario was measured in which it would show."""
+    """No measured scenario would show it."""
     UNCLEAR = "unclear"
 
 
@@ -75,13 +75,13 @@ class VersionSide(ResultModel):
     commit: str | None = None
     variant: str | None = None
     runs: int = 0
-    """Runs that count; void ones are listed apart."""
+    """Runs that count; void runs are listed separately."""
     origin: str | None = None
     """`shipped` baselines or the user's `store`."""
 
 
 class VoidRun(ResultModel):
-    """A run that was measured under conditions beyond the limits: kept, shown, never averaged in."""
+    """A run whose conditions exceeded the limits: kept, shown, never averaged in."""
 
     side: Literal["baseline", "candidate"]
     run: str
@@ -96,7 +96,7 @@ class FailedRun(ResultModel):
     kind: str
     text: str
     lines: list[str] = Field(default_factory=list)
-    """Why, in the server's own words; the first is the likeliest cause."""
+    """Lines of the server's log; the first is the most likely cause."""
 
 
 class DifferenceOut(ResultModel):
@@ -124,10 +124,10 @@ class SideSummary(ResultModel):
     """Run-level values of one side of a series."""
 
     mean: float | None
-    """Geometric mean over runs for a ratio metric, arithmetic mean for a difference; null without a value."""
+    """Geometric mean over runs for a ratio metric, arithmetic mean for a difference; null: no value."""
     runs: int
     cv: float | None = None
-    """Coefficient of variation between runs; null with fewer than two runs, or unequal ones around zero."""
+    """Coefficient of variation between runs; null with fewer than two runs, or with unequal values around zero."""
     requests: int | None = None
     """Requests behind the value, over all runs: context, never evidence."""
 
@@ -142,9 +142,9 @@ class SeriesResult(ResultModel):
     baseline: SideSummary
     candidate: SideSummary
     change: float | None
-    """Estimated loss: relative for a ratio metric, a difference of fractions else; positive is worse."""
+    """Estimated loss: relative for a ratio metric, otherwise a difference of fractions; positive is worse."""
     interval: tuple[float | None, float | None] | None
-    """Two-sided confidence interval of the change; null where no variance could be estimated."""
+    """Two-sided confidence interval of the change; null if no variance could be estimated."""
     confidence: float
     p_worse: float | None
     """One-sided p-value of "not worse", for this series alone."""
@@ -153,9 +153,9 @@ class SeriesResult(ResultModel):
     margin: float
     verdict: Verdict
     runs_needed: int | None = None
-    """Runs a side with which an inconclusive series would probably be decided; null if decided or out of reach."""
+    """Runs per side that would probably decide an inconclusive series; null if decided or out of reach."""
     notes: list[str] = Field(default_factory=list)
-    """What a reader must know before believing the number."""
+    """Limitations of the number."""
 
     @property
     def name(self) -> str:
@@ -179,18 +179,18 @@ class KnownIssueOut(ResultModel):
     applies: Applies
     why: str
     missing: list[str] = Field(default_factory=list)
-    """Flags that would give the facts for want of which `applies` is unknown: `--model`."""
+    """If `applies` is unknown: the flags that would give the missing facts, for example `--model`."""
     status: Status
     status_why: str
     effect: Effect
     effect_why: str
     blocks: bool
     matched_series: list[str] = Field(default_factory=list)
-    """Regressions that this issue explains."""
+    """The regressions that this issue explains."""
     score: float | None = None
-    """Probability that it made at least one of the regressions; null where it could have made none."""
+    """Probability that it caused at least one of the regressions; null if it could have caused none."""
     measured: IssueObservation | None = None
-    """Null where nothing was measured, where the record claims no loss, and where the move does not bring it."""
+    """Null if nothing was measured, if the record claims no loss, or if the move does not introduce the issue."""
     measured_why: str = ""
     workarounds: list[WorkaroundOut] = Field(default_factory=list)
 
@@ -201,13 +201,13 @@ class CauseOut(ResultModel):
 
 
 class ExplanationOut(ResultModel):
-    """Regressions of one scenario that count as one piece of evidence, and the known issues that may have made them."""
+    """Regressions of one scenario that are one piece of evidence, and the known issues that may have caused them."""
 
     series: list[str]
     issue: str | None
-    """The one that explains them; null where they are unexplained."""
+    """The issue that explains them; null: unexplained."""
     causes: list[CauseOut] = Field(default_factory=list)
-    """The likeliest first. What is left of the probability is that of causes that no record tells of."""
+    """The most likely first. The rest of the probability is that of causes without a record."""
 
 
 class WaiverOut(ResultModel):
@@ -218,29 +218,29 @@ class WaiverOut(ResultModel):
     reason: str
     state: Literal["used", "expired", "exceeded", "unused"]
     detail: str
-    """What it covered, or why it does not hold."""
+    """The finding that it covers, or why it is not valid."""
 
 
 class InterimOut(ResultModel):
-    """Of an experiment whose evidence is seen after every block: the levels are those of this look."""
+    """The interim analysis of an experiment that is analysed after each block: levels are those of this analysis."""
 
     blocks: int
-    """Made so far."""
+    """Completed blocks."""
     most_blocks: int
 
 
 class PlanOut(ResultModel):
-    """How the runs were made, and what else their uncertainty rests on."""
+    """How the runs were made, and the further data behind their uncertainty."""
 
     paired: bool
-    """Whether each value is compared with that of the same block on the other side."""
+    """Whether each value is compared with the other side's value of the same block."""
     apart: bool
-    """Whether the sides have no session in common, so that days differ too."""
+    """Whether the sides have no session in common, so that they also differ in time."""
     earlier_runs: int
-    """Runs a side of earlier sessions, on the same suite and testbed, from which the usual spread is known too."""
+    """Runs per side of earlier sessions with the same suite and testbed, which also estimate the usual variation."""
     earlier_sessions: int
     looks: InterimOut | None = None
-    """Null where the evidence is seen once."""
+    """Null: one analysis only."""
 
 
 class Result(ResultModel):
@@ -251,7 +251,7 @@ class Result(ResultModel):
     decision: Decision
     exit_code: int
     advice: str
-    """One sentence: what to do now."""
+    """One sentence: what to do next."""
     reasons: list[Reason]
     baseline: VersionSide | None
     candidate: VersionSide
@@ -262,7 +262,7 @@ class Result(ResultModel):
     failed_runs: list[FailedRun] = Field(default_factory=list)
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
     explanations: list[ExplanationOut] = Field(default_factory=list)
-    """Of every regression, gated or not."""
+    """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)
     change_points: list[dict[str, Any]] = Field(default_factory=list)
     config_changes: list[dict[str, Any]] = Field(default_factory=list)

@@ -1,7 +1,7 @@
-"""What was measured: runs, their trials, where each number came from, and the conditions it was made under.
+"""Measurements: runs and their trials, the source of each result, and the conditions during the measurement.
 
-A run is one fresh server process and the unit of replication. A trial is one pass of a workload inside a run;
-trials and requests share the run's luck and are never independent evidence.
+A run is one fresh server process and the unit of replication. A trial is one pass of a workload inside a run. Trials
+and requests of a run are correlated and never independent evidence.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SuiteRef:
-    """Which suite, in which version, a run measured."""
+    """Name and version of the suite that a run measured."""
 
     name: str
     version: str
@@ -29,85 +29,85 @@ class SuiteRef:
 
 
 IMPORTED_SUITE = SuiteRef("imported", "1")
-"""The suite of results that were imported without one: scenarios are named by what the files say of the workload."""
+"""The suite of results imported without one: their scenarios are named after the workload in the files."""
 
 AUTO_LABEL_PREFIX = "import-"
-"""Begins the label of a run of results that were imported together, where nobody named the run."""
+"""Prefix of the label of an imported run that nobody named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the machine was doing meanwhile. None: not recorded."""
+    """The state of the machine during the measurement. None: not recorded."""
 
     outside_cpu_cores: float | None = None
-    """CPU cores kept busy by processes other than server and client, averaged over the measured time."""
+    """CPU cores used by processes other than server and client, average over the measured time."""
     steal_cpu_cores: float | None = None
-    """CPU cores that the hypervisor gave to others while we wanted them."""
+    """CPU cores that the hypervisor gave to other machines (steal time)."""
     gpu_throttled: float | None = None
-    """Share of the samples in which a GPU was slowed by heat, power brake or hardware protection."""
+    """Fraction of the samples in which a GPU was slowed by heat, power brake or hardware protection."""
     gpu_clock_mhz: float | None = None
     """SM clock, mean over samples and devices."""
     gpu_power_watts: float | None = None
     """Per device, mean."""
     gpu_temperature_celsius: float | None = None
-    """The hottest that a device was seen."""
+    """Maximum over samples and devices."""
     gpu_other_processes: float | None = None
-    """Processes on our GPUs that are not the server's, the most at once."""
+    """Processes on the GPUs that are not the server's, maximum at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPosition:
-    """Where a run stands in the experiment that it was made for."""
+    """The position of a run in its experiment."""
 
     experiment: str
-    """Runs of one experiment were made by one plan, side by side in time."""
+    """Id. One plan made all runs of an experiment, side by side in time."""
     block: int
-    """From 1. The runs of a block were made next to each other."""
+    """From 1. The runs of a block were made one after the other."""
     position: int
-    """In the block, from 1, by the moment of the server's start."""
+    """In the block, from 1, in the order of server starts."""
     side: str
-    """`baseline` or `candidate`; `single` where the plan has one version only."""
+    """`baseline` or `candidate`; `single` if the plan has only one version."""
     resident: bool = False
-    """Whether all servers of the block were up at once and their trials took turns."""
+    """Whether all servers of the block ran at the same time and their trials alternated."""
     cold: bool = False
-    """The first start in an environment: caches were empty, so its start-up time is another metric."""
+    """The first start in an environment, with empty caches: its start-up time is a different metric."""
     group: str = "server"
-    """Under which the run's own metrics are reported; a suite that wants several servers has several."""
+    """Name for the metrics of the run. A suite with several servers has several groups."""
     suite_digest: str | None = None
-    """Of what the suite said; runs of a suite that was edited under the same version are not compared."""
+    """Digest of the suite's content: runs of a suite that was edited under the same version are not compared."""
     way: str | None = None
-    """How the version was got: venv, docker, command."""
+    """How the version was installed: venv, docker, command."""
     seconds: float | None = None
-    """Wall time from the first start to the last stop, shared out over the runs that were made together."""
+    """Wall time from the first start to the last stop, divided by the number of runs made together."""
     most_blocks: int | None = None
-    """Where the decision is asked for after every block and may end the experiment: the blocks that it can rest on at
-    most, with those that were stored when this one was planned. None: looked at once, when all blocks are made."""
+    """If an interim analysis after each block may end the experiment: the maximum number of blocks, including those
+    stored when this one was planned. None: one analysis, after all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
-    """A server that failed where it could have been the version's doing. A failed run has no trials."""
+    """A server failure that the version may have caused. A failed run has no trials."""
 
     kind: str
     """`died_at_start`, `never_ready`, `died_under_load`, `unresponsive`."""
     text: str
     """One line: what happened."""
     lines: tuple[str, ...] = ()
-    """Why, in the server's own words; the first is the likeliest cause."""
+    """Lines of the server's log; the first is the most likely cause."""
     seconds: float | None = None
-    """After the start."""
+    """Time after the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialSource:
-    """Where a trial's numbers came from. The pair (sha256, position) identifies it for ever."""
+    """The source of a trial's numbers. The pair (sha256, position) is its permanent identity."""
 
     sha256: str
     """Hash of the file's bytes, 64 hexadecimal digits."""
     position: int
-    """Which result in the file, counted from 0."""
+    """Index of the result in the file, from 0."""
     path: str
-    """As given to the import; for people, not an identity."""
+    """Path as given to the import; for people, not an identity."""
     format: str
     """Name of the reader, for example `vllm-serve`."""
     imported_at: datetime
@@ -115,39 +115,39 @@ class TrialSource:
     """Program that made the file (`vllm bench serve`)."""
     client_version: str | None = None
     command: str | None = None
-    """Command line that made the file, where it is known."""
+    """Command line that made the file, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     scenario: str
     ordinal: int
-    """Which pass of this scenario in its run, counted from 1."""
+    """Number of the pass of this scenario in the run, from 1."""
     completed: int | None
-    """Requests that succeeded; None where the source does not say."""
+    """Successful requests; None if the source has no count."""
     failed: int
     duration: float | None
     """Seconds of wall time."""
     metrics: Mapping[str, float]
-    """By metric name, in the units of the catalogue; per-run metrics are not here."""
+    """By metric name, in the units of the catalogue; without per-run metrics."""
     workload: Mapping[str, Any]
-    """What the source says was sent: model, request_rate (None: unlimited), max_concurrency, num_prompts,
+    """The sent workload, from the source: model, request_rate (None: unlimited), max_concurrency, num_prompts,
     burstiness, mean_input_tokens, mean_output_tokens…"""
     source: TrialSource
     conditions: Conditions = Conditions()
     started: datetime | None = None
     samples: "Samples | None" = None
-    """Per-request measurements where the source has them and they were asked for."""
+    """Per-request measurements, if the source has them and they were requested."""
 
     @property
     def requests(self) -> int | None:
-        """Sent in all; None where the source does not say how many succeeded."""
+        """Sent requests; None if the source has no count of successes."""
         return None if self.completed is None else self.completed + self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """What identifies a run: two sources that give the same key speak of the same server process."""
+    """The identity of a run: results with the same key are of the same server process."""
 
     version: Version
     testbed: str
@@ -166,20 +166,20 @@ class Run:
     started: datetime | None = None
     conditions: Conditions = Conditions()
     libraries: Mapping[str, str] = field(default_factory=dict)
-    """Versions of what came with the build: torch, triton, flashinfer, transformers…"""
+    """Versions of libraries installed with the build: torch, triton, flashinfer, transformers…"""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Per-run metrics: startup_time, peak_memory, kv_cache_tokens."""
     place: BlockPosition | None = None
-    """None for runs that no plan of ours made."""
+    """None for runs made without a plan of this tool."""
     failure: RunFailure | None = None
     void: str | None = None
-    """Why it does not count, where that was known when it was made: kept, shown, never averaged in."""
+    """Why the run does not count, if that was known when it was made: kept, shown, never averaged in."""
     server: Mapping[str, Any] = field(default_factory=dict)
-    """What the server said of itself when it started: resolved configuration, backends, where start-up time went."""
+    """Facts from the server's start log: resolved configuration, backends, parts of the start-up time."""
     outputs: "Outputs | None" = None
-    """What it answered to the fixed prompts, where they were asked."""
+    """Answers to the fixed prompts, if they were sent."""
     id: int | None = None
-    """Number in the user's store (`run:17`); None for shipped runs."""
+    """Id in the user's store (`run:17`); None for shipped runs."""
 
     @property
     def key(self) -> RunKey:

@@ -1,6 +1,6 @@
 """Per-request measurements of one trial, as flat arrays.
 
-Apart from run.py because it needs numpy, which commands that only look at records must not pay for.
+A module of its own, because it imports numpy, which commands that only read records must not.
 """
 
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class Samples:
     output_tokens: Ints
     """Shape (n,)."""
     ok: npt.NDArray[np.bool_]
-    """Shape (n,): the request succeeded; the measurements of a failed one mean nothing."""
+    """Shape (n,): whether the request succeeded; measurements of a failed request are meaningless."""
     start: Floats | None = None
-    """Shape (n,): when each was sent, relative to the first; None where the source does not say."""
+    """Shape (n,): send times, relative to the first; None if the source has none."""
 
     def __len__(self) -> int:
         return len(self.ttft)

@@ -30,7 +30,7 @@ CLIENT_KEYS: dict[str, set[str]] = {
     "embeddings": {"model", "input", "inputs", "messages", "stream"},
     "rerank": {"model", "query", "documents", "top_n", "stream"},
 }
-"""Keys of a request's body, by API, that the client writes itself or whose answer it could not measure."""
+"""Keys of a request's body, by API, that the client sets itself or whose answers it could not measure."""
 
 
 class ServerConfig(StrictModel):
@@ -42,7 +42,7 @@ class ServerConfig(StrictModel):
 
 
 class Slo(StrictModel):
-    """What a request must reach to count as good, in seconds; None: no demand."""
+    """Limits, in seconds, for a request to count as good; None: no limit."""
 
     ttft: StrictFloat | None = Field(default=None, gt=0)
     tpot: StrictFloat | None = Field(default=None, gt=0)
@@ -50,17 +50,17 @@ class Slo(StrictModel):
 
 
 MAX_CONVERSATION_TOKENS = 2048
-"""Tokens of prompt and answer beyond which a recorded conversation is left out, as vLLM's own client does."""
+"""Longer recorded conversations (tokens of prompt and answer) are left out, as in vLLM's own client."""
 
 
 class RecordedPrompts(StrictModel):
-    """A file of texts that somebody wrote, in place of random tokens. Which of them are sent follows from the seed."""
+    """A file of recorded texts, instead of random tokens. The seed determines which of them are sent."""
 
     format: Literal["sharegpt", "custom"]
-    """`sharegpt`: conversations, of which the first two turns are a prompt and the length of its answer. `custom`: a
-    JSON object a line, with `prompt` and perhaps `output_tokens`. Both are vLLM's names for these files."""
+    """`sharegpt`: conversations, whose first two turns are a prompt and the length of its answer. `custom`: one JSON
+    object per line, with `prompt` and optionally `output_tokens`. Both are vLLM's names for these files."""
     file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
-    """Relative to the folder in which the measurement is started."""
+    """Relative to the working directory of the measurement."""
 
 
 def _kind_of_dataset(dataset: object) -> str:
@@ -69,23 +69,23 @@ def _kind_of_dataset(dataset: object) -> str:
 
 Dataset = Annotated[
     Annotated[str, Tag("name")] | Annotated[RecordedPrompts, Tag("keys")],
-    # So that a complaint is of what was meant: of a file's keys, or of a name.
+    # So that an error is about what was meant: the keys of a file, or a name.
     Discriminator(_kind_of_dataset),
 ]
 
 
 class Workload(StrictModel):
-    """What is sent. Lengths in tokens, rate in requests per second (None: as fast as the concurrency allows)."""
+    """The requests to send. Lengths in tokens, rate in requests per second (None: limited only by the concurrency)."""
 
     api: Literal["completions", "embeddings", "rerank"] = "completions"
-    """Which of vLLM's endpoints. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
+    """vLLM's endpoint. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
     dataset: Dataset = "random"
-    """`random` tokens or recorded prompts; other names are for results that are imported."""
+    """`random` tokens or recorded prompts; other names are for imported results."""
     input_len: StrictInt | None = Field(default=None, ge=1)
     """Tokens of a prompt. For rerank, which takes only text: words of one pair of query and document."""
     output_len: StrictInt | None = Field(default=None, ge=1)
-    """Tokens of an answer: exactly so many, or at most so many with `ignore_eos: false`. Completions only. Recorded
-    prompts have lengths of their own where this is not given."""
+    """Tokens of an answer: exactly, or at most with `ignore_eos: false`. Completions only. None for recorded prompts:
+    they have their own lengths."""
     documents: StrictInt | None = Field(default=None, ge=1)
     """Documents of one rerank request."""
     concurrency: StrictInt | None = Field(default=None, ge=1)
@@ -94,22 +94,22 @@ class Workload(StrictModel):
     """Measured requests of one trial."""
     seed: StrictInt | None = None
     arrival: Literal["poisson", "constant"] = "poisson"
-    """How the requests of a request rate are spread in time."""
+    """Distribution of the arrival times for a request rate."""
     prefix_len: StrictInt = Field(default=0, ge=0)
-    """Tokens at the beginning that all prompts have in common, as part of the input length."""
+    """Tokens of the beginning that all prompts share, part of the input length."""
     warmup_requests: StrictInt = Field(default=0, ge=0)
-    """Sent before and left out of the results."""
+    """Sent before the measurement, not part of the results."""
     ignore_eos: StrictBool = True
-    """Whether the model writes on past its end-of-text token, so that every answer has `output_len` tokens."""
+    """Whether the model continues after its end-of-text token, so that every answer has `output_len` tokens."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
-    """Merged into the body of every request, the warm-up's too: sampling parameters, structured output."""
+    """Added to the body of every request, also of the warm-up: sampling parameters, structured output."""
     lora_adapters: list[Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=list)
-    """Served names of LoRA adapters, which the requests take in turn. Empty: the model itself."""
+    """Served names of LoRA adapters, used by the requests in turn. Empty: the model itself."""
     slo: Slo | None = None
 
     @property
     def missing(self) -> list[str]:
-        """The keys without which it can be held against known issues but not sent."""
+        """Missing keys: without them, the workload can be matched with known issues but not sent."""
         lengths = not isinstance(self.dataset, RecordedPrompts)
         needed = ["input_len"] * lengths + ["num_requests"] + ["output_len"] * (lengths and self.api == "completions")
         return [name for name in needed if getattr(self, name) is None]
@@ -151,20 +151,20 @@ class Scenario(StrictModel):
     why: str | None = None
     """Why the scenario is in the suite."""
     sees: list[IssueId] = Field(default_factory=list)
-    """Ids of the known issues whose effect this scenario would show."""
+    """Ids of known issues whose effect this scenario would show."""
     server: ServerConfig
     workload: Workload
 
 
 class ConditionLimits(StrictModel):
-    """Conditions beyond which a run is void: kept and shown, never averaged in."""
+    """Limits above which a run is void: kept and shown, never averaged in."""
 
     max_outside_cpu_cores: StrictFloat | None = Field(default=None, ge=0)
-    """CPU cores kept busy, on average over the run, by processes other than server and client."""
+    """CPU cores used by processes other than server and client, average over the run."""
     max_steal_cpu_cores: StrictFloat | None = Field(default=None, ge=0)
-    """CPU cores' worth of time that the host took away; None: 5 % of the machine's cores."""
+    """CPU cores' worth of time taken by the host; None: 5 % of the machine's cores."""
     max_gpu_throttled: StrictFloat | None = Field(default=0.05, ge=0, le=1)
-    """Share of the run in which a GPU was slowed by heat, power brake or hardware protection; None: no limit."""
+    """Fraction of the run in which a GPU was slowed by heat, power brake or hardware protection; None: no limit."""
     max_gpu_other_processes: StrictInt | None = Field(default=0, ge=0)
     """Processes on the GPUs that are not the server's; None: no limit."""
 
@@ -174,17 +174,17 @@ class Suite(StrictModel):
     version: Name
     description: str
     notice: str | None = None
-    """Said wherever results of this suite are reported."""
+    """Shown with every report of results of this suite."""
     accelerator: str | None = None
-    """The accelerator that the suite is made for; known issues are matched against it where the user is silent."""
+    """The accelerator that the suite is made for; known issues are matched with it unless the user names another."""
     scenarios: list[Scenario] = Field(min_length=1)
     trials: StrictInt = Field(default=1, ge=1, le=100)
     """Passes of each scenario in a run."""
     request_timeout: StrictFloat = Field(default=300.0, gt=0)
-    """Seconds after which a request that is not answered has failed. A trial without any answer means a hang."""
+    """Seconds after which an unanswered request has failed. A trial without any answer means a hang."""
     conditions: ConditionLimits = ConditionLimits()
     gate: PolicyOverrides = PolicyOverrides()
-    """What this suite changes in the default policy; the user's own policy goes over it."""
+    """Changes to the default policy; the user's own policy takes precedence."""
 
     @field_validator("version", mode="before")
     @classmethod
@@ -199,7 +199,7 @@ class Suite(StrictModel):
         return self
 
     def deployment(self) -> Deployment:
-        """What all scenarios have in common, as far as known issues are matched against it."""
+        """The facts that all scenarios share, for matching known issues."""
         first, *others = (scenario.server for scenario in self.scenarios)
         return Deployment(
             accelerator=self.accelerator,

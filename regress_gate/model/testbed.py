@@ -1,7 +1,7 @@
 """Testbeds, and when two of them may be compared.
 
-A testbed is the machine. The libraries that come with a vLLM build (torch, triton, flashinfer…) belong to the run:
-an upgrade changes them, so a difference in them is reported and never refused.
+A testbed is the machine. The libraries of a vLLM build (torch, triton, flashinfer…) belong to the run: an upgrade
+changes them, so a difference in them is reported and does not prevent a comparison.
 """
 
 from dataclasses import dataclass, field, fields
@@ -13,7 +13,7 @@ MEMORY_TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """A named machine. Facts left at None are unknown."""
+    """A named machine. None: unknown."""
 
     __test__ = False  # the name is from the vocabulary, not a test class
 
@@ -28,11 +28,11 @@ class Testbed:
     os: str | None = None
     python: str | None = None
     accelerator_sm: str | None = None
-    """Compute capability, `9.0`: kernels are chosen by it. Of each accelerator, as what follows."""
+    """Compute capability of each accelerator, `9.0`: it determines the kernels."""
     accelerator_memory_bytes: int | None = None
     accelerator_max_clock_mhz: int | None = None
     accelerator_power_limit_watts: int | None = None
-    """As an administrator set it; a lower one makes the same model slower."""
+    """As set by an administrator; a lower limit makes the same model slower."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -48,22 +48,22 @@ BLOCKING_IF_KNOWN_FACTS = (
     "accelerator_max_clock_mhz",
     "accelerator_power_limit_watts",
 )
-"""Hardware too, and kept from comparison where they differ. Most results do not say them, and the name of an
-accelerator nearly does, so they may be unknown."""
+"""Hardware facts that prevent a comparison if they differ. They may be unknown: few results contain them, and the name
+of the accelerator nearly determines them."""
 REPORTED_FACTS = ("driver", "os", "python")
-"""These change on a machine that stays the same one (the last two are the tool's own surroundings), so they are told
-where they differ, and the newest are kept."""
+"""Facts that change on the same machine (the last two are of the tool's own environment): differences are reported, and
+the newest values are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same on both sides of a comparison."""
+    """A difference between the sides of a comparison."""
 
     what: str
     baseline: str
     candidate: str
     blocks: bool
-    """Whether results on the two sides must not be compared because of it."""
+    """Whether it prevents a comparison."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.baseline} → {self.candidate}"
@@ -79,11 +79,11 @@ class Comparability:
 
 
 def compare_testbeds(baseline: Testbed, candidate: Testbed) -> Comparability:
-    """Whether results from the two machines may be compared, with each reason.
+    """Whether results of two machines may be compared, with every reason.
 
-    The same name is the same machine. Machines of different names are comparable when every hardware fact is known
-    on both sides and equal; an unknown fact blocks, because absence of evidence is no evidence. Of the finer facts of
-    an accelerator, only those that both sides know count.
+    The same name means the same machine. Machines with different names are comparable if every hardware fact is known
+    on both sides and equal: an unknown fact blocks. Of the detailed facts of an accelerator, only those known on both
+    sides count.
     """
     if baseline == candidate:
         return Comparability()

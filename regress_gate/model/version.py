@@ -1,9 +1,9 @@
 """vLLM builds and the refs that name them.
 
-A `Version` is one build; a `Ref` is what a user types for one. Releases and release candidates have an order
-(PEP 440). Nightly builds have none here: their version string counts from the last tag reachable from main while
+A `Version` is one build; a `Ref` is what a user types for a build. Releases and release candidates have an order
+(PEP 440). Nightly builds have no order here: their version string counts from the last tag reachable from main while
 releases live on branches, so `0.23.1rc1.dev1403` may be newer than 0.25.1 (vllm#49683). Nightlies are ordered by
-commit ancestry or date, which needs more than the string.
+commit ancestry or date, which is not in the string.
 """
 
 import re
@@ -23,7 +23,7 @@ _LOCAL_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
 
 
 MAX_LENGTH = 200
-"""Characters of a version; the longest that are published have forty."""
+"""Characters of a version; the longest published ones have forty."""
 
 
 class Channel(StrEnum):
@@ -40,11 +40,11 @@ class Version:
     """One vLLM build. Two builds are the same when number, commit and variant are."""
 
     number: str | None
-    """PEP 440 version without the local part, normalised (`0.19.1`); None for a build known by its commit alone."""
+    """Normalised PEP 440 version without the local part (`0.19.1`); None for a build known only by its commit."""
     commit: str | None = None
-    """Hexadecimal commit id, 7 to 40 digits, where known."""
+    """Hexadecimal commit id, 7 to 40 digits, if known."""
     variant: str | None = None
-    """cpu, cu129, rocm… where known."""
+    """cpu, cu129, rocm…, if known."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -82,18 +82,18 @@ class Version:
 
     @property
     def order_key(self) -> Pep440 | None:
-        """PEP 440 key for releases and candidates; None where the string says nothing about order."""
+        """PEP 440 key for releases and candidates; None if the string does not determine an order."""
         if self.number is None or self.channel is Channel.NIGHTLY:
             return None
         return Pep440(self.number)
 
     def is_before(self, other: "Version") -> bool | None:
-        """Whether this build is older than the other; None when the version strings cannot tell."""
+        """Whether this build is older than the other; None if the version strings do not determine it."""
         mine, theirs = self.order_key, other.order_key
         return None if mine is None or theirs is None else mine < theirs
 
     def matches(self, wanted: "Version") -> bool:
-        """Whether this build is one that `wanted` may mean: what `wanted` leaves open, this build may fill."""
+        """Whether `wanted` can mean this build: parts that `wanted` leaves open match any."""
         if wanted.number is not None and wanted.number != self.number:
             return False
         if wanted.variant is not None and wanted.variant != self.variant:
@@ -118,7 +118,7 @@ def _commit(text: str, original: str) -> str:
 
 
 def _local(local: str | None) -> tuple[str | None, str | None]:
-    """Split a local version part into commit and variant; what is neither stays in the variant, in its order."""
+    """Split a local version part into commit and variant; other parts stay in the variant, in their order."""
     commit, rest = None, []
     for part in (local or "").split("."):
         if (found := _LOCAL_COMMIT.fullmatch(part)) and commit is None:
@@ -138,7 +138,7 @@ class RefKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a user typed for a version. Only the store or a registry can turn the last four kinds into a build."""
+    """What a user typed for a version. The last four kinds need the store or a registry to find the build."""
 
     kind: RefKind
     text: str

@@ -110,7 +110,7 @@ class TestFlags:
             (("--backend", "attention"), "--backend: 'attention' has no value"),
             (("--backend", "attn=X"), "--backend: unknown 'attn'"),
             (("--dependency", "=1"), "--dependency: '=1' has no key"),
-            (("--gpu-arch", "Hopper"), "--gpu-arch: 'Hopper' is no level of a GPU; write sm_90 or gfx942"),
+            (("--gpu-arch", "Hopper"), "--gpu-arch: 'Hopper' is no GPU architecture; write sm_90 or gfx942"),
             (("--platform", "metal"), "Invalid value for '--platform'"),
         ],
     )
