@@ -120,3 +120,12 @@ def test_no_log_is_too_strange(lines: list[str]) -> None:
     except InputError:
         return
     assert "verysecret" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("detected", "platform"),
+    [("xpu", "xpu"), ("tpu", "tpu"), ("npu", "ascend"), ("hpu", "gaudi"), ("neuron", "other"), ("unspecified", None)],
+)
+def test_the_platform_is_that_of_vllm_or_of_its_plugin(detected: str, platform: str | None) -> None:
+    text = LOG.replace("Automatically detected platform cuda", f"Automatically detected platform {detected}")
+    assert deployment_from_start_log(text, "server.log").deployment.platform == platform

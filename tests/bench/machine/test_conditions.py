@@ -13,6 +13,7 @@ from regress_gate.bench.machine import conditions as module
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu_load import CpuMeter
 from regress_gate.model.run import Conditions
+from tests.accelerators.fake_amdsmi import FakeAmdGpu, FakeAmdSmi, violations
 from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 from tests.bench.machine.neighbour import neighbour
 
@@ -135,3 +136,18 @@ class TestGpus:
         seen = watch.conditions()
         assert (seen.gpu_throttled, seen.gpu_clock_mhz, seen.gpu_other_processes) == (None, None, None)
         assert seen.outside_cpu_cores is not None
+
+    def test_amd_gpus_are_watched_as_nvidias_are(
+        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process
+    ) -> None:
+        gpu = FakeAmdGpu(violations=violations(hbm_thrm=True), celsius=93, processes=[{"pid": sleeper.pid}, {"pid": 1}])
+        library = FakeAmdSmi(FakeAmdGpu(processes=[{"pid": 7}]), gpu)
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+        monkeypatch.setitem(sys.modules, "amdsmi", library)
+        monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+        with ConditionsWatch(lambda: [sleeper], interval=0.05) as watch:
+            time.sleep(0.1)
+        seen = watch.conditions()
+        assert (seen.gpu_throttled, seen.gpu_clock_mhz, seen.gpu_power_watts) == (1.0, 2100.0, 680.0)
+        assert (seen.gpu_temperature_celsius, seen.gpu_other_processes) == (93.0, 1.0)
+        assert library.open == 0

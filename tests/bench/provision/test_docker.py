@@ -217,6 +217,13 @@ class TestCommandLine:
         found = [each for each in command if each.startswith(("--gpus", "--ipc", "--shm-size", "--device"))]
         assert found == (flags if any("shm" in flag or "ipc" in flag for flag in flags) else [*flags, "--shm-size=16g"])
 
+    def test_an_image_for_intel_gpus_is_known_by_its_device(self, docker: FakeDocker) -> None:
+        docker.remember(said={"version": "0.19.1", "device": "xpu"})
+        docker.publish("docker.io/vllm/vllm-openai-xpu:v0.19.1")
+        environment = provisioner(docker, variant="xpu").provision(VERSION)
+        assert environment.version == Version("0.19.1", None, "xpu")
+        assert "--device=/dev/dri" in environment.launch(REQUEST, 1).command
+
     def test_amds_gpus_and_no_gpu_at_all(self, docker: FakeDocker) -> None:
         docker.remember(said={"version": "0.19.1", "hip": "7.0", "device": "cuda"})
         docker.publish("docker.io/vllm/vllm-openai-rocm:v0.19.1")
