@@ -1,1 +1,1 @@
-"""One module a format: a recogniser that says how sure it is, and a reader. Not for identity or for storing."""
+"""One module a format: each recognises its files and reads them. Not for identity, and not for storing."""

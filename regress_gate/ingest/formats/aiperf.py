@@ -1,8 +1,8 @@
 """Exports of `aiperf profile`: the statistics as JSON or CSV, and the single requests as JSON lines.
 
-What AIPerf calls inter-token latency is a time per output token of one request; its inter-chunk latency is `itl`. One
-artefact folder is one result: statistics and requests that lie beside each other are read together, whichever of them
-is named, so that both give the same numbers and the import takes one. GenAI-Perf's exports look alike: genai_perf.py.
+AIPerf's inter-token latency is a time per output token of one request; its inter-chunk latency is `itl`. One artefact
+folder is one result: statistics and requests beside each other are read together, whichever file is named, so both give
+the same numbers and one of them is skipped. GenAI-Perf's exports look alike and are read by genai_perf.py.
 """
 
 import re
@@ -40,12 +40,12 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.summary import checked_metrics, mean_tokens
 from regress_gate.text import excerpt, plural
 
-# MERGED regress_gate.ingest.formats.aiperf_config: What AIPerf's `input_config` says was sent, in its two shapes:
-# sections of the command line (to 0.12) and the configuration of phases and datasets (0.13). Not for results.
-
 
 def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Workload facts that the configuration states. Raises RefusalError where several loads are pooled."""
+    """The workload stated by `input_config`: sections of the command line (to 0.12), or phases and datasets (0.13).
+
+    Raises RefusalError if several loads are pooled.
+    """
     workload: dict[str, Any] = {}
     if model := _model(config):
         workload["model"] = model
@@ -68,14 +68,14 @@ def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
             workload["arrival"] = "constant"
     dataset, lengths = _dataset(config), _lengths(config)
     if dataset is not None:
-        # The length of made-up prompts has a default that a dataset ignores.
+        # The length of generated prompts has a default, which is not used with a dataset.
         lengths = {name: length for name, length in lengths.items() if not name.startswith("input_len")}
         workload["dataset"] = dataset
     return workload | lengths
 
 
 def dataset_name(source: str) -> str | None:
-    """Last part of the name or path of a dataset; None if nothing is left of it."""
+    """The last part of the name or path of a dataset; None if it is empty."""
     return excerpt(re.split(r"[/\\]", source.rstrip("/\\"))[-1], 60) or None
 
 
@@ -105,7 +105,7 @@ def _datasets(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _dataset(config: Mapping[str, Any]) -> str | None:
-    """What prompts were taken from; None if they were made up."""
+    """The dataset of the prompts; None if they were generated."""
     section = fields.obj(config, "input")
     places = [(section, ("public_dataset", "file")), *((entry, ("dataset", "path")) for entry in _datasets(config))]
     names = [fields.text(place, key) for place, keys in places for key in keys]
@@ -299,13 +299,13 @@ def _reading(
         from regress_gate.measurement.request_collector import check_agreement
 
         if document:
-            checked_metrics(summary)  # what the statistics say of themselves has to be true as well
+            checked_metrics(summary)  # the stated statistics must be plausible too
             check_failures(summary.failed, records)
         definitions = ENCODED_AGAIN if records.encoded_again else SERVER_TOKENS
         collected = records.collected
         statistics = collected.statistics()
         measured = collected.latencies(statistics)
-        # The tool's own time per token rests on its own count of tokens.
+        # The tool's own time per token uses its own count of tokens.
         by_count = () if records.encoded_again else ("tpot",)
         check_agreement({family: stated[family] for family in stated.keys() - by_count}, measured)
         keeps_samples = context.with_samples and collected.is_streamed and collected.gap_histogram is None

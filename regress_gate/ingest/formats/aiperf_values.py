@@ -1,6 +1,8 @@
-"""Statistics as AIPerf and GenAI-Perf state them, `{unit, avg, p50, …}` under each metric, from JSON or CSV.
+"""The numbers of AIPerf and GenAI-Perf exports: tables of statistics, and AIPerf's records of single requests.
 
-Units are read, never assumed. Not for what the metrics mean.
+A table has `{unit, avg, p50, …}` under each metric, in JSON or CSV; units are read, never assumed. Records
+(`profile_export.jsonl`, one object a request) are streamed, and only their numbers are kept. The server counts the
+tokens if every answer has its usage; else AIPerf encodes the answers again, which may differ by a factor of two.
 """
 
 import csv
@@ -24,7 +26,7 @@ _PER_SECOND = frozenset(
     ["requests/sec", "tokens/sec", "requests/s", "tokens/s", "req/s", "tok/s", "per sec", "/sec", "1/s"]
 )
 _STATISTICS = {"mean": "avg", "median": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
-"""The tools' names of what the catalogue has."""
+"""The tools' names of the catalogue's statistics."""
 _HEAD = 1000
 _MAX_CSV = 8 * 1024 * 1024
 _HEADER = re.compile(r"(.+?)(?: \(([^()]*)\))?")
@@ -41,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class UnitTable:
-    """The entries by tag, such as `time_to_first_token`. Every reader of a value raises RefusalError for a bad one."""
+    """The entries by tag, such as `time_to_first_token`. Methods raise RefusalError for a bad value."""
 
     entries: Mapping[str, Entry]
 
@@ -49,7 +51,7 @@ class UnitTable:
         return tag in self.entries
 
     def value(self, tag: str, statistic: str = "avg") -> float | None:
-        """The number as it stands; None if there is none."""
+        """The number as written; None if there is none."""
         entry = self.entries.get(tag)
         if entry is None:
             return None
@@ -67,7 +69,7 @@ class UnitTable:
         return {name: value * factor for name, value in found.items()}
 
     def rate(self, tag: str) -> float | None:
-        """Per second. Its mean: the other statistics of a rate, where a tool has them, are of a curve over time."""
+        """Per second: the mean. Other statistics of a rate describe its course over time."""
         value = self.value(tag)
         if value is not None and (unit := self.entries[tag].unit) not in _PER_SECOND:
             raise RefusalError(f"{quoted(unit)} is no unit of {tag} that is known")
@@ -75,7 +77,7 @@ class UnitTable:
 
 
 def seconds_in(unit: object, what: str = "time") -> float:
-    """How many seconds a unit of time has. Raises RefusalError for an unknown one."""
+    """Seconds in a unit of time. Raises RefusalError for an unknown unit."""
     if not isinstance(unit, str) or unit not in SECONDS:
         raise RefusalError(f"{quoted(unit)} is no unit of time that is known ({what})")
     return SECONDS[unit]
@@ -101,7 +103,7 @@ def is_genai_csv(text: str) -> bool:
 
 
 def table_from_csv(text: str) -> UnitTable:
-    """The metrics of a CSV export: `Metric,avg,…`, an empty line, `Metric,Value`. What follows is telemetry."""
+    """The metrics of a CSV export: `Metric,avg,…`, an empty line, `Metric,Value`. Telemetry after them is not read."""
     if len(text) > _MAX_CSV:
         raise RefusalError("too long for an export of statistics")
     entries: dict[str, Entry] = {}
@@ -134,16 +136,11 @@ def _tag(name: str) -> str:
 
 
 def _cell_number(cell: str) -> Any:
-    """The number in a cell, thousands separated or not; other text stays, and is refused if it is asked for."""
+    """The number in a cell, with or without thousands separators; other text is kept, and refused on use."""
     text = cell.strip()
     if text in ("", "N/A", "n/a", "-"):
         return None
     return float(text.replace(",", "")) if _NUMBER.fullmatch(text) else text
-
-
-# MERGED regress_gate.ingest.formats.aiperf_records: AIPerf's `profile_export.jsonl`: one object for each request.
-# Read as a stream; nothing of it is kept but numbers.  Tokens are counted by the server where every answer carries
-# its usage, else by AIPerf, which encodes the answer again: two counts that can differ by a factor of two.
 
 
 _MARKS = ("x_request_id", "request_start_ns", "benchmark_phase")
@@ -160,7 +157,7 @@ class Times:
     gaps: list[float]
     """Between its chunks, in `gap_unit`."""
     gap_unit: float
-    """Seconds; one factor for all, as most of reading is reading gaps."""
+    """Seconds. One factor for all gaps, because reading gaps takes most of the time."""
     input_tokens: int | None
     """By the server."""
     output_tokens: int | None
@@ -179,7 +176,7 @@ class Records:
     encoded_again: bool
     """Whether tokens are counted by AIPerf and not by the server."""
     cancelled: int
-    """Requests that the client itself broke off; neither successes nor failures."""
+    """Requests that the client cancelled; neither successes nor failures."""
     first: float
     """When the first request was sent, seconds since 1970 UTC."""
     last: float
@@ -193,7 +190,7 @@ def is_record(document: object) -> bool:
 
 
 def collect_records(documents: Iterable[Any]) -> Records:
-    """Raises RefusalError if a line is no such record or holds what cannot be a measurement."""
+    """Raises RefusalError for a line that is not a record of a request, or that cannot be a measurement."""
     from regress_gate.measurement.request_collector import RequestCollector
 
     collected = RequestCollector()
@@ -233,7 +230,7 @@ def collect_records(documents: Iterable[Any]) -> Records:
 
 
 def request_times(record: Mapping[str, Any]) -> Times:
-    """What a record of a successful request says. Raises RefusalError, also for an unknown unit."""
+    """The times and tokens of a successful request. Raises RefusalError, also for an unknown unit."""
     metadata, metrics = fields.obj(record, "metadata"), fields.obj(record, "metrics")
     latency = _record_seconds(metrics, "request_latency")
     if latency is None:
@@ -263,15 +260,11 @@ def _record_count(metrics: Mapping[str, Any], tag: str) -> int | None:
 
 
 def _record_gaps(metric: Mapping[str, Any]) -> tuple[list[float], float]:
-    """The gaps and how many seconds their unit has; an answer of one chunk has none."""
+    """The gaps, and the seconds in their unit; an answer of one chunk has no gaps."""
     values = fields.items(metric, "value")
     if not values:
         return [], 1.0
     return values, seconds_in(metric.get("unit"), "inter_chunk_latency")
-
-
-# MERGED regress_gate.ingest.formats.aiperf_numbers: The numbers of an AIPerf or GenAI-Perf export, from its table
-# of statistics or from its single requests.
 
 
 FAMILIES = {
@@ -280,7 +273,7 @@ FAMILIES = {
     "itl": "inter_chunk_latency",
     "e2el": "request_latency",
 }
-"""By catalogue family: what both tools call inter-token latency is (latency − ttft) / (tokens − 1) of one request."""
+"""By catalogue family. Both tools call (latency − ttft) / (tokens − 1) of one request inter-token latency."""
 
 
 def table_latencies(table: UnitTable) -> dict[str, dict[str, float]]:
@@ -333,7 +326,7 @@ def summary_from_records(records: Records, latencies: dict[str, dict[str, float]
 
 
 def table_duration(table: UnitTable) -> float | None:
-    """Seconds; where it is not stated, from the requests and their rate, which the tool makes of it."""
+    """Seconds; if not stated, the requests divided by their rate, which the tool derives from it."""
     if stated := table.seconds("benchmark_duration"):
         return stated["mean"]
     completed, rate = table.count("request_count"), table.rate("request_throughput")
@@ -346,7 +339,7 @@ def table_total(table: UnitTable, tag: str, completed: int | None) -> float | No
 
 
 def _failed_requests(document: Mapping[str, Any], table: UnitTable) -> int | None:
-    """The tool leaves the count out if there are none; its list of errors is then empty."""
+    """The failed requests. The tool omits the count if it is 0; its list of errors is empty then."""
     if (stated := table.count("error_request_count")) is not None:
         return stated
     if not isinstance(errors := document.get("error_summary"), list):
@@ -355,13 +348,13 @@ def _failed_requests(document: Mapping[str, Any], table: UnitTable) -> int | Non
 
 
 def is_counted_by_server(table: UnitTable) -> bool:
-    """Whether the statistics rest on the server's count of tokens, or on one that is the same."""
+    """Whether the statistics use the server's count of tokens, or an equal one."""
     totals = table.value("total_usage_completion_tokens"), table.value("total_osl")
     return totals[0] is not None and totals[0] == totals[1]
 
 
 def missing_requests(table: UnitTable, records: Records) -> str | None:
-    """What is wrong with the number of requests; None if all are there."""
+    """What is wrong with the number of requests; None if it is complete."""
     completed = table.count("request_count")
     if completed is None or len(records.collected) == completed:
         return None
@@ -369,7 +362,7 @@ def missing_requests(table: UnitTable, records: Records) -> str | None:
 
 
 def check_failures(stated: int | None, records: Records) -> None:
-    """The statistics may count the requests that the client cancelled as failures, or not."""
+    """Refuse statistics with another number of failures; they may or may not include cancelled requests."""
     counted = records.collected.failed
     if stated is not None and not counted <= stated <= counted + records.cancelled:
         raise RefusalError(f"the statistics say that {stated} requests failed, the requests {counted}: edited or cut")

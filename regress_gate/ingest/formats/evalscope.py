@@ -1,7 +1,7 @@
-"""Reads `evalscope perf`: benchmark_summary.json, with the percentiles and the arguments that lie beside it.
+"""Results of `evalscope perf`: benchmark_summary.json, with the percentiles and arguments beside it.
 
-The unit is part of each key and has changed over time, so it is taken from the key. The database that evalscope
-writes next to them holds pickles and is never opened.
+The unit is part of each key and has changed over time, so it is taken from the key. The database beside them holds
+pickles and is never opened.
 """
 
 import math
@@ -16,10 +16,6 @@ from regress_gate.ingest.interface import Certainty, Context, Generation, Readin
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.summary import Summary, checked_metrics
 from regress_gate.text import excerpt, quoted
-
-# MERGED regress_gate.ingest.formats.evalscope_numbers: Statistics in evalscope's files: averages of the summary,
-# and the table of percentiles. The unit is in each key.
-
 
 PERCENTILES = "benchmark_percentile.json"
 
@@ -50,7 +46,7 @@ def averages(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
-    """By family and statistic, in seconds; `min` too, which tells requests of which no text was seen."""
+    """By family and statistic, in seconds; also `min`, which is 0 if some request had no text."""
     rows = _rows(document)
     if not rows:
         notes.append(f"no {PERCENTILES} beside it: means only")
@@ -63,7 +59,7 @@ def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
             continue
         for key, value in row.items():
             name, factor = _unit(key, _FAMILY)
-            # evalscope writes NaN where a request set is empty.
+            # evalscope writes NaN for an empty set of requests.
             if name is None or (isinstance(value, float) and math.isnan(value)):
                 continue
             if (number := fields.number(row, key)) is not None:
@@ -72,7 +68,7 @@ def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
 
 
 def _rows(document: Any) -> list[Mapping[str, Any]]:
-    """The percentile file as rows; older ones are a dict of columns."""
+    """The percentile file as rows; older files are an object of columns."""
     if isinstance(document, dict):
         columns = {key: value for key, value in document.items() if isinstance(value, list)}
         height = {len(column) for column in columns.values()}
@@ -83,7 +79,7 @@ def _rows(document: Any) -> list[Mapping[str, Any]]:
 
 
 def _unit(key: object, names: Mapping[str, str]) -> tuple[str | None, float]:
-    """The name behind a key with a unit, and the factor to seconds; (None, 0) for other keys."""
+    """The name in a key with a unit, and the factor to seconds; (None, 0) for other keys."""
     if not isinstance(key, str) or (match := _WITH_UNIT.fullmatch(key)) is None or match[1] not in names:
         return None, 0.0
     if match[2] not in _UNITS:
@@ -160,7 +156,7 @@ def _is_summary(document: object) -> bool:
 
 
 def _companion(document: object) -> str | None:
-    """What a file is that evalscope writes beside the summary."""
+    """What a file beside the summary is; None for other files."""
     if isinstance(document, dict):
         if isinstance(document.get("Percentiles"), list):
             return "the percentiles"
@@ -239,7 +235,7 @@ def _leave_out_unseen(
     latencies: dict[str, dict[str, float]],
     notes: list[str],
 ) -> None:
-    """Take out what was not measured: times to the first token of answers that were not streamed, or had no text."""
+    """Drop what was not measured: the time to first token of answers that were not streamed or had no text."""
     streamed = _either(data, fields.count, "Stream Requests")
     gone: tuple[str, ...]
     lowest = {family: statistics.pop("min", None) for family, statistics in latencies.items()}
@@ -285,7 +281,7 @@ def _workload(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str
         if limits[1] is not None and limits[0] == limits[1]:
             workload[fixed] = limits[1]
         elif fixed == "output_len" or dataset == _MADE_UP:
-            # Of other datasets the lengths of prompts are a filter with defaults.
+            # With other datasets the lengths are a filter with defaults.
             named = {f"min_{fixed}": limits[0], f"max_{fixed}": limits[1]}
             workload |= {name: length for name, length in named.items() if length is not None}
     if dataset == _MADE_UP and (prefix := fields.count(arguments, "prefix_length")):
@@ -294,5 +290,5 @@ def _workload(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str
 
 
 def _either(data: Mapping[str, Any], read: Any, *keys: str) -> Any:
-    """What stands under the first of the keys that is there."""
+    """The value of the first key that exists."""
     return next((value for key in keys if (value := read(data, key)) is not None), None)

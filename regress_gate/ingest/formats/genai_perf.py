@@ -1,7 +1,7 @@
 """Exports of GenAI-Perf (`profile_export_genai_perf.json` and `.csv`), which AIPerf has replaced.
 
-What it calls inter-token latency is a time per output token of one request, with tokens counted by encoding the answer
-again. The raw export of Perf Analyzer holds answers without counts of tokens: it is not read.
+Its inter-token latency is a time per output token of one request, and tokens are counted by encoding the answer again.
+The raw export of Perf Analyzer has answers without counts of tokens and is not read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def _reading(table: UnitTable, config: Mapping[str, Any], position: int, roundin
 
 
 def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the arguments say was sent: flat (`concurrency`), or in sections (`perf_analyzer.stimulus`)."""
+    """The workload stated by the arguments: flat (`concurrency`), or in sections (`perf_analyzer.stimulus`)."""
     workload: dict[str, Any] = {}
     names = [name for key in ("model_names", "model") if isinstance(found := config.get(key), list) for name in found]
     if named := [excerpt(name) for name in names if isinstance(name, str) and name]:

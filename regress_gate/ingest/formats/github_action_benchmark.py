@@ -1,8 +1,8 @@
-"""Reads histories of github-action-benchmark: `data.js`, the same as JSON, and the list that is handed to the action.
+"""Histories of github-action-benchmark: `data.js`, the same as JSON, and the list that is the action's input.
 
-Each commit of each chart is a result. Anybody may chart anything, so only what is surely one of our metrics is read
-(gha_names) and the rest is named. nm-vllm hides a JSON object in `name` and `extra`; its `vllm_version` says 0.1.0 for
-half of its history and is not used.
+Each commit of each chart is a result. Charts may hold anything, so only names and units that certainly are a metric of
+the catalogue are read, and the others are listed. nm-vllm puts a JSON object into `name` and `extra`; its
+`vllm_version` is 0.1.0 for half of its history and is not used.
 """
 
 import hashlib
@@ -21,11 +21,6 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.summary import Summary, checked_metrics
 from regress_gate.model.metric import METRICS
 from regress_gate.text import MAX_NAME, excerpt, quoted, slugify
-
-# MERGED regress_gate.ingest.formats.gha_names: Names and units under which a github-action-benchmark history holds
-# a metric that is surely one of ours.  Only names that vLLM's clients print or write, or that the catalogue has,
-# with a unit that fits. Not for guessing.
-
 
 _TIME = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _REQUESTS = ("req/s", "requests/s", "requests/sec", "request/s", "prompts/s", "1/s")
@@ -50,7 +45,7 @@ _UNIT_IN_NAME = re.compile(r"(.*\S) ?\(([^()]{1,20})\)")
 class KnownMetric:
     metric: str
     factor: float
-    """To the catalogue's unit."""
+    """Factor to the catalogue's unit."""
 
     @property
     def smaller_is_better(self) -> bool:
@@ -58,9 +53,10 @@ class KnownMetric:
 
 
 def known_metric(name: str, unit: str) -> KnownMetric | None:
-    """What a name without its scenario stands for; None if that is not sure.
+    """The metric of a name without its scenario; None if it is not certain.
 
-    Raises RefusalError if the name is known and its unit is not, or where both contradict each other.
+    Known are the names that vLLM's clients print or write and those of the catalogue, with a unit that fits. Raises
+    RefusalError if the name is known and its unit is not, or if they contradict each other.
     """
     if match := _UNIT_IN_NAME.fullmatch(name):
         name, in_name = match[1], match[2]
@@ -88,7 +84,7 @@ _OF_VLLM = re.compile(r".*/(?:nm-)?vllm/?")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _BEFORE_METRIC = re.compile(r"(.*\S)(?: ?/ ?|: | - )([^/]+(?:\([^()]*\))?)")
 _NAMED = 4
-"""How many benchmarks a refusal names."""
+"""Benchmarks that a refusal lists by name."""
 _OFFLINE = "benchmark_throughput"
 
 
@@ -160,7 +156,7 @@ def _parsed(script: str) -> Any:
 
 
 def _entry(group: str, entry: object, of_vllm: bool, position: int) -> list[Reading | UnusedResult]:
-    """The results of one commit in one chart: one for each scenario that its benchmarks name."""
+    """The results of one commit in one chart, one for each scenario in the names of its benchmarks."""
     try:
         if not isinstance(entry, dict):
             raise RefusalError(f"an entry of {quoted(group)} is no object")
@@ -202,7 +198,9 @@ def _reading(
             continue
         _check_direction(tool, found, name)
         if found.metric in values:
-            raise RefusalError(f"{found.metric} is there twice in {quoted(scenario)}: its scenarios are not told apart")
+            raise RefusalError(
+                f"{found.metric} is there twice in {quoted(scenario)}: its scenarios cannot be distinguished"
+            )
         values[found.metric] = fields.required(bench, "value") * found.factor
     if not values:
         raise RefusalError(
@@ -243,7 +241,7 @@ def _check_direction(tool: str, found: KnownMetric, name: str) -> None:
 
 
 def _name(bench: Mapping[str, Any]) -> tuple[str, str]:
-    """Scenario and metric of a benchmark's name: of the JSON in it, or `scenario/metric`."""
+    """Scenario and metric from the name of a benchmark: JSON in it, or `scenario/metric`."""
     name = fields.text(bench, "name") or ""
     if name.startswith("{"):
         inside = _inside(name)
@@ -265,12 +263,12 @@ def _inside(text: object) -> Mapping[str, Any]:
 
 
 def _script(bench: Mapping[str, Any]) -> str:
-    """The program that measured, where nm-vllm says it."""
+    """The program that measured, as nm-vllm states it."""
     return str(_inside(bench.get("extra")).get("script_name", ""))
 
 
 def _scenario(group: str, bench: Mapping[str, Any]) -> str:
-    """A name made of the chart's and of what tells the benchmark's scenario."""
+    """A name made from that of the chart and the scenario of the benchmark."""
     described = _inside(bench.get("extra")).get("description")
     parts = (group, _name(bench)[0] or (described if isinstance(described, str) else ""))
     name = "-".join(filter(None, (slugify(excerpt(part)) for part in parts)))

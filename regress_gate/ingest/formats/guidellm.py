@@ -1,7 +1,7 @@
 """GuideLLM (`guidellm run`, `guidellm benchmark`): JSON, YAML and CSV reports of 0.2 to 0.8, many benchmarks to a file.
 
-Tells the files and takes them apart; guidellm_report.py and guidellm_csv.py know the layouts, guidellm_cell.py what
-the numbers mean.
+Up to 0.3 a benchmark in JSON and YAML has `args`, `worker`, `request_loader` and `run_stats`; from 0.4 on `config` and
+`scheduler_metrics`. The layout of CSV is in guidellm_csv.py, the meaning of the numbers in guidellm_cell.py.
 """
 
 import re
@@ -17,7 +17,7 @@ from regress_gate.ingest.formats import guidellm_csv
 from regress_gate.ingest.formats.guidellm_cell import (
     Cell,
     Era,
-    ReportObject,
+    Object,
     RequestedLoad,
     era_of,
     guidellm_workload,
@@ -30,11 +30,6 @@ from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import plural
-
-# MERGED regress_gate.ingest.formats.guidellm_report: GuideLLM's JSON and YAML reports, 0.2 to 0.8, to cells: one
-# for each benchmark in the list.  Up to 0.3 a benchmark has `args`, `worker`, `request_loader` and `run_stats`;
-# from 0.4 on `config` and `scheduler_metrics`. Not for what the numbers mean, which is in guidellm_cell.py.
-
 
 _FAMILIES = {
     "ttft": ("time_to_first_token_ms", 1e-3),
@@ -63,8 +58,8 @@ def is_report(document: object) -> bool:
     )
 
 
-def run_ids(report: ReportObject) -> set[str]:
-    """By which the same run is recognised in a report of another format."""
+def run_ids(report: Object) -> set[str]:
+    """Identifies the same run in reports of other formats."""
     found = {run_id(benchmark) for benchmark in fields.items(report, "benchmarks")}
     return {run for run in found if run is not None}
 
@@ -77,9 +72,9 @@ def run_id(benchmark: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def cell_from_report(report: ReportObject, benchmark: ReportObject, client_version: str | None) -> Cell:
+def cell_from_report(report: Object, benchmark: Object, client_version: str | None) -> Cell:
     """Raises RefusalError if the benchmark is not as GuideLLM writes it."""
-    if "type_" not in benchmark:  # in YAML it stands behind everything that is read
+    if "type_" not in benchmark:  # in YAML it follows everything that is read
         raise RefusalError("type_ is missing: the file was cut off, or edited")
     era = _era(benchmark, None if report_version(report) else client_version)
     metrics = fields.obj(benchmark, "metrics")
@@ -115,14 +110,14 @@ def cell_from_report(report: ReportObject, benchmark: ReportObject, client_versi
     )
 
 
-def _era(benchmark: ReportObject, client_version: str | None) -> Era:
+def _era(benchmark: Object, client_version: str | None) -> Era:
     early, later = "run_stats" in benchmark and "worker" in benchmark, "config" in benchmark
     by_layout = Era.EARLY if early and not later else Era.LATER if later and not early else Era.UNKNOWN
     return era_of(by_layout, client_version)
 
 
-def _totals(benchmark: ReportObject, metrics: ReportObject) -> ReportObject:
-    """Requests by outcome: of the measured time where that is stated, else of all."""
+def _totals(benchmark: Object, metrics: Object) -> Object:
+    """Requests by outcome: in the measured time if that is stated, else all."""
     places = (
         fields.obj(metrics, "request_totals"),
         fields.obj(benchmark, "request_totals"),
@@ -132,7 +127,7 @@ def _totals(benchmark: ReportObject, metrics: ReportObject) -> ReportObject:
     return next((place for place in places if place), {})
 
 
-def _asked(report: ReportObject, benchmark: ReportObject) -> RequestedLoad:
+def _asked(report: Object, benchmark: Object) -> RequestedLoad:
     config, args = fields.obj(benchmark, "config"), fields.obj(benchmark, "args")
     source = config or args
     spec = fields.obj(fields.obj(report, "config"), "spec")
@@ -148,8 +143,8 @@ def _asked(report: ReportObject, benchmark: ReportObject) -> RequestedLoad:
     )
 
 
-def _statistics(metrics: ReportObject, key: str, scale: float) -> dict[str, float]:
-    """Of the requests that succeeded; empty if there was nothing to count, which is written as zeros."""
+def _statistics(metrics: Object, key: str, scale: float) -> dict[str, float]:
+    """Statistics of the requests that succeeded; empty if nothing was counted, which is written as zeros."""
     summary = fields.obj(fields.obj(metrics, key), "successful")
     if fields.number(summary, "count") == 0:
         return {}
@@ -159,11 +154,11 @@ def _statistics(metrics: ReportObject, key: str, scale: float) -> dict[str, floa
     return {name: value * scale for name, value in found.items() if value is not None}
 
 
-def _mean(metrics: ReportObject, key: str) -> float | None:
+def _mean(metrics: Object, key: str) -> float | None:
     return fields.number(fields.obj(fields.obj(metrics, key), "successful"), "mean")
 
 
-def _measured_statistics(benchmark: ReportObject, entries: Sequence[Any], era: Era) -> list[MeasuredRequest] | None:
+def _measured_statistics(benchmark: Object, entries: Sequence[Any], era: Era) -> list[MeasuredRequest] | None:
     """The requests of the measured time; None if one of them lacks its times."""
     if era is Era.UNKNOWN:
         return None
@@ -180,27 +175,25 @@ def _measured_statistics(benchmark: ReportObject, entries: Sequence[Any], era: E
     return requests
 
 
-def _is_within(entry: ReportObject, start: float, end: float) -> bool:
-    """By the tool's own rule for what belongs to the time between warm-up and cool-down."""
+def _is_within(entry: Object, start: float, end: float) -> bool:
+    """Whether a request counts as between warm-up and cool-down, by the tool's own rule."""
     began, ended = fields.number(entry, "request_start_time"), fields.number(entry, "request_end_time")
     return (ended is None or ended >= start) and (began is None or began <= end)
 
 
-def early_request(entry: ReportObject) -> MeasuredRequest | None:
+def early_request(entry: Object) -> MeasuredRequest | None:
     """A request of a report of 0.2 or 0.3; None if its times or its tokens are not stated."""
     return _request(entry, *(fields.number(entry, f"{key}_time") for key in ("start", "first_token", "last_token")))
 
 
-def later_request(entry: ReportObject) -> MeasuredRequest | None:
+def later_request(entry: Object) -> MeasuredRequest | None:
     """A request of a report of 0.4 or later; None if its times or its tokens are not stated."""
     times = fields.obj(fields.obj(entry, "info"), "timings")
     keys = ("request_start", "first_token_iteration", "last_token_iteration")
     return _request(entry, *(fields.number(times, key) for key in keys))
 
 
-def _request(
-    entry: ReportObject, start: float | None, first: float | None, last: float | None
-) -> MeasuredRequest | None:
+def _request(entry: Object, start: float | None, first: float | None, last: float | None) -> MeasuredRequest | None:
     tokens = fields.count(entry, "prompt_tokens"), fields.count(entry, "output_tokens")
     if start is None or first is None or last is None or tokens[0] is None or not tokens[1]:
         return None
@@ -208,7 +201,7 @@ def _request(
     return MeasuredRequest(start, first - start, last - start, (), tokens[0], tokens[1])
 
 
-def _started(benchmark: ReportObject) -> datetime | None:
+def _started(benchmark: Object) -> datetime | None:
     try:
         start = fields.number(benchmark, "start_time")
         return None if start is None else datetime.fromtimestamp(start, UTC)
@@ -220,7 +213,7 @@ _YAML = re.compile(r"\A(?:args|benchmarks|config|metadata):")
 _YAML_MARK = re.compile(r"(?m)^\s*(?:guidellm_version|strategy_index|run_index): |guidellm\.scheduler")
 _HEAD = 200_000
 _RICHER = {".csv": (".json", ".yaml", ".yml"), ".yaml": (".json",), ".yml": (".json",)}
-"""Where one run was written in several formats, the file that holds more."""
+"""The more complete file, if one run was written in several formats."""
 
 
 class GuideLlm:
@@ -268,7 +261,7 @@ class GuideLlm:
 
 
 _Cells = Iterator[tuple[str | None, Callable[[], Cell]]]
-"""For each benchmark the id of its run, and what reads it."""
+"""For each benchmark the id of its run, and a function that reads it."""
 
 
 def _cells(content: Content, context: Context) -> _Cells:
@@ -306,7 +299,7 @@ def _is_yaml(text: str) -> bool:
 
 
 def _richer(content: Content, context: Context) -> dict[str | None, str]:
-    """By id of a run, the name of a file in the same folder that holds more of it."""
+    """By id of a run: the name of a more complete file in the same folder."""
     path = PurePath(content.name)
     found: dict[str | None, str] = {}
     for suffix in _RICHER.get(path.suffix.lower(), ()):

@@ -1,9 +1,9 @@
-"""One benchmark of a GuideLLM report, whatever file it stood in, to a reading.
+"""One benchmark of a GuideLLM report, of any layout: its workload, and its numbers as a reading.
 
-GuideLLM's names mislead, so each number is taken for what it is: its inter-token latency is a time per output token
-(weighted by tokens); its time per output token is (last token − first token) / tokens up to 0.3 and (last token −
-request's start) / tokens from 0.4 on; of its rates only the mean is a rate of the run. Where the times of all requests
-are there, the statistics are made from them by vLLM's definitions instead. Checked against the source of 0.2.1, 0.3.1,
+GuideLLM's names mislead: its inter-token latency is a time per output token (weighted by tokens); its time per output
+token is (last token − first token) / tokens up to 0.3 and (last token − start of request) / tokens from 0.4 on; of its
+rates only the mean is a rate of the run. If the times of all requests are known, the statistics are made from them by
+vLLM's definitions. Checked against the source of 0.2.1, 0.3.1,
 0.4.0, 0.5.4, 0.6.0, 0.7.1 and 0.8.1.
 """
 
@@ -23,18 +23,17 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import excerpt, plural, quoted
 
-ReportObject = Mapping[str, Any]
-
-
 REQUESTS = "guidellm-requests"
-"""Definitions of what is made from the times of each request."""
+"""Definitions of statistics made from the times of each request."""
 _TOLERANCE = 0.02
 _VERSION = re.compile(r"(?:guidellm[ =]*)?v?(\d{1,4})\.(\d{1,4})\b.*", re.IGNORECASE)
 _CELL_RATES = ("request_throughput", "output_throughput", "total_throughput")
 
+Object = Mapping[str, Any]
+
 
 class Era(Enum):
-    """Releases with one layout and one meaning of their own time per output token."""
+    """Releases with the same layout and the same meaning of their time per output token."""
 
     EARLY = "tpot_per_token"
     LATER = "normalized_latency"
@@ -47,7 +46,7 @@ class Era(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a file says of one benchmark. Times in seconds; of requests that succeeded where not said otherwise."""
+    """What a file states about one benchmark. Times in seconds, of requests that succeeded unless noted otherwise."""
 
     era: Era
     completed: int
@@ -56,7 +55,7 @@ class Cell:
     """Cut off when the benchmark ended."""
     duration: float
     trimmed: bool
-    """Whether requests of a warm-up or cool-down are left out, so that counts are not rate × duration."""
+    """Whether requests of a warm-up or cool-down are left out, so that counts differ from rate × duration."""
     statistics: Mapping[str, Mapping[str, float]]
     """By the catalogue's families and statistics; GuideLLM's own time per output token is `own_tpot`."""
     rates: Mapping[str, float]
@@ -78,7 +77,7 @@ def reading_of_cell(cell: Cell, position: int, *, with_samples: bool) -> Reading
         raise RefusalError(f"no request succeeded ({cell.errored} failed): look at the server's log")
     if cell.duration <= 0:
         raise RefusalError(f"its duration is {cell.duration:g} s")
-    # With early releases the rate of those that succeeded has its own span of time where others failed.
+    # In early releases the rate has its own time span if some requests failed.
     if not cell.trimmed and (cell.era is not Era.EARLY or not cell.errored + cell.incomplete):
         stated = cell.rates.get("request_throughput")
         if stated is not None:
@@ -100,9 +99,9 @@ _MEASURED = ("mean_input_tokens", "mean_output_tokens")
 
 
 def _rates(cell: Cell) -> dict[str, float]:
-    """What was counted over the duration; as stated where warm-up or cool-down are left out.
+    """Counts divided by the duration; the stated rates if warm-up or cool-down are left out.
 
-    Up to 0.7 the token rates of the file are over the time from the first to the last token, which is shorter.
+    Up to 0.7 the stated token rates are over the time from the first to the last token, which is shorter.
     """
     for name, tokens in (("prompt_token_count", cell.input_tokens), ("output_token_count", cell.output_tokens)):
         if tokens is not None and tokens < 0:
@@ -135,13 +134,13 @@ def _by_requests(cell: Cell, position: int, with_samples: bool) -> Reading:
     weighted = sum(request.e2el - request.ttft for request in requests if request.output_tokens > 1)
     _check("ttft", cell, made.metrics.get("ttft_mean"))
     _check("tpot", cell, weighted / tokens if tokens else None)
-    # Its requests end with their connection, which is after the last token.
+    # Its requests end with their connection, after the last token.
     _check("e2el", cell, made.metrics.get("e2el_mean"), may_be_longer=True)
     return replace(made, definitions=REQUESTS)
 
 
 def _check(family: str, cell: Cell, own: float | None, *, may_be_longer: bool = False) -> None:
-    """Refuse a mean that is not the one of the requests in the same file."""
+    """Refuse a stated mean that is not that of the file's own requests."""
     stated = cell.statistics.get(family, {}).get("mean")
     if stated is None or own is None:
         return
@@ -169,7 +168,7 @@ def _by_statistics(cell: Cell, position: int) -> Reading:
         plausibility.check_in_flight(latencies, cell.completed / cell.duration, limit)
     if Era.UNKNOWN.value in latencies:
         notes.append(
-            "whose time per output token it is depends on the release, which the file does not say: give "
+            "the meaning of its time per output token depends on the release, which the file does not say: give "
             "--client-version; until then it is unclear_tpot and does not gate"
         )
     metrics = plausibility.metrics_by_name(latencies)
@@ -193,25 +192,20 @@ def _cut_off(cell: Cell) -> list[str]:
     return [f"{plural(cell.incomplete, 'request')} cut off at the end: in no number, and no failures"]
 
 
-def era_of(told_by_layout: Era, client_version: str | None) -> Era:
-    """The era of a layout; where that does not tell it, by the release that the user gave.
+def era_of(layout_era: Era, client_version: str | None) -> Era:
+    """The era of a layout; if the layout does not decide it, the era of the release that the user gave.
 
     Raises RefusalError if the two contradict each other.
     """
     said = _VERSION.fullmatch(client_version or "")
     if said is None:
-        return told_by_layout
+        return layout_era
     era = Era.EARLY if (int(said[1]), int(said[2])) < (0, 4) else Era.LATER
-    if told_by_layout not in (Era.UNKNOWN, era):
+    if layout_era not in (Era.UNKNOWN, era):
         raise RefusalError(
-            f"--client-version is {quoted(client_version)}, but this is the layout of {told_by_layout.releases}"
+            f"--client-version is {quoted(client_version)}, but this is the layout of {layout_era.releases}"
         )
     return era
-
-
-# MERGED regress_gate.ingest.formats.guidellm_workload: What a GuideLLM benchmark was asked to send, from the pieces
-# of configuration that its reports hold.  JSON, YAML and CSV reports of all releases hold the same pieces in
-# different places. Not for measured numbers.
 
 
 _LENGTHS = {
@@ -221,26 +215,25 @@ _LENGTHS = {
     "output_len_stddev": "output_tokens_stdev",
 }
 _MEANS = ("input_len", "output_len")
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedLoad:
-    """The pieces; an empty one if the report does not hold it."""
+    """What a benchmark was asked to send, from the configuration in its report; empty where not stated."""
 
     strategy: Object
     """How requests were sent: `{type_: concurrent, streams: 4}`."""
     profile: Object
-    """Of which the strategy is one step."""
+    """The strategy is one step of it."""
     model: str | None
     constraints: Object = field(default_factory=dict)
-    """When it ended, by name: up to 0.3 numbers, later objects."""
+    """The limits that end it, by name: numbers up to 0.3, later objects."""
     data: Any = None
-    """What was sent: a text, or a list of sources from 0.7 on."""
+    """The source of the prompts: a text, or a list of sources from 0.7 on."""
 
 
 def guidellm_workload(asked: RequestedLoad) -> tuple[dict[str, Any], list[str]]:
-    """The workload, and notes. Raises RefusalError for what no release writes."""
+    """The workload, and notes. Raises RefusalError for values that no release writes."""
     workload: dict[str, Any] = {}
     if asked.model is not None:
         workload["model"] = excerpt(asked.model)
@@ -260,7 +253,7 @@ def _sending(kind: str, asked: RequestedLoad) -> dict[str, Any]:
     if kind == "concurrent":
         streams = fields.count(asked.strategy, "streams")
         return {"request_rate": None} | ({} if streams is None else {"max_concurrency": _positive("streams", streams)})
-    # The strategy's own limit is what the scheduler could do at most, not what somebody asked for.
+    # The limit of the strategy is that of the scheduler, not the one that the user gave.
     limit = fields.count(asked.profile, "max_concurrency")
     if kind == "throughput":
         return {"request_rate": None, "max_concurrency": limit}
@@ -278,7 +271,7 @@ def _positive(key: str, value: float) -> float:
 
 
 def _end(constraints: Object) -> dict[str, Any]:
-    """Number of requests and seconds after which it ended."""
+    """The limits on requests and seconds."""
     found: dict[str, Any] = {}
     requests = _limit(constraints, ("max_requests", "max_number"), ("max_num", "count"))
     seconds = _limit(constraints, ("max_seconds", "max_duration"), ("max_duration", "max_seconds", "seconds"))
@@ -290,7 +283,7 @@ def _end(constraints: Object) -> dict[str, Any]:
 
 
 def _limit(constraints: Object, names: tuple[str, ...], keys: tuple[str, ...]) -> float | None:
-    """The number of one constraint; where it is a list, the one whose turn it was."""
+    """The number of one constraint; of a list, the number of this step."""
     name = next((name for name in names if constraints.get(name) is not None), None)
     if name is None:
         return None
@@ -326,11 +319,11 @@ def _data(data: Any) -> dict[str, Any]:
 
 
 def _lengths(stated: Mapping[str, int | None]) -> dict[str, Any]:
-    """Those that are stated; a spread of 0 is none."""
+    """The stated lengths; a deviation of 0 is left out."""
     return {name: length for name, length in stated.items() if length is not None and (length or name in _MEANS)}
 
 
-def report_version(report: ReportObject) -> str | None:
-    """The release that wrote the report, as the file says; none before 0.5 does."""
+def report_version(report: Object) -> str | None:
+    """The release that wrote the report, as stated; releases before 0.5 do not state it."""
     version = fields.text(fields.obj(report, "metadata"), "guidellm_version")
     return None if version is None else f"guidellm {excerpt(version, 60)}"

@@ -1,7 +1,7 @@
-"""GuideLLM's CSV reports to cells: a row for each benchmark. Up to 0.3 one row of headings, from 0.4 on three.
+"""GuideLLM's CSV reports: a row for each benchmark. Up to 0.3 there is one row of headings, from 0.4 on three.
 
-The headings are those of the first benchmark alone, and a column is left out if its sum is 0: rows of another length
-do not fit them and are refused. Not for what the numbers mean, which is in guidellm_cell.py.
+The headings are those of the first benchmark alone, and a column is left out if its sum is 0, so rows of another length
+are refused. The meaning of the numbers is in guidellm_cell.py.
 """
 
 import csv
@@ -28,7 +28,7 @@ _EARLY = re.compile(r'\A"?Type"?,"?Run Id"?,"?Id"?,"?Name"?,')
 _LATER = re.compile(r'\A"?Run Info"?,"?Run Info"?,')
 _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?(?:[eE][-+]?\d{1,3})?")
 _LISTED = {"p90": 7, "p95": 8, "p99": 9}
-"""Places in the list of percentiles: min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max."""
+"""Positions in the list of percentiles: min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max."""
 _LISTED_LENGTH = 11
 
 _EARLY_NAMES = {
@@ -62,12 +62,12 @@ Heading = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One benchmark: values by heading, with one part up to 0.3 and three later."""
+    """One benchmark: values by heading, which has one part up to 0.3 and three later."""
 
     era: Era
     values: Mapping[Heading, str]
     problem: str | None = None
-    """Why the row cannot be read."""
+    """Why the row cannot be read; None if it can."""
 
 
 def is_report(text: str) -> bool:
@@ -75,7 +75,7 @@ def is_report(text: str) -> bool:
 
 
 def rows_of(text: str) -> Sequence[Row]:
-    """Raises RefusalError for what is no CSV."""
+    """Raises RefusalError if it is not CSV."""
     early = _EARLY.match(text) is not None
     try:
         lines = list(csv.reader(text.splitlines(keepends=True), strict=True))
@@ -89,8 +89,8 @@ def rows_of(text: str) -> Sequence[Row]:
 
 def _row(era: Era, headings: list[Heading], line: list[str]) -> Row:
     if len(line) != len(headings):
-        told = f"{plural(len(line), 'column')} under {plural(len(headings), 'heading')}"
-        return Row(era, {}, f"{told}: GuideLLM writes those of the first benchmark alone; import the JSON report")
+        columns = f"{plural(len(line), 'column')} under {plural(len(headings), 'heading')}"
+        return Row(era, {}, f"{columns}: GuideLLM writes those of the first benchmark alone; import the JSON report")
     values: dict[Heading, str] = {}
     for heading, value in zip(headings, line, strict=True):
         values.setdefault(heading, value)
@@ -139,7 +139,7 @@ def cell_of(row: Row, client_version: str | None) -> Cell:
 
 
 def _heading(row: Row, name: str, statistic: str) -> tuple[Heading, float]:
-    """Of one statistic of one quantity, and what turns it into seconds or counts."""
+    """The heading of one statistic, and its factor to seconds or counts."""
     if row.era is Era.EARLY:
         title, scale = _EARLY_NAMES[name]
         last = _EARLY_LIST if statistic == "Percentiles" else statistic.lower()
@@ -228,11 +228,11 @@ def _asked_later(row: Row) -> RequestedLoad:
 
 
 def _strategy(row: Row, profile: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The step of the profile that the row is: 0.8 writes `concurrent@4`, up to 0.7 the number is in the profile."""
-    told = _STRATEGY.fullmatch(row.values.get(("Benchmark", "Strategy", ""), ""))
-    if told is None:
+    """The step of the profile: 0.8 writes `concurrent@4`; up to 0.7 the number is in the profile."""
+    match = _STRATEGY.fullmatch(row.values.get(("Benchmark", "Strategy", ""), ""))
+    if match is None:
         return {}
-    kind, number = told[1], told[2]
+    kind, number = match[1], match[2]
     key = "streams" if kind == "concurrent" else "rate"
     if number is not None:
         return {"type_": kind, key: float(number)}

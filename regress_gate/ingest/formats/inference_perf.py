@@ -1,8 +1,8 @@
 """Lifecycle reports of inference-perf, as JSON or YAML; all times are in seconds.
 
-Each stage is a result with the load that was asked of it: a sweep chooses the rates anew in every run, so stages are
-told apart by their rate and never by their number. What the run was, config.yaml and the server's manifests beside the
-reports say: inference_perf_config.py.
+Each stage is a result with its requested load. A sweep chooses new rates in every run, so stages are identified by
+their rate and never by their number. Model, data and server come from config.yaml and the server's manifests beside the
+reports; a missing or unreadable file states nothing.
 """
 
 import re
@@ -20,11 +20,6 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.summary import Summary, checked_metrics
 from regress_gate.text import excerpt, plural
 
-# MERGED regress_gate.ingest.formats.inference_perf_config: What lies beside inference-perf's reports: its
-# config.yaml, and the manifests of the server that was measured.  Facts, not results: a file that is missing or
-# unreadable says nothing.
-
-
 CONFIG, MANIFESTS = "config.yaml", ("manifests.yaml", "manifest.yaml")
 _MAX_DOCUMENTS = 100
 _MAX_TEXT = 1024 * 1024
@@ -35,7 +30,7 @@ _SHARED_PREFIX = {
     "input_len": "question_len",
     "output_len": "output_len",
 }
-"""Facts of prompts that share their beginning, by the key in the configuration."""
+"""Facts of prompts with a shared prefix, by the key in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ class Facts:
 
 
 def beside_facts(context: Context, stage: int | None) -> Facts:
-    """What the files beside a report say of the run, and of the stage's load. Raises nothing."""
+    """What the files beside a report state about the run and the stage. Raises nothing."""
     notes: list[str] = []
     try:
         workload = _workload(_config(context), stage)
@@ -69,7 +64,7 @@ def beside_facts(context: Context, stage: int | None) -> Facts:
 
 
 def stages_of(context: Context) -> int | None:
-    """How many stages the configuration has; None if it does not say, as with a sweep."""
+    """Number of stages in the configuration; None if not stated, as with a sweep."""
     try:
         load = fields.obj(_config(context), "load")
         return None if load.get("sweep") else len(fields.items(load, "stages")) or None
@@ -83,7 +78,7 @@ def _config(context: Context) -> Mapping[str, Any]:
 
 
 def _documents(content: Content | None) -> Iterator[Mapping[str, Any]]:
-    """The objects of a YAML stream. Raises RefusalError if one is not readable."""
+    """The objects of a YAML stream. Raises RefusalError if one cannot be read."""
     if content is None or content.text is None:
         return
     if len(content.text) > _MAX_TEXT:
@@ -138,7 +133,7 @@ _FAMILIES = {
     "normalized_latency": "normalized_time_per_output_token",
 }
 _LATE = 0.1
-"""Seconds of mean schedule delay from which the client cannot be said to have kept its schedule."""
+"""Mean schedule delay in seconds from which the client was too slow."""
 
 
 class InferencePerf:
@@ -297,7 +292,7 @@ def _latencies(latency: Mapping[str, Any], by_tokens: bool, notes: list[str]) ->
 
 
 def _add_load(workload: dict[str, Any], load: Mapping[str, Any], notes: list[str]) -> None:
-    """What was asked of the stage. A stage of fixed concurrency has a rate too, which means nothing."""
+    """The requested load. A stage of fixed concurrency also states a rate, which means nothing."""
     concurrency = fields.count(load, "concurrency")
     if concurrency is not None:
         workload |= {"request_rate": None, "max_concurrency": concurrency}
@@ -322,7 +317,7 @@ def _notes(load: Mapping[str, Any]) -> list[str]:
 
 
 def _duration(document: Mapping[str, Any], completed: int | None, rate: float | None) -> float | None:
-    """Seconds; where it is not stated, from the requests and their rate, which the tool makes of it."""
+    """Seconds; if not stated, the requests divided by their rate, which the tool derives from it."""
     stated = fields.number(document, "benchmark_time_seconds")
     if stated is not None:
         return stated

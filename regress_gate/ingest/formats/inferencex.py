@@ -1,9 +1,9 @@
 """Reads InferenceX (InferenceMAX) aggregates: `agg_*.json`, one object or a list of them.
 
-Each is a result of InferenceX's fork of vLLM's client with every `*_ms` renamed and divided by 1000, throughputs
-divided by a number of GPUs, and TPOT repeated as its inverse (`*_intvty`). Source: utils/process_result.py of
-SemiAnalysisAI/InferenceX. The fork's own files are those of vllm_serve; one that lies beside its aggregate is not read
-again, as the aggregate says version and machine, but says how many requests failed.
+Each is a result of InferenceX's fork of vLLM's client: every `*_ms` is renamed and divided by 1000, throughputs are
+divided by a number of GPUs, and TPOT is repeated as its inverse (`*_intvty`). Source: utils/process_result.py of
+SemiAnalysisAI/InferenceX. The fork's own files have the format of vllm_serve. One beside its aggregate is skipped,
+because the aggregate states version and machine; only the number of failed requests is taken from it.
 """
 
 import re
@@ -63,13 +63,13 @@ def _is_aggregate(data: object) -> bool:
 
 
 def aggregate_beside(name: str, context: Context) -> str | None:
-    """Name of the aggregate that was made of a result of the fork; None if none lies beside it."""
+    """Name of the aggregate made from a result of the fork; None if none lies beside it."""
     beside = context.beside(other := _PREFIX + name)
     return other if beside is not None and any(map(_is_aggregate, _objects(beside.documents))) else None
 
 
 def _raw_beside(content: Content, context: Context) -> Mapping[str, Any]:
-    """The result of which the only aggregate of a file was made; empty if it is not there."""
+    """The result from which the only aggregate of a file was made; empty if it is missing."""
     if not content.name.startswith(_PREFIX) or len(_objects(content.documents)) != 1:
         return {}
     beside = context.beside(content.name.removeprefix(_PREFIX))
@@ -94,7 +94,7 @@ def _reading(data: Any, position: int, raw: Mapping[str, Any]) -> Reading:
     metrics, notes = checked_metrics(summary)
     output_len = fields.count(data, "osl")
     if limit and output_len and "output_throughput" in rates:
-        # Answers have at most osl tokens, so this is the least that was in flight: it tells a wrong number of GPUs.
+        # Answers have at most osl tokens, so at least this many were in flight; too many mean a wrong number of GPUs.
         plausibility.check_in_flight(latencies, rates["output_throughput"] / output_len, limit)
     workload, metadata = _workload(data), _metadata(data)
     if "vllm_version" not in metadata:
@@ -124,7 +124,7 @@ def _latencies(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _rates(data: Mapping[str, Any]) -> dict[str, float]:
-    """Throughput of the whole deployment: what was divided by a number of GPUs, times that number."""
+    """Throughput of the whole deployment: the stated rate times the number of GPUs it was divided by."""
     per_gpu = {kind: fields.required(data, f"{kind}tput_per_gpu") for kind in ("", "output_")}
     prefill, decode, both = _gpus(data)
     total, output = per_gpu[""] * both, per_gpu["output_"] * decode
@@ -140,7 +140,7 @@ def _rates(data: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _gpus(data: Mapping[str, Any]) -> tuple[int, int, int]:
-    """By how many GPUs input, output and total throughput were divided."""
+    """The numbers of GPUs by which input, output and total throughput were divided."""
     if data.get("is_multinode") is not True:
         tp = _gpu_count(data, "tp")
         return tp, tp, tp
@@ -155,7 +155,7 @@ def _gpu_count(data: Mapping[str, Any], key: str) -> int:
 
 
 def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What was sent, and how the server was laid out: none of it is in the image's version."""
+    """The workload and the layout of the server."""
     workload: dict[str, Any] = {}
     if (model := fields.text(data, "model")) is not None:
         workload["model"] = excerpt(model)

@@ -1,8 +1,7 @@
 """Reads results of InferenceX's experiment on decode latency (experimental/token_position_decode_slo).
 
-Its client measures as vLLM's own does and writes the same keys, but for latencies, which are in seconds and have no
-unit in their name. It sends prompts of one length. How the server was laid out (`tp8`, `dep8`) and how many tokens
-were asked for stand in the file's name alone.
+Its client measures and names like vLLM's, except that latencies are in seconds and have no unit in their name. All
+prompts have one length. Only the file name states the layout of the server (`tp8`, `dep8`) and the requested tokens.
 """
 
 import re

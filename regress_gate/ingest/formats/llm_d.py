@@ -1,7 +1,9 @@
-"""Reads benchmark reports of llm-d (0.1, 0.2, 0.2.1), as YAML or JSON; what is in which version is in llm_d_parts.
+"""Benchmark reports of llm-d (0.1, 0.2, 0.2.1), as YAML or JSON.
 
-Each statistic says its unit, which is what is gone by. What TPOT and ITL mean depends on the tool that the report was
-converted from. Reports that `regress-gate report --format llm-d` wrote carry their identity and read back exactly.
+0.1 has `scenario.{host,platform,model,load}` and `metrics`; 0.2 and later have `scenario.{stack,load}` and
+`results.request_performance.aggregate`. Source: the schemas in llm-d/llm-d-benchmark, analysis/benchmark_report. Each
+statistic states its unit. The meaning of TPOT and ITL depends on the tool behind the report. Reports written by
+`regress-gate report --format llm-d` state their identity and are read back exactly.
 """
 
 import re
@@ -22,12 +24,6 @@ from regress_gate.measurement.summary import Summary, checked_metrics
 from regress_gate.model.version import Version
 from regress_gate.text import excerpt, is_valid_name, quoted
 
-# MERGED regress_gate.ingest.formats.llm_d_parts: The parts of an llm-d benchmark report that are read, from either
-# layout. Not for judging the numbers.  0.1 has `scenario.{host,platform,model,load}` and `metrics`; 0.2 and later
-# `scenario.{stack,load}` and `results.request_performance.aggregate`. Source: the schemas in llm-d/llm-d-benchmark,
-# analysis/benchmark_report.
-
-
 OWN_FAMILIES = {
     "time_to_first_token": "ttft",
     "time_per_output_token": "tpot",
@@ -35,7 +31,7 @@ OWN_FAMILIES = {
     "request_latency": "e2el",
     "normalized_time_per_output_token": "normalized_latency",
 }
-"""Names of the report, and ours where vLLM's client measured."""
+"""The report's names, with the catalogue's families if vLLM's client measured."""
 
 _STATISTICS = {"mean": "mean", "p50": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "s/token": 1.0, "ms/token": 1e-3}
@@ -54,7 +50,7 @@ class ReportParts:
     tool: str | None
     """The load generator behind the report."""
     latencies: Mapping[str, Mapping[str, float]]
-    """By the report's own name, then by statistic of the catalogue."""
+    """By the report's name, then by statistic of the catalogue."""
     rates: Mapping[str, float]
     completed: int | None
     failed: int | None
@@ -75,7 +71,7 @@ def is_report(document: object) -> bool:
 
 
 def reported_families(tool: str | None) -> tuple[Mapping[str, str], str | None]:
-    """Our families for the names of a report that was converted from a tool's result, and the definitions' key."""
+    """The catalogue's families by the names in a report converted from this tool, and the key of the definitions."""
     name = (tool or "").lower()
     known = {"time_to_first_token": "ttft", "request_latency": "e2el"}
     normalized = {"normalized_time_per_output_token": "normalized_latency"}
@@ -90,7 +86,7 @@ def reported_families(tool: str | None) -> tuple[Mapping[str, str], str | None]:
 
 
 def report_parts(document: Mapping[str, Any], *, may_be_empty: bool = False) -> ReportParts:
-    """Raises RefusalError for what cannot be read, and for a report without measurements of requests."""
+    """Raises RefusalError if it cannot be read or has no measurements of requests."""
     scenario = fields.obj(document, "scenario")
     if "results" in document:
         performance = fields.obj(fields.obj(document, "results"), "request_performance")
@@ -203,7 +199,7 @@ def _plain(value: object) -> str | None:
 
 
 def _version(tool: str | None, stated: str | None) -> str | None:
-    """The vLLM version of an engine: of its image's tag, or as stated of an engine that is called vLLM."""
+    """The vLLM version of an engine: from the tag of its image, or as stated if the engine is called vLLM."""
     if (found := version_of_image(stated)) is not None:
         return found
     if stated is None or (tool or "").lower().rpartition("/")[2] not in _ENGINES:
@@ -250,7 +246,7 @@ def _workload(engines: list[_Engine], load: Mapping[str, Any], requests: Mapping
 
 
 _LOOKED_AT = 200_000
-"""Characters of a text that are searched for the marks."""
+"""Characters of a text in which the marks are searched."""
 _GROSS = 2.0
 _NEW = re.compile(r"^ {2}request_performance:", re.MULTILINE)
 _OLD = tuple(re.compile(mark, re.MULTILINE) for mark in (r"^version: ['\"]?0\.1\b", r"^scenario:", r"^metrics:"))
@@ -335,7 +331,7 @@ def _reading(document: Any, position: int) -> Reading:
 
 
 def _check_rates(report: ReportParts) -> None:
-    """Refuse rates that contradict the lengths of answers. Some tools weight rates by time, so only grossly."""
+    """Refuse rates that contradict the lengths of answers by far; some tools weight rates by time."""
     requests, tokens = report.rates.get("request_throughput"), report.rates.get("output_throughput")
     length = report.workload.get("mean_output_tokens")
     if requests and tokens and length and not 1 / _GROSS < tokens / (requests * length) < _GROSS:

@@ -1,7 +1,7 @@
-"""What regress-gate itself writes into an llm-d report, so that reading it back gives the same trial.
+"""What regress-gate adds to an llm-d report, so that reading it back gives the same trial.
 
-llm-d has no place for testbed, suite, scenario, run and trial, for goodput, or for percentiles without a mean; they
-stand under `regress_gate` in the native configuration of the stack's first component.
+llm-d has no fields for testbed, suite, scenario, run and trial, for goodput, or for percentiles without a mean. They
+are written under `regress_gate` in the native configuration of the first component of the stack.
 """
 
 import re
@@ -37,7 +37,7 @@ class LlmDExtension:
     started: datetime | None
     workload: Mapping[str, Any]
     metrics: Mapping[str, float]
-    """Those that have no place in the report, but for the rates."""
+    """Metrics without a field in the report, except the rates."""
     rates: Mapping[str, float]
 
     def reading(self, position: int, metrics: Mapping[str, float], notes: Sequence[str]) -> Reading:
@@ -57,7 +57,7 @@ class LlmDExtension:
 
 
 def read_extension(document: Mapping[str, Any]) -> LlmDExtension | None:
-    """Our part of a report; None if there is none. Raises RefusalError if it was edited into nonsense."""
+    """The extension of a report; None if there is none. Raises RefusalError if it is invalid."""
     stack = document.get("scenario", {}).get("stack") if isinstance(document.get("scenario"), dict) else None
     first = stack[0] if isinstance(stack, list) and stack and isinstance(stack[0], dict) else {}
     native = first.get("native")
@@ -103,7 +103,7 @@ def _metrics(stated: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _workload(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values; anything else is left out."""
+    """Numbers, texts and truth values; anything else is left out."""
     return {
         excerpt(key, 60): excerpt(value) if isinstance(value, str) else value
         for key, value in stated.items()

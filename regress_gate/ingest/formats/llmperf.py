@@ -1,7 +1,7 @@
 """llmperf's `*_summary.json` and `*_individual_responses.json`; all times are in seconds.
 
-The two of one run are one result: they are read together, whichever is named, so that both give the same numbers and
-the import takes one. `version` in a summary is the date of its schema.
+The two files of one run are one result: they are read together, whichever is named, so both give the same numbers and
+one of them is skipped. `version` in a summary is the date of its schema.
 """
 
 from collections.abc import Mapping, Sequence
@@ -160,7 +160,7 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
 
 
 def _collect(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
-    """The requests, their own times per token, and how many answers had no token."""
+    """The requests, their stated times per token, and the number of answers without a token."""
     from regress_gate.measurement.request_collector import RequestCollector
 
     collected, per_token, empty = RequestCollector(), list[float](), 0
@@ -224,7 +224,7 @@ def _workload(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(summary: Mapping[str, Any]) -> dict[str, str]:
-    """What `--metadata key=value` added. `version` is llmperf's own: the date of its schema."""
+    """What `--metadata key=value` added, without `version`, which is the date of llmperf's schema."""
     found = {key: summary[key] for key in IDENTITY_KEYS - {"version"} if isinstance(summary.get(key), str)}
     if isinstance(schema := summary.get("version"), str):
         found.setdefault("client_version", f"llmperf, schema of {excerpt(schema, 40)}")

@@ -1,4 +1,4 @@
-"""Reads the long table of our own: one value a row, for results of tools that nothing else reads.
+"""The long table, a format of regress-gate: one value a row, for results of tools that no other reader reads.
 
 CSV with a header, a JSON list of objects, or one JSON object a line:
 
@@ -6,11 +6,11 @@ CSV with a header, a JSON list of objects, or one JSON object a line:
     0.19.1,h100-lab,chat,a,1,ttft_mean,51.2,ms,200,8,llama-8b
     0.19.1,h100-lab,chat,a,1,request_throughput,3.9,req/s,200,8,llama-8b
 
-`metric` and `value` are required; all columns are in ingest/long_columns.py, and what is left out comes from flags as
-for any other file. Rows that agree in version, testbed, suite, scenario, run and trial are one result, and say the same
-in all columns but metric, value and unit. Metrics are named as in the catalogue (model/metric.py) and are by vLLM's
-definitions unless `definitions` says otherwise. A row without a unit is in the catalogue's: seconds, 1/s, bytes,
-fractions. `regress-gate report --format long` writes this table.
+`metric` and `value` are required. All columns are listed below; flags give what is left out, as for any other file.
+Rows with the same version, testbed, suite, scenario, run and trial are one result and must agree in all columns but
+metric, value and unit. Metrics are named as in the catalogue (model/metric.py) and have vLLM's definitions unless
+`definitions` is given. A row without a unit is in that of the catalogue: seconds, 1/s, bytes, fractions.
+`regress-gate report --format long` writes this table with the same columns.
 """
 
 import json
@@ -29,10 +29,6 @@ from regress_gate.measurement.summary import Summary, checked_metrics
 from regress_gate.model.metric import LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
 from regress_gate.model.metric_definitions import DEFINITIONS
 from regress_gate.text import did_you_mean, excerpt, quoted
-
-# MERGED regress_gate.ingest.long_columns: The columns of the long table, and the units in which its values may
-# stand. What reader and export share.  One value a row. Not for reading files: formats/long_table.py does.
-
 
 IDENTITY_COLUMNS = ("version", "testbed", "accelerator", "suite", "scenario", "run", "trial", "started", "client")
 """`suite` is NAME@VERSION; `trial` counts from 1; `started` is ISO 8601 with a time zone. Empty: not stated."""
@@ -53,10 +49,10 @@ WORKLOAD_COLUMNS = (
 )
 """`inf` in request_rate or max_concurrency: without limit."""
 DEFINITIONS_COLUMN = "definitions"
-"""A key of model.definitions; empty: vLLM's own."""
+"""A key of model.metric_definitions; empty: vLLM's own."""
 ALL_COLUMNS = (*IDENTITY_COLUMNS, *VALUE_COLUMNS, *COUNT_COLUMNS, *WORKLOAD_COLUMNS, DEFINITIONS_COLUMN)
 WORKLOAD_PREFIX = "workload."
-"""Begins the name of a column with anything else that was set; its cells are JSON values or plain text."""
+"""Prefix of columns with other parameters of the workload; their cells are JSON values or plain text."""
 UNLIMITED = "inf"
 TEXT_COLUMNS = ("model", "dataset")
 
@@ -70,17 +66,13 @@ _UNITS: dict[str, dict[str, float]] = {
 
 
 def unit_factor(metric: Metric, unit: str) -> float:
-    """From the unit of a row to that of the catalogue; an empty one is the catalogue's. Raises RefusalError."""
+    """Factor from the unit of a row to that of the catalogue; an empty unit is the catalogue's. Raises RefusalError."""
     known = _UNITS[metric.unit]
     if unit == "":
         return 1.0
     if unit not in known:
         raise RefusalError(f"{metric.name} is in {quoted(unit)}, write one of {', '.join(known)}")
     return known[unit]
-
-
-# MERGED regress_gate.ingest.long_rows: From the rows of one result of a long table to its metrics, checked. Not for
-# what else a row says.
 
 
 _RATES = ("request_throughput", "output_throughput", "total_throughput", "goodput")
@@ -98,8 +90,8 @@ def metrics_from_rows(
 ) -> tuple[dict[str, float], list[str]]:
     """Metrics by catalogue name in its units, and notes.
 
-    `rows`: metric, value and unit. Raises RefusalError for unknown metrics and units, for values that cannot be, and
-    for a metric that is there twice.
+    `rows`: metric, value and unit. Raises RefusalError for unknown metrics and units, impossible values, and duplicate
+    metrics.
     """
     values: dict[str, float] = {}
     for name, value, unit in rows:
@@ -107,7 +99,7 @@ def metrics_from_rows(
         if value is None:
             raise RefusalError(f"{name} has no value")
         if found.name in values:
-            raise RefusalError(f"{name} is there twice in one result; tell results apart by scenario, run or trial")
+            raise RefusalError(f"{name} is there twice in one result; distinguish results by scenario, run or trial")
         values[found.name] = _checked(found, value * unit_factor(found, unit))
     latencies: dict[str, dict[str, float]] = {}
     rest: dict[str, float] = {}
@@ -184,7 +176,7 @@ class LongTable:
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in _csv_rows(content) if content.text is not None else _objects(content.each()):
             if not _is_row(row):
-                raise RefusalError("a row is no object with metric and value")
+                raise RefusalError("a row is not an object with metric and value")
             _check_columns(row)
             groups.setdefault(tuple(_plain(row.get(name)) for name in _KEY), []).append(row)
         if not groups:
@@ -198,7 +190,7 @@ def _objects(documents: Iterable[Any]) -> Iterator[Any]:
 
 
 def _csv_rows(content: Content) -> Iterator[Row]:
-    """Cells are text; empty ones are left out, and those of another workload are what their JSON says."""
+    """Rows with text in their cells; empty cells are left out, and cells of workload columns are parsed as JSON."""
     try:
         read = table.read_table((content.text or "").encode(), content.name)
     except InputError as error:
@@ -209,7 +201,7 @@ def _csv_rows(content: Content) -> Iterator[Row]:
 
 
 def _value(cell: str) -> Any:
-    """`8`, `true` and `"8"` are JSON; any other text is itself."""
+    """`8`, `true` and `"8"` are parsed as JSON; any other text is kept."""
     try:
         return json.loads(cell)
     except (ValueError, RecursionError):
@@ -274,7 +266,7 @@ def _reading(rows: Sequence[Row], position: int) -> Reading:
 
 
 def _agreed(rows: Sequence[Row]) -> Row:
-    """What all rows of a result say besides their value; a cell that is empty says nothing."""
+    """What all rows of a result state besides their value; an empty cell states nothing."""
     same: dict[str, Any] = {}
     for row in rows:
         for name, cell in row.items():
@@ -283,7 +275,7 @@ def _agreed(rows: Sequence[Row]) -> Row:
             if same.setdefault(name, cell) != cell:
                 raise RefusalError(
                     f"{name} is {quoted(same[name])} and {quoted(cell)} in rows of one result; "
-                    "tell results apart by scenario, run or trial"
+                    "distinguish results by scenario, run or trial"
                 )
     return same
 
@@ -321,7 +313,7 @@ def _scalar(name: str, cell: object) -> Any:
 
 
 def _number(row: Row, name: str) -> float | None:
-    """A JSON number, or text that is one; None if the cell is empty."""
+    """A number in JSON or text; None if the cell is empty."""
     cell = row.get(name)
     if isinstance(cell, str) and cell != "":
         if (number := table.as_number(cell)) is None:

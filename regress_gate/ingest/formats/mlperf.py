@@ -1,7 +1,7 @@
-"""Reads MLPerf loadgen's mlperf_log_summary.txt (Server and Offline), with the detail log beside it for the version.
+"""MLPerf loadgen's mlperf_log_summary.txt (Server and Offline), with the detail log beside it for the version.
 
-The summary is text: `key : value`, latencies in nanoseconds. Runs that loadgen itself calls INVALID have numbers too
-and are refused.
+The summary is text: `key : value`, latencies in nanoseconds. Runs that loadgen calls INVALID also have numbers and are
+refused.
 """
 
 import json
@@ -41,7 +41,7 @@ _RATES = {
 _MODES = ("PerformanceOnly", "SubmissionRun")
 _TROUBLE = re.compile(r"^(\d+) (ERRORS?|WARNINGS?) encountered", re.MULTILINE | re.IGNORECASE)
 _LOG_LINES = 1000
-"""Of the detail log, in which loadgen writes who it is; the rest is one line a request."""
+"""Lines of the detail log that may state the version of loadgen; the others are one line a request."""
 
 
 class MlperfLoadgen:
@@ -132,7 +132,7 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`key : value` by line; the first of a key counts, as loadgen repeats some."""
+    """`key : value` from each line; the first value of a key counts, because loadgen repeats some."""
     found: dict[str, str] = {}
     for match in _PAIR.finditer(text):
         found.setdefault(match[1], match[2])

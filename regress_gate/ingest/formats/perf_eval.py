@@ -1,8 +1,8 @@
-"""What vllm-project/perf-eval sends to its dashboards: times in seconds, rates for each GPU.
+"""Data that vllm-project/perf-eval sends to its dashboards: times in seconds, rates for each GPU.
 
-Two forms: the row of one result, and `perf_eval.json`, a dashboard's export of many nightlies, metric by metric. The
-numbers are those of `vllm bench serve`. Its own result files are read by vllm_serve; the medians that it writes over
-repeated measurements are refused there.
+Two layouts: the row of one result, and `perf_eval.json`, a dashboard's export of many nightlies, metric by metric. The
+numbers come from `vllm bench serve`. vllm_serve.py reads its own result files, and refuses its medians over repeated
+measurements.
 """
 
 import re
@@ -23,7 +23,7 @@ _STATISTIC = re.compile(r"(mean|median|p\d{1,2}(?:\.\d{1,3})?)_(ttft|tpot|itl|e2
 _RATES = {"output_tput_per_gpu": "output_throughput", "tput_per_gpu": "total_throughput"}
 _TOLERANCE = 0.02
 _MOST_GPUS = 100_000
-_MANY = "may be a median over repeated measurements, which the dashboard does not tell from one"
+_MANY = "may be a median over repeated measurements; the dashboard does not mark these"
 
 
 class PerfEval:
@@ -52,7 +52,7 @@ class PerfEval:
             first = first[0] if first else None
         return Certainty.SURE if _is_row(first) or _is_dashboard(first) else Certainty.NO
 
-    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002 - says all
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
         return [_read(row, position) for position, row in enumerate(_rows(content))]
 
 
@@ -66,7 +66,7 @@ def _is_dashboard(data: object) -> bool:
 
 
 def _rows(content: Content) -> Iterator[object]:
-    """One flat object for each result, of either form. Raises RefusalError for a dashboard that is none."""
+    """One flat object for each result, of either layout. Raises RefusalError for an invalid dashboard."""
     for document in content.each():
         if _is_dashboard(document):
             yield from _points(document)
@@ -77,7 +77,7 @@ def _rows(content: Content) -> Iterator[object]:
 
 
 def _points(dashboard: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The dashboard's metrics, turned into a row for each build of each configuration."""
+    """The metrics of a dashboard as a row for each build of each configuration."""
     builds = fields.obj(dashboard, "builds")
     for model in _objects(dashboard, "models"):
         for config in _objects(model, "perf_configs"):
@@ -157,7 +157,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
 
 
 def _check_own_sums(row: Mapping[str, Any]) -> None:
-    """Refuse a row whose numbers do not follow from each other as perf-eval makes them do."""
+    """Refuse a row whose numbers do not have the relations that perf-eval gives them."""
     rates = [fields.number(row, f"{name}tput_per_gpu") for name in ("", "input_", "output_")]
     total, *parts = rates
     if total and None not in parts and abs(total - sum(filter(None, parts))) > _TOLERANCE * abs(total):
@@ -171,7 +171,7 @@ def _check_own_sums(row: Mapping[str, Any]) -> None:
 
 
 def _gpus(row: Mapping[str, Any]) -> int | None:
-    """By how many GPUs the rates were divided: `tp` in a row, `gpus` in a dashboard."""
+    """The number of GPUs by which the rates were divided: `tp` in a row, `gpus` in a dashboard."""
     gpus = fields.count(row, "tp") if "tp" in row else fields.count(row, "gpus")
     if gpus is not None and not 0 < gpus <= _MOST_GPUS:
         raise RefusalError(f"the number of GPUs is {gpus:g}")

@@ -1,7 +1,7 @@
 """vLLM's results in the form of PyTorch's benchmark database (`*.pytorch.json`): one record for each metric.
 
-All records of one benchmark run repeat its arguments and the rest of its result, so they are put together again and
-read by the reader of that benchmark. Their arguments are the best account of what was sent that vLLM's files have.
+Every record of a benchmark run repeats its arguments and the rest of its result. The records are joined and read by the
+reader of that benchmark. No other file of vLLM states the workload as completely as these arguments.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ class PytorchHud:
 
 
 def _records(documents: Iterable[Any]) -> Iterator[Any]:
-    """The records of lists, or of one JSON value for each record."""
+    """The records of a list, or of one JSON value for each record."""
     for document in documents:
         if isinstance(document, list):
             yield from document
@@ -79,7 +79,7 @@ def _is_record(record: object) -> bool:
 
 
 def _run(record: Any) -> str:
-    """The same for records of one benchmark run: its arguments, its model, and the rest of its result."""
+    """Equal for all records of one benchmark run: its arguments, its model, and the rest of its result."""
     if not _is_record(record):
         return ""
     try:
@@ -90,7 +90,7 @@ def _run(record: Any) -> str:
 
 
 def _plain_beside(name: str, context: Context) -> str | None:
-    """The result of which a startup's records are copies; selection.py knows the other benchmarks' names."""
+    """The result beside a startup's records that has the same numbers; selection.py handles the other benchmarks."""
     stem = name.removesuffix(".pytorch.json")
     for part in _STARTUP_PARTS:
         if stem.endswith(part) and context.beside(plain := stem.removesuffix(part) + ".json") is not None:
@@ -106,7 +106,7 @@ def _read(position: int, records: list[Any], context: Context) -> Reading | Unus
         if isinstance(result, UnusedResult):
             return result
         if arguments.get("dataset_name") != "random":
-            # Their defaults stand there even where the benchmark did not use them.
+            # Defaults are written even if the benchmark did not use them.
             arguments = {key: value for key, value in arguments.items() if not key.startswith("random_")}
         facts = workload_from_arguments(arguments)
         model = fields.text(fields.obj(records[0], "model"), "name")
@@ -144,7 +144,7 @@ def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
 
 
 def _reader_of(data: Mapping[str, Any], context: Context) -> Callable[[object, int], Reading | UnusedResult]:
-    """The reader of the benchmark that has such keys. Raises RefusalError for none."""
+    """The reader of the benchmark with these keys. Raises RefusalError if there is none."""
     if is_serve_result(data):
         return lambda value, position: read_object(value, position, with_samples=context.with_samples)
     for reader in _OFFLINE:

@@ -1,7 +1,7 @@
-"""The vLLM server of Kubernetes manifests: version, model, accelerator, and how it was started.
+"""The vLLM server in Kubernetes manifests: version (from its image), model, accelerator, and start arguments.
 
-A scenario is a server configuration and a workload, so that servers started differently are told apart by a short name
-made of their arguments. Not for running anything, and not for secrets: what may hold one is left out.
+A scenario is a server configuration and a workload, so servers with other arguments get another short name. Not for
+running anything. Arguments that may hold a secret are left out.
 """
 
 import hashlib
@@ -14,17 +14,13 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.text import excerpt, is_valid_name
 
-# MERGED regress_gate.ingest.images: Which vLLM a container image holds, where its name says so for certain: vLLM's
-# own images and their copies.
-
-
 _VLLM_IMAGE = re.compile(
     r"(?:^|/)vllm-openai(?:-[a-z0-9]+)?:(?:v(\d+\.\d+\.\d+(?:rc\d+|\.post\d+)?)|nightly-([0-9a-f]{40}))(?![0-9a-z.])"
 )
 
 
 def version_of_image(image: str | None) -> str | None:
-    """`0.21.0` of `vllm/vllm-openai-rocm:v0.21.0`, `commit:<sha>` of a nightly; None for tags that say neither."""
+    """`0.21.0` of `vllm/vllm-openai-rocm:v0.21.0`, `commit:<sha>` of a nightly; None for other images and tags."""
     match = None if image is None else _VLLM_IMAGE.search(image)
     return None if match is None else match[1] or f"commit:{match[2]}"
 
@@ -48,7 +44,7 @@ class Server:
 
 
 def server_of(documents: Sequence[Mapping[str, Any]]) -> Server | None:
-    """The server where the manifests hold exactly one. Raises RefusalError for what is no manifest."""
+    """The server, if the manifests hold exactly one. Raises RefusalError for invalid manifests."""
     servers = [
         (version, pod, container)
         for document in documents
@@ -102,12 +98,12 @@ def _arguments(container: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:
-    """Command and arguments, a line for a shell (`sh -c LINE`) taken apart."""
+    """Command and arguments; a line for a shell (`sh -c LINE`) is split."""
     words = [str(word) for key in ("command", "args") for word in fields.items(container, key)]
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         try:
             found += shlex.split(word) if before == "-c" else [word]
-        except ValueError:  # quotes that do not close
+        except ValueError:  # unclosed quotes
             found.append(word)
     return found

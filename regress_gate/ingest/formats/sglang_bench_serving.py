@@ -1,9 +1,9 @@
-"""Results of SGLang's `bench_serving`: JSON lines, each a whole run, appended to the same file for ever.
+"""Results of SGLang's `bench_serving`: JSON lines, each a whole run, appended to the same file.
 
-Its keys are vLLM's, which its client grew out of, and are read by the same code once three are renamed. Its clocks are
-not quite: a request ends with the last line of the stream (`[DONE]`), not with the last token, so end-to-end latency
-and TPOT stay as the file has them, also where the arrays of single requests are there; and what is called ITL is a
-gap between chunks or between tokens, by backend and release.
+Its client derives from vLLM's, and after renaming three keys the same code reads it. Its clock differs: a request ends
+with the last line of the stream (`[DONE]`) and not with the last token. So end-to-end latency and TPOT are taken as
+stated, even if there are arrays of single requests. Its ITL is a gap between chunks or between tokens, depending on
+backend and release.
 """
 
 import math
@@ -23,7 +23,7 @@ from regress_gate.text import excerpt, quoted
 _E2E = re.compile(r"(mean|median|p\d+)_e2e_latency_ms")
 _LATENCY = re.compile(r"(?:mean|median|p\d+)_(ttft|tpot|itl|e2el)_ms")
 _NATIVE = ("sglang", "sglang-native")
-"""Backends that speak SGLang's own protocol, in which each chunk says how many tokens it brought."""
+"""Backends with SGLang's own protocol, in which each chunk states its number of tokens."""
 _OPENAI = ("sglang-oai", "sglang-oai-chat")
 _BY_CHUNK = "sglang-bench-serving"
 _TOLERANCE = 0.02
@@ -117,13 +117,13 @@ def _scalars(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_tokens(key: str) -> bool:
-    """Whether a key speaks of output tokens, which embeddings do not have: it is there, and 0."""
+    """Whether the key is about output tokens and 0, as for embeddings."""
     match = _LATENCY.fullmatch(key)
     return key in ("total_output_tokens", "output_throughput") or (match is not None and match[1] != "e2el")
 
 
 def _with_arrays(data: Mapping[str, Any], stated: Reading, position: int, with_samples: bool) -> Reading:
-    """ttft, gaps, failures and samples by the arrays, what has another clock as the file has it.
+    """ttft, gaps, failures and samples from the arrays; what depends on the clock as stated.
 
     Refuses a file whose own statistics are not those of its arrays.
     """
@@ -134,7 +134,7 @@ def _with_arrays(data: Mapping[str, Any], stated: Reading, position: int, with_s
         said, own = stated.metrics.get(name), read.metrics.get(name)
         if said is None or own is None or (name == "itl_mean" and _is_speculative(data)):
             continue
-        # A stream does not end before its last chunk, and its end is not in the arrays.
+        # The stream ends after its last chunk, and its end is not in the arrays.
         too_long = name == "itl_mean" and said > own * (1 + _TOLERANCE)
         if said < own * (1 - _TOLERANCE) or too_long:
             raise RefusalError(
@@ -151,16 +151,16 @@ def _has_own_clock(key: str) -> bool:
 
 
 def _is_speculative(data: Mapping[str, Any]) -> bool:
-    """Whether releases from 0.5.5 on state the gaps between tokens, by encoding each chunk's text again."""
+    """Whether gaps between tokens are stated, as since 0.5.5, by encoding the text of each chunk again."""
     return (fields.number(data, "accept_length") or 0) > 0 and data.get("backend") in _OPENAI
 
 
 @dataclass(frozen=True, slots=True)
 class _Gaps:
-    """What is called ITL."""
+    """The meaning of the file's ITL."""
 
     family: str | None
-    """Of the catalogue; None if the file does not tell which it is."""
+    """Its family in the catalogue; None if the file does not determine it."""
     definitions: str
     notes: tuple[str, ...] = ()
 
@@ -202,7 +202,7 @@ def _workload(data: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any
 
 
 def _rate(data: Mapping[str, Any]) -> float | None:
-    """Requests a second; None for a bare Infinity: without limit."""
+    """Requests per second; None (without limit) for a bare Infinity."""
     if data["request_rate"] in (math.inf, "inf"):
         return None
     rate = fields.required(data, "request_rate")
@@ -212,7 +212,7 @@ def _rate(data: Mapping[str, Any]) -> float | None:
 
 
 def _server_info(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an SGLang server said of itself; other servers have no such page."""
+    """What an SGLang server states about itself; other servers have no such page."""
     return fields.obj(data, "server_info")
 
 

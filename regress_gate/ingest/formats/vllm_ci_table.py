@@ -1,7 +1,7 @@
 """`benchmark_results.json` of vLLM's CI: the tables of its report, one row for each test, with human column names.
 
-A row is turned back into the keys of the benchmark that it came from and read by that benchmark's reader. Rows whose
-own result lies beside the table are skipped. Early tables are columns of rows (pandas' `to_dict`), later ones rows.
+A row is converted to the keys of its benchmark and read by the reader of that benchmark. Rows whose own result lies
+beside the table are skipped. Early tables are objects of columns (pandas' `to_dict`), later ones lists of rows.
 """
 
 import math
@@ -80,7 +80,7 @@ class VllmCiTable:
 
 
 def _rows(content: Content) -> Iterator[Any]:
-    """The rows of all tables; nothing if the content is no such file."""
+    """The rows of all tables; empty for any other content."""
     only = content.documents[0] if len(content.documents) == 1 else None
     if isinstance(only, list) and only and isinstance(only[0], dict) and "Test name" in only[0]:
         yield from only
@@ -90,7 +90,7 @@ def _rows(content: Content) -> Iterator[Any]:
 
 
 def _turned(table: object) -> Iterator[dict[str, Any]]:
-    """Rows of a table of columns: `{column: {row: value}}`."""
+    """The rows of a table that is stored by column: `{column: {row: value}}`."""
     names = table.get("Test name") if isinstance(table, dict) else None
     if isinstance(table, dict) and isinstance(names, dict):
         for row in names:
@@ -102,7 +102,7 @@ def _read(row: object, position: int, context: Context) -> Reading | UnusedResul
         return UnusedResult(position, FileOutcome.REFUSED, "a row without a test's name")
     if context.beside(f"{test}.json") is not None:
         return UnusedResult(position, FileOutcome.SKIPPED, f"{excerpt(test)}.json beside it is the result itself")
-    # A column that a test does not have is NaN in its row.
+    # A column that does not apply to a test is NaN in its row.
     row = {key: value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
     try:
         reading = _normalise(row, position)
@@ -140,7 +140,7 @@ def _latency(row: Mapping[str, Any], position: int) -> Reading:
     statistics = {"batch_latency": found}
     check_statistics(statistics, None)
     metrics = {f"batch_latency_{name}": value for name, value in statistics.get("batch_latency", {}).items()}
-    # So few passes are usual that a P99 is their longest.
+    # There are usually so few passes that P99 is the longest.
     metrics.pop("batch_latency_p99", None)
     if not metrics:
         raise RefusalError("no mean, median or P90 latency stands in the row")
@@ -167,7 +167,7 @@ def _serving(row: Mapping[str, Any], position: int) -> Reading:
     total, output = fields.number(data, "total_token_throughput"), fields.number(data, "output_throughput")
     if total is not None and output is not None and output > total * (1 + _TOLERANCE):
         raise RefusalError(f"Output Tput (tok/s) is {output:g}, above the total of {total:g}: columns mixed up")
-    # The table has no duration; it follows from the two, and serves only to check the other numbers.
+    # The table has no duration; it follows from these two and is only used to check the other numbers.
     reading = serve({**data, "duration": (completed or 0) / rate}, position, with_samples=False)
     if "max_concurrency" in data:
         return replace(reading, duration=None)
@@ -176,5 +176,5 @@ def _serving(row: Mapping[str, Any], position: int) -> Reading:
 
 
 def _whole(value: Any) -> Any:
-    """A column of counts with gaps is one of floats."""
+    """A count that pandas wrote as a float, because its column has gaps."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

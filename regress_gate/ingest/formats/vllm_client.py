@@ -1,7 +1,9 @@
-"""What the arguments of a vLLM benchmark say of its workload, and what a `.commands` file of vLLM's CI adds.
+"""What is known about a `vllm bench` client besides its result: its arguments, and its release.
 
 vLLM's CI writes `<test>.commands` beside `<test>.json`: the command lines of server and client, and the machine. Only
-what is stated there is taken; defaults of the benchmark are not filled in. Not for running anything.
+stated arguments are taken; defaults of the benchmark are not filled in. The release of the client is in no result file,
+only in `--client-version` or the metadata. If the workload or a definition changed between releases, their results have
+different definitions and are not compared. Not for the version of the server.
 """
 
 import re
@@ -18,10 +20,10 @@ from regress_gate.ingest.interface import Context, Reading, UnusedResult
 from regress_gate.text import excerpt, is_valid_name, quoted
 
 TEST_KEY = "test"
-"""Of a workload: the name of a test of vLLM's CI, which then names the scenario."""
+"""Key of a workload: the name of a test of vLLM's CI, which is also the name of the scenario."""
 
 _MAX_LINE = 20_000
-"""Characters of a command line that are looked at."""
+"""Characters of a command line that are parsed."""
 _COUNTS = ("batch_size", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _RANDOM = ("random", None)
 _COUNT = re.compile(r"[0-9]{1,12}")
@@ -30,7 +32,7 @@ _RATIO = re.compile(r"[01](?:\.[0-9]{1,12})?")
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What the commands of a result say."""
+    """What the commands of a result state."""
 
     workload: Mapping[str, Any] = field(default_factory=dict)
     """Facts for a Reading's workload."""
@@ -42,16 +44,16 @@ _NO_COMMANDS = Commands()
 
 
 def workload_from_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts of the workload from a benchmark's arguments by name, with underscores. Odd values are passed over.
+    """The workload stated by the arguments of a benchmark (by name, with underscores). Invalid values are left out.
 
     The lengths of the random dataset have defaults that other datasets ignore, so they count with that dataset only.
     """
     facts: dict[str, Any] = {}
     dataset = arguments.get("dataset_name")
     path = arguments.get("dataset_path")
-    told = f"hf-{path.rpartition('/')[2]}" if dataset == "hf" and isinstance(path, str) else dataset
-    if isinstance(told, str) and is_valid_name(told):
-        facts["dataset"] = told
+    name = f"hf-{path.rpartition('/')[2]}" if dataset == "hf" and isinstance(path, str) else dataset
+    if isinstance(name, str) and is_valid_name(name):
+        facts["dataset"] = name
     for name in ("input_len", "output_len"):
         value = _count(arguments.get(name))
         if value is None and dataset in _RANDOM:
@@ -75,7 +77,7 @@ def parse_command(line: str) -> dict[str, Any]:
 
 
 def parse_words(words: Sequence[str]) -> dict[str, Any]:
-    """The same of a command that is split already."""
+    """The same for a command that is already split."""
     options: dict[str, Any] = {}
     for index, word in enumerate(words):
         if not word.startswith("--"):
@@ -119,7 +121,7 @@ def read_commands(file_name: str, context: Context) -> Commands:
             continue
         if (model := served_model(line, options)) is not None:
             workload["model"] = model
-        # The engine's own lengths are limits; a server's arguments say nothing of what is sent.
+        # The lengths of the engine are limits; the arguments of a server do not describe the workload.
         if key != "server_command":
             workload |= workload_from_arguments(options)
         workload |= {name: value for name in _COUNTS[1:] if (value := _count(options.get(name))) is not None}
@@ -132,7 +134,7 @@ def read_commands(file_name: str, context: Context) -> Commands:
 
 
 def add_commands(result: Reading | UnusedResult, commands: Commands) -> Reading | UnusedResult:
-    """The reading with what the commands add; what the result itself says goes first."""
+    """The reading with what the commands add; what the result states has precedence."""
     if commands is _NO_COMMANDS or isinstance(result, UnusedResult):
         return result
     return replace(
@@ -144,7 +146,7 @@ def add_commands(result: Reading | UnusedResult, commands: Commands) -> Reading 
 
 
 def uniform_accelerator(value: object) -> str | None:
-    """The accelerator of a line for each device (`H100`, newline, `H100`) or of `8xH100`; None for any mixture."""
+    """The accelerator, from a line for each device (`H100`, newline, `H100`) or `8xH100`; None for a mixture."""
     if not isinstance(value, str):
         return None
     names = {re.sub(r"^[0-9]{1,4}x(?=.)", "", line.strip()) for line in value[:_MAX_LINE].splitlines() if line.strip()}
@@ -159,16 +161,10 @@ def _count(value: object) -> int | None:
 
 
 def _ratio(value: object) -> float | None:
-    """A share from 0 to 1; None for what is none, such as a ratio for each of input and output."""
+    """A fraction from 0 to 1; None for anything else, such as separate ratios for input and output."""
     if isinstance(value, bool) or not isinstance(value, int | float | str) or not _RATIO.fullmatch(str(value)):
         return None
     return float(value)
-
-
-# MERGED regress_gate.ingest.vllm_client: Which release of `vllm bench serve` sent the load, as far as that changes
-# what the numbers mean.  Its result files do not say it; `--client-version` or the file's metadata do. Releases
-# between which the workload or a definition changed have different definitions, so that their results are not
-# compared. Not for the server's version.
 
 
 _DEFINITIONS_SINCE = (
@@ -177,7 +173,7 @@ _DEFINITIONS_SINCE = (
     ((0, 7), "vllm-bench-0.7"),
     ((0, 0), "vllm-bench-0.6"),
 )
-"""First release of each meaning, newest first. Keys of DEFINITIONS."""
+"""First release of each key of DEFINITIONS, newest first."""
 
 _CLIENT_VERSION = re.compile(
     r"(?<![\w.])v?(\d{1,4}\.\d{1,4}(?:\.\d{1,4}){0,2}(?:(?:a|b|rc)\d{1,4})?(\.?dev\d{1,6})?)(?!\w|\.\w)"
@@ -189,9 +185,9 @@ _UNKNOWN_CLIENT_NOTE = (
 
 
 def client_release(text: str) -> Version | None:
-    """The release in `0.19.1` or `vllm 0.19.1 bench serve`; None without one, and for a development build.
+    """The release in `0.19.1` or `vllm 0.19.1 bench serve`; None without one and for a development build.
 
-    Development builds count from the last tag, so their number does not say which changes they have.
+    A development build is numbered after the last tag, so its number does not tell which changes it has.
     """
     found = _CLIENT_VERSION.findall(text[:200])
     return Version(found[0][0]) if len(found) == 1 and not found[0][1] else None
@@ -203,27 +199,28 @@ def definitions_of(release: Version) -> str:
 
 
 def add_client_definitions(result: Reading | UnusedResult, context: Context) -> Reading | UnusedResult:
-    """The reading with the definitions of its client's release, if it is stated; a note where it had better be."""
+    """The reading with the definitions of its client's release; a note if the release should be stated and is not."""
     if isinstance(result, UnusedResult):
         return result
     if context.client_version is None and not result.metadata:
         return result
     in_file = next((result.metadata[key] for key in CLIENT_KEYS if key in result.metadata), None)
-    told = in_file if context.client_version is None else context.client_version
-    if told is None:
+    stated = in_file if context.client_version is None else context.client_version
+    if stated is None:
         versioned = any(key in result.metadata for key in VERSION_KEYS if key != "version")
         return replace(result, notes=(*result.notes, _UNKNOWN_CLIENT_NOTE)) if versioned else result
-    release = client_release(told)
+    release = client_release(stated)
     other = None if in_file is None else client_release(in_file)
     if release is not None and other is not None and release != other:
         return UnusedResult(
             result.position,
             FileOutcome.REFUSED,
-            f"the client is {quoted(told)} by --client-version and {quoted(in_file)} by metadata; correct one of them",
+            f"the client is {quoted(stated)} by --client-version and {quoted(in_file)} by metadata; "
+            "correct one of them",
         )
     if release is None:
         note = (
-            f"the client is {quoted(told)}, which is no release of vLLM: what it sends and counts is taken as unknown"
+            f"the client is {quoted(stated)}, which is no release of vLLM: what it sends and counts is taken as unknown"
         )
         return replace(result, notes=(*result.notes, note))
-    return replace(result, definitions=definitions_of(release), metadata={"client_version": told, **result.metadata})
+    return replace(result, definitions=definitions_of(release), metadata={"client_version": stated, **result.metadata})

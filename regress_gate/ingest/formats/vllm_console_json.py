@@ -1,8 +1,8 @@
-"""Numbers that `vllm bench serve` printed and somebody's harness put into JSON: as the printed text, or key by key.
+"""The printed numbers of `vllm bench serve` in the JSON of a harness, as text or key by key.
 
 Rows with `request_throughput_req_s` (their keys are the printed labels), alone, in lists, or in phases; and records
-that quote the whole block in one of their texts, as ISO-Bench's do. Two decimals, as printed. Records that do not say
-how many requests succeeded are refused.
+with the whole printed block in one of their texts, as in ISO-Bench. Numbers have two decimals, as printed. Records
+without the number of successful requests are refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _KEYS = {
     "total_token_throughput_tok_s": "total_token_throughput",
 }
 _COMMITS = ("parent_commit", "parent_short", "commit_short", "human_commit")
-"""One of them and `status` are in every record of ISO-Bench."""
+"""Every record of ISO-Bench has one of these and `status`."""
 _MAX_WORDS = 1000
 _GOOD = ("success", "ok", "completed")
 
@@ -125,8 +125,8 @@ def _check_status(row: Mapping[str, Any]) -> None:
     status = row.get("status", "ok")
     if row.get("ok", True) is not True or status not in _GOOD:
         why = row.get("error") or row.get("detail") or row.get("skip_reason")
-        told = f": {excerpt(why, 120)}" if isinstance(why, str) else ""
-        raise RefusalError(f"its {'status is ' + quoted(status) if 'status' in row else 'ok is false'}{told}")
+        reason = f": {excerpt(why, 120)}" if isinstance(why, str) else ""
+        raise RefusalError(f"its {'status is ' + quoted(status) if 'status' in row else 'ok is false'}{reason}")
 
 
 def _translated(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _command(row: Mapping[str, Any]) -> list[str]:
 
 
 def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command limits, under the keys of a saved result."""
+    """The limits in the command, under the keys of a saved result."""
     options = parse_words(_command(row))
     found: dict[str, Any] = {}
     for name in ("num_prompts", "max_concurrency", "request_rate"):

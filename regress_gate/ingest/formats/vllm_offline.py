@@ -1,6 +1,7 @@
-"""What the benchmarks of vLLM without a server have in common: an object a file, and commands of vLLM's CI beside it.
+"""The benchmarks of vLLM without a server: `vllm bench throughput`, `latency` and `startup`, and their old scripts.
 
-Not for knowing their keys.
+A file is one object. Batch size, lengths and (before 0.31) the model are only in the `.commands` file of vLLM's CI
+beside it. Not for requests of a load test.
 """
 
 from abc import ABC, abstractmethod
@@ -46,12 +47,8 @@ class OfflineReader(ABC):
         return self.normalise(data, position)
 
 
-# MERGED regress_gate.ingest.repeats: Statistics of a list of measured times that a file gives with its own
-# statistics. Not for requests of a load test.
-
-
 _TOLERANCE = 0.02
-"""Relative difference between a stated statistic and the one of its own times beyond which the file is refused."""
+"""Largest relative difference between a stated statistic and the one made from the file's times."""
 
 
 def repeat_times(data: Mapping[str, Any], key: str) -> list[float]:
@@ -73,7 +70,7 @@ def repeat_times(data: Mapping[str, Any], key: str) -> list[float]:
 def check_repeat_statistics(
     values: list[float], mean: tuple[str, float], percentiles: Mapping[str, Any], key: str
 ) -> None:
-    """Refuse statistics that are not those of the values: the mean under its key, percentiles `{"99": s}`."""
+    """Refuse stated statistics that are not those of the values. `mean`: key and value; percentiles: `{"99": s}`."""
     import numpy as np
 
     _check_statistic(mean[0], mean[1], float(np.mean(values)))
@@ -93,9 +90,9 @@ def _check_statistic(name: str, stated: float, measured: float) -> None:
 
 
 def repeat_statistics(values: list[float]) -> tuple[dict[str, float], str | None]:
-    """Statistics of the catalogue that so many values can have, and a note on those that they cannot.
+    """The statistics of the catalogue that this number of values allows, and a note on those left out.
 
-    A percentile with less than one value beyond it would be the largest value.
+    A percentile with less than one value above it would be the largest value.
     """
     import numpy as np
 
@@ -110,12 +107,9 @@ def repeat_statistics(values: list[float]) -> tuple[dict[str, float], str | None
     return found, f"{', '.join(left)} of {plural(len(values), 'repeat')} left out" if left else None
 
 
-# MERGED regress_gate.ingest.formats.vllm_throughput: `vllm bench throughput` (and
-# benchmarks/benchmark_throughput.py): all requests at once to an engine without a server.  One sample a file. What
-# was sent is only in a `.commands` file of vLLM's CI beside it.
-
-
 class VllmThroughput(OfflineReader):
+    """All requests are given to the engine at once."""
+
     name = "vllm-throughput"
     tool = "vllm bench throughput"
     generations = (
@@ -161,13 +155,9 @@ class VllmThroughput(OfflineReader):
         )
 
 
-# MERGED regress_gate.ingest.formats.vllm_latency: `vllm bench latency` (and benchmarks/benchmark_latency.py):
-# passes of one whole batch, without a server.  The file has one time for each pass, and neither the batch size nor
-# the lengths: those come from a `.commands` file of vLLM's CI beside it. The passes share one process, so they are
-# one trial.
-
-
 class VllmLatency(OfflineReader):
+    """Repeated passes of one batch. They share one process, so they are one trial."""
+
     name = "vllm-latency"
     tool = "vllm bench latency"
     generations = (
@@ -208,21 +198,21 @@ class VllmLatency(OfflineReader):
         )
 
 
-# MERGED regress_gate.ingest.formats.vllm_startup: `vllm bench startup`: how long an engine takes to start, with
-# empty caches (cold) and with filled ones (warm).  Each time is that of a process of its own, without a server; all
-# of a file are one trial, whose metrics are the means.
-
-
 _STARTUP_METRICS = {
     "cold_startup": "cold_start_time",
     "warm_startup": "warm_start_time",
     "cold_compilation": "cold_compilation_time",
     "warm_compilation": "warm_compilation_time",
 }
-"""Names in the file's keys to those of the catalogue. Encoders' compilation has none."""
+"""The catalogue's names by those in the file's keys. The compilation of encoders has none."""
 
 
 class VllmStartup(OfflineReader):
+    """Start times of an engine with empty (cold) and filled (warm) caches.
+
+    Each time is that of a separate process. All times of a file are one trial, whose metrics are the means.
+    """
+
     name = "vllm-startup"
     tool = "vllm bench startup"
     generations = (

@@ -1,8 +1,7 @@
-"""Results of `vllm bench serve` and of its predecessor `benchmarks/benchmark_serving.py`, in every dialect.
+"""Results of `vllm bench serve` and of its predecessor `benchmarks/benchmark_serving.py`, of all releases.
 
-One JSON object to a file, or several one after another (`--append-result`). What the keys mean and which release
-writes which is in docs/importing.md. Other formats that are made of the same keys (sweeps, console text) hand their
-objects to `normalise`.
+A file holds one JSON object, or several one after another (`--append-result`). docs/importing.md lists what each
+release writes. Formats with the same keys (sweeps, console text) pass their objects to `normalise`.
 """
 
 import re
@@ -28,11 +27,7 @@ if TYPE_CHECKING:
     from regress_gate.measurement.request_statistics import RequestStatistics
 
 
-# MERGED regress_gate.ingest.formats.vllm_serve_workload: What a result of `vllm bench serve` says besides its
-# numbers: the load, what a sweep varied, and who it is of.  Not for reading numbers: vllm_serve.py does.
-
-
-# Keys that the client writes; what else stands at the top level of a sweep's result are the swept parameters.
+# Keys that the client writes. All other top-level keys of a sweep's result are swept parameters.
 _CLIENT_KEYS = frozenset(
     """
     date endpoint_type backend label model_id tokenizer_id best_of use_beam_search num_prompts request_rate
@@ -41,19 +36,19 @@ _CLIENT_KEYS = frozenset(
     output_throughput total_token_throughput input_lens output_lens ttfts itls generated_texts errors start_times
     latencies queue_times server_queue_times server_ttfts max_output_tokens_per_s max_concurrent_requests rtfx
     total_input_sequences input_sequence_throughput run_number
-    """.split()  # noqa: SIM905 - one name a line would be a page
+    """.split()  # noqa: SIM905 - a list would take a page
 )
 _CLIENT_KEY_PATTERN = re.compile(r".*_ms|spec_decode_.*|diffusion_.*|probe_.*")
 
 
 def workload_of(data: Mapping[str, Any], totals: LoadTotals, *, sweep: bool) -> dict[str, Any]:
-    """Raises RefusalError for a load that no client sends. `sweep`: what the client did not write was swept."""
+    """The workload. Raises RefusalError for values that no client writes. `sweep`: include the swept parameters."""
     workload: dict[str, Any] = {}
     if (model := fields.text(data, "model_id")) is not None:
         workload["model"] = excerpt(model)
     if "request_rate" in data:
         workload["request_rate"] = _request_rate(data)
-    # Clients before 0.6.4 know no limit and do not write the key; console text without it may have been cut.
+    # Clients before 0.6.4 have no limit and do not write the key; console text without it may have been cut.
     if "max_concurrency" in data or not totals.rounding:
         workload["max_concurrency"] = totals.max_concurrency
     if totals.num_prompts is not None:
@@ -98,7 +93,7 @@ def _swept_keys(data: Mapping[str, Any]) -> list[str]:
 
 
 def sweep_trial(data: Mapping[str, Any]) -> int:
-    """Which pass of a sweep's cell it is, counted from 1."""
+    """The ordinal of the pass in a cell of a sweep, counted from 1."""
     number = fields.count(data, "run_number")
     if number is None:
         raise RefusalError("run_number is missing")
@@ -106,7 +101,7 @@ def sweep_trial(data: Mapping[str, Any]) -> int:
 
 
 def metadata_of(data: Mapping[str, Any], unknown: tuple[str, ...]) -> dict[str, str]:
-    """Texts at the top level that the client did not write itself: `--metadata key=value`. `unknown`: their keys."""
+    """Texts from `--metadata key=value`. `unknown`: the top-level keys that the client does not write itself."""
     return {key: value for key in unknown if isinstance(value := data[key], str)}
 
 
@@ -114,12 +109,8 @@ def unknown_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(key for key in keys if key not in _CLIENT_KEYS)
 
 
-# MERGED regress_gate.ingest.request_arrays: Which arrays of a vLLM client's result hold its single requests. Apart
-# from what reads them, which needs numpy.
-
-
 REQUEST_ARRAYS = ("ttfts", "itls", "output_lens")
-"""The arrays without which there are no samples."""
+"""Single requests can be read only if all of these arrays exist."""
 
 
 def has_request_arrays(data: Mapping[str, Any]) -> bool:
@@ -189,12 +180,12 @@ class VllmServe:
 
 
 def _is_fork(content: Content) -> bool:
-    """Whether it may be of InferenceX's fork, which still writes a key of 0.6 to 0.9."""
+    """Whether it may come from InferenceX's fork, which still writes a key of 0.6 to 0.9."""
     return len(content.documents) == 1 and "request_goodput:" in content.documents[0]
 
 
 def read_object(document: object, position: int, *, with_samples: bool) -> Reading | UnusedResult:
-    """One JSON value of a file as a reading, or the reason why it is none."""
+    """One JSON value of a file as a reading, or the reason why it is unused."""
     if not isinstance(document, dict) or not is_serve_result(document):
         return UnusedResult(
             position, FileOutcome.REFUSED, "not a vllm bench serve result, unlike others in the same file"
@@ -286,14 +277,14 @@ def _totals(data: Mapping[str, Any], printed: bool) -> LoadTotals:
 
 
 def _statistics(data: Mapping[str, Any], completed: int) -> "RequestStatistics":
-    # Needs numpy, and a file without details does not.
+    # Imported here because it needs numpy, and files without details do not.
     from regress_gate.ingest.formats.vllm_serve_arrays import read_request_arrays
 
     return read_request_arrays(data, completed)
 
 
 def _failed(data: Mapping[str, Any], totals: LoadTotals, statistics: "RequestStatistics | None") -> tuple[int, bool]:
-    """How many requests failed, and whether the file says so at all."""
+    """The number of failed requests, and whether the file states it at all."""
     stated = fields.count(data, "failed")
     if statistics is not None:
         counted = len(statistics.samples) - totals.completed  # read_request_arrays has checked how many succeeded
@@ -312,14 +303,14 @@ def _failed(data: Mapping[str, Any], totals: LoadTotals, statistics: "RequestSta
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What the keys of a result are; the files of an import have the same."""
+    """The keys of a result, classified. Most files of an import have the same keys."""
 
     without_unit: str | None
     """The first statistic whose name has no unit."""
     latencies: tuple[tuple[str, str, str], ...]
-    """Statistics, each with its family and what it is."""
+    """Keys of statistics, each with its family and statistic."""
     unknown: tuple[str, ...]
-    """Those that the client does not write itself."""
+    """Keys that the client does not write itself."""
 
 
 @lru_cache(maxsize=64)
@@ -332,7 +323,7 @@ def _classify_keys(keys: tuple[str, ...]) -> _Keys:
 
 
 def _stated_latencies(data: Mapping[str, Any], keys: tuple[tuple[str, str, str], ...]) -> dict[str, dict[str, float]]:
-    """The file's own statistics in seconds: by family, then by the statistic's name as the file has it."""
+    """The stated statistics in seconds, by family, then by the statistic's name in the file."""
     found: dict[str, dict[str, float]] = {}
     for key, family, statistic in keys:
         if (value := fields.number(data, key)) is not None:
@@ -341,14 +332,14 @@ def _stated_latencies(data: Mapping[str, Any], keys: tuple[tuple[str, str, str],
 
 
 def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Undo what releases up to 0.6.2 do: they write the mean end-to-end latency as median and the median as mean."""
+    """Swap mean and median end-to-end latency back; releases up to 0.6.2 write each as the other."""
     other = {"mean": "median", "median": "mean"}
     swapped = {other.get(name, name): value for name, value in stated.get("e2el", {}).items()}
     return {**stated, "e2el": swapped} if swapped else stated
 
 
 def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
-    """The file's date. It has no time zone; it is taken as UTC, which may be off by the client's offset."""
+    """The file's date, taken as UTC because it has no time zone. It may be off by the client's offset."""
     if (date := data.get("date")) is None:
         return None
     try:

@@ -41,8 +41,8 @@ def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStati
     if isinstance(errors, list):
         lengths["errors"] = len(errors)
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        raise RefusalError(f"the arrays have different lengths ({told}): the file was cut or edited")
+        found = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise RefusalError(f"the arrays have different lengths ({found}): the file was cut or edited")
     itl_start = np.fromiter(accumulate(map(len, itls), initial=0), dtype=np.int64, count=n + 1)
     itl = _floats(chain.from_iterable(itls), "itls", int(itl_start[-1]), kinds=chain.from_iterable(itls))
     ok = _succeeded(errors, ttft, output_tokens, completed)
@@ -83,7 +83,7 @@ def checked_latencies(
 def _succeeded(
     errors: object, ttft: Floats, output_tokens: Ints, completed: int
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which requests succeeded. Old clients leave the error of some failed requests empty."""
+    """Which requests succeeded. Old clients leave the error text of some failed requests empty."""
     if isinstance(errors, list):
         if not set(map(type, errors)) <= {str, type(None)}:
             raise RefusalError("errors is not a list of texts")
@@ -125,7 +125,7 @@ def _starts(data: Mapping[str, Any], n: int) -> Floats | None:
 
 
 def _floats(values: Iterable[Any], name: str, length: int = -1, kinds: Iterable[Any] | None = None) -> Floats:
-    """Numbers to an array. `kinds` is a second pass over the same values where `values` can be read only once."""
+    """An array of numbers. `kinds`: the same values again, if `values` can be iterated only once."""
     found = set(map(type, values if kinds is None else kinds))
     if not found <= {float, int}:
         raise RefusalError(f"{name} holds {_type_names(found - {float, int})}, not only numbers")

@@ -1,8 +1,8 @@
-"""The block that `vllm bench serve` prints, as people paste it into issues. Not for other tools' blocks.
+"""The block that `vllm bench serve` prints, as pasted into issues and logs. Not for blocks of other tools.
 
-The printed labels become the keys of the JSON result, and vllm_serve does the rest. What stands before a block
-(`Traffic request rate`, `Maximum request concurrency`, the client's `Namespace(…)`) belongs to it. SGLang and
-vLLM-Omni print the same banner around other quantities; their blocks are refused.
+The printed labels become the keys of the JSON result, which vllm_serve.py reads. Lines before a block (`Traffic request
+rate`, `Maximum request concurrency`, the client's `Namespace(…)`) belong to it. SGLang and vLLM-Omni print the same
+banner around other quantities; their blocks are refused.
 """
 
 import re
@@ -84,7 +84,7 @@ class VllmServeConsole:
 
 
 def _blocks(text: str) -> Iterator[tuple[list[str], list[str] | None]]:
-    """Each block's lines, with the lines since the block before; None for a block that does not end."""
+    """The lines before each block (since the previous one) and its own lines; None for a block without an end."""
     before: list[str] = []
     block: list[str] | None = None
     for raw in text.splitlines():
@@ -109,7 +109,7 @@ def _object(before: list[str], block: list[str] | None) -> dict[str, Any]:
     """The block as the object that the client would have saved. Raises RefusalError."""
     if block is None:
         raise RefusalError("the block of console text has no closing line of '=': it was cut off")
-    data = _said_before(before)
+    data = _facts_before(before)
     seen: set[str] = set()
     for line in block:
         if not (found := _LINE.fullmatch(line)):
@@ -129,7 +129,7 @@ def _object(before: list[str], block: list[str] | None) -> dict[str, Any]:
 
 
 def _key(label: str) -> str | None:
-    """The JSON key that the label stands for; None for lines that are not used."""
+    """The JSON key of a label; None for lines that are not used."""
     if latency := _LATENCY.fullmatch(label):
         if latency[3] != "ms":
             raise RefusalError(f"{label!r} is not in ms: another tool's text, or edited")
@@ -147,8 +147,8 @@ def _value(key: str, label: str, text: str) -> Any:
     return float(text.replace(",", ""))
 
 
-def _said_before(lines: list[str]) -> dict[str, Any]:
-    """What the client printed on its way to the block; a later line overrides an earlier one."""
+def _facts_before(lines: list[str]) -> dict[str, Any]:
+    """What the client printed before the block; later lines override earlier ones."""
     data: dict[str, Any] = {}
     for line in lines:
         if namespace := _NAMESPACE.search(line):

@@ -1,7 +1,7 @@
-"""The `summary.json` of a `vllm bench sweep` cell: the list of its runs, for when it is all that was kept.
+"""The `summary.json` of a `vllm bench sweep` cell: the list of its runs, for folders without the single runs.
 
-The single `run=N.json` files are ordinary results with `run_number`, read by vllm_serve; selection.py sees to it that
-a summary beside them is not read as well.
+The single `run=N.json` files are ordinary results with `run_number`, read by vllm_serve.py; selection.py then skips the
+summary beside them.
 """
 
 from collections.abc import Sequence
@@ -40,6 +40,6 @@ class VllmSweepSummary:
 
 
 def _runs(content: Content) -> list[Any]:
-    """The list that the file is, or nothing."""
+    """The list in the file; empty for any other content."""
     only = content.documents[0] if len(content.documents) == 1 else None
     return only if isinstance(only, list) else []
