@@ -24,7 +24,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.report.render.plain_text import plain
+from regress_gate.report.views.list_view import printable
 from regress_gate.store.holdings import AddedRuns
 from regress_gate.store.repository import open_store
 from regress_gate.suites import load_suite
@@ -130,8 +130,8 @@ def _report_server(measured: ExternalRun, progress: ProgressReporter) -> None:
 def _stored_line(run: Run, added: AddedRuns) -> str:
     what = plural(len(run.trials), "trial") if run.failure is None else "a failure"
     return (
-        f"stored {what} of {run.version} on {plain(run.testbed.name)}, {run.suite}, "
-        f"as {'more of ' if added.extended else ''}run:{(*added.new, *added.extended)[0]} ({plain(run.label)})"
+        f"stored {what} of {run.version} on {printable(run.testbed.name)}, {run.suite}, "
+        f"as {'more of ' if added.extended else ''}run:{(*added.new, *added.extended)[0]} ({printable(run.label)})"
     )
 
 

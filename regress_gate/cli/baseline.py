@@ -156,7 +156,7 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
 def import_(files: tuple[Path, ...], **options: Any) -> None:
     """Store files that `baseline export` wrote: all of them, or on any error none."""
     settings = settings_from(options)
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.store.baseline_file import load_baseline
     from regress_gate.store.repository import open_store
     from regress_gate.text import plural
@@ -166,7 +166,7 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
         added = store.add_runs(runs)
         click.echo(
             f"{plural(len(added.new), 'run')} added, {len(added.extended)} extended, {plural(added.trials, 'trial')}; "
-            f"{plural(len(added.duplicates), 'result')} were stored already ({plain(store.location.shown)})"
+            f"{plural(len(added.duplicates), 'result')} were stored already ({printable(store.location.shown)})"
         )
 
 
@@ -183,7 +183,7 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
     """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
     settings = settings_from(options)
     from regress_gate.model.version import Version
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.store.repository import open_store
     from regress_gate.text import plural
 
@@ -197,7 +197,7 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
             click.echo(_kept(wanted, store.inventory()))
             return
         for holding in going:
-            place = f"{plain(holding.testbed)}, {plain(holding.suite)}"
+            place = f"{printable(holding.testbed)}, {printable(holding.suite)}"
             click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}")
         if dry_run:
             return

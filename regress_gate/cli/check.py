@@ -17,7 +17,7 @@ from regress_gate.cli.options import (
 from regress_gate.cli.output import deliver, parse_outputs
 from regress_gate.errors import ExitCode
 from regress_gate.model.policy import PolicyOverrides
-from regress_gate.report.render.plain_text import plain
+from regress_gate.report.views.list_view import printable
 
 
 @click.command(
@@ -79,6 +79,6 @@ def check(
         click.echo(suggest_suite(settings, checked), nl=False)
         return ExitCode.PASS
     for note in () if quiet else checked.notes:
-        click.echo(f"regress-gate: note: {plain(note)}", err=True)
+        click.echo(f"regress-gate: note: {printable(note)}", err=True)
     deliver(checked.result, format_, files, verbose=verbose > 0, quiet=quiet)
     return checked.result.exit_code

@@ -20,12 +20,12 @@ def show(**options: Any) -> None:
     """Print every setting in force with its origin: a flag, a variable, a file or the default."""
     settings = settings_from(options)
     from regress_gate.model.policy import DEFAULT_MARGINS
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.store.location import StoreLocation
 
     path, given = settings.file
     source = "default" if path is None else str(path)
-    click.echo(f"# configuration file: {'none found' if path is None else plain(path)}")
+    click.echo(f"# configuration file: {'none found' if path is None else printable(path)}")
     rows: list[tuple[str, object, str]] = [
         ("store.url", StoreLocation.parse(str(settings.store_url.value)).shown, settings.store_url.source),
         ("defaults.suite", settings.suite.value, settings.suite.source),
@@ -47,4 +47,4 @@ def show(**options: Any) -> None:
     ]
     rows.append(("waivers", len(given.waivers), source if given.waivers else "default"))
     for name, value, origin in rows:
-        click.echo(f"{plain(name)} = {plain(value)}  # {plain(origin)}")
+        click.echo(f"{printable(name)} = {printable(value)}  # {printable(origin)}")

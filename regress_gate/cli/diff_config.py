@@ -8,8 +8,8 @@ from regress_gate.cli.options import CONTEXT, deployment_options, format_option,
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
 from regress_gate.report import print_view
-from regress_gate.report.render.plain_text import plain
 from regress_gate.report.views.config_view import ConfigChangesView
+from regress_gate.report.views.list_view import printable
 
 
 @click.command(
@@ -56,7 +56,7 @@ def diff_config(
         )
     if found.variants_differ:
         note = f"{found.baseline} and {found.candidate} are builds of two variants, which differ for that reason too"
-        click.echo(f"regress-gate: warning: {plain(note)}", err=True)
+        click.echo(f"regress-gate: warning: {printable(note)}", err=True)
     view = ConfigChangesView(found.baseline, found.candidate, found.deployment, found.problems, found.changes)
     print_view(view, format_, verbose=everything or verbose > 0)
     return ExitCode.FAIL if found.problems else ExitCode.PASS

@@ -56,7 +56,7 @@ def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **optio
     One that is in use or being made stays. What is deleted is installed again when it is wanted.
     """
     cache = _cache(settings_from(options))
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
 
     if not which and unused_for is None:
         raise InputError("nothing says what to prune", todo="name environments, or how long they were --unused-for")
@@ -65,11 +65,11 @@ def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **optio
     keys = {entry.key for name in which for entry in _named(name, entries)} if which else None
     gone = cache.prune(unused_for=age, keys=keys, dry_run=dry_run)
     for entry in gone:
-        click.echo(f"{'would delete' if dry_run else 'deleted'} {plain(entry.key)} ({environment_size(entry)})")
+        click.echo(f"{'would delete' if dry_run else 'deleted'} {printable(entry.key)} ({environment_size(entry)})")
     for entry in entries:
         if keys is not None and entry.key in keys and entry.key not in {each.key for each in gone}:
             why = "is in use" if entry.in_use else "was used lately"
-            click.echo(f"kept {plain(entry.key)}, which {why}", err=True)
+            click.echo(f"kept {printable(entry.key)}, which {why}", err=True)
     if not gone:
         click.echo("nothing was deleted")
 
@@ -95,18 +95,18 @@ def add(
     config = provisioning_from(options, settings)
     if config.way is ProvisionMethod.COMMAND:
         raise InputError("a launch line of your own needs no provisioning", todo="choose --provision venv or docker")
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
 
     accelerator = accelerator or settings.deployment.accelerator
     wanted = find_build(version, settings, config, accelerator=accelerator)
     provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
-    progress = None if quiet else lambda line: click.echo(plain(line), err=True)
+    progress = None if quiet else lambda line: click.echo(printable(line), err=True)
     begun = time.monotonic()
     with provisioner.provision(wanted, progress=progress) as environment:
         place = getattr(environment, "path", None) or getattr(environment, "image", "")
-        click.echo(f"{environment.version} is ready in {time.monotonic() - begun:.0f} s: {plain(place)}")
+        click.echo(f"{environment.version} is ready in {time.monotonic() - begun:.0f} s: {printable(place)}")
         for name, number in environment.libraries.items() if not quiet and sys.stderr.isatty() else ():
-            click.echo(f"  {plain(name)} {plain(number)}", err=True)
+            click.echo(f"  {printable(name)} {printable(number)}", err=True)
 
 
 def _seconds(text: str) -> float:

@@ -143,7 +143,7 @@ def import_(
             if not quiet and listed:
                 _report_added(added, store.location.shown)
     if not listed:
-        from regress_gate.report.render.plain_text import json_text
+        from regress_gate.report.render.json import json_text
         from regress_gate.report.views.import_view import import_document
 
         click.echo(json_text(import_document(intake, added)))
@@ -236,6 +236,6 @@ def _report_dry_run(intake: "ImportResult", url: str) -> None:
 
 
 def _plain(value: object) -> str:
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
 
-    return plain(value)
+    return printable(value)

@@ -83,13 +83,13 @@ def lint(directory: Path | None) -> None:
     from regress_gate.known.records.lint import lint_records
     from regress_gate.known.records.loading import record_files
     from regress_gate.paths import shipped_directory
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
 
     where = directory or shipped_directory("known_issues")
     complaints = lint_records(where, today=datetime.now(UTC).date())
     for complaint in complaints:
         line = "" if complaint.line is None else f":{complaint.line}"
-        click.echo(plain(f"{complaint.file}{line}: {complaint.severity}: {complaint.what}"))
+        click.echo(printable(f"{complaint.file}{line}: {complaint.severity}: {complaint.what}"))
     errors = sum(complaint.severity == "error" for complaint in complaints)
     records, warnings = len(record_files(where)), len(complaints) - errors
     click.echo(f"{plural(records, 'record')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}", err=True)

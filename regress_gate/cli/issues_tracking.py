@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, deployment_fact_options, deployment_options, settings_from, store_options
+from regress_gate.cli.options import (
+    CONTEXT,
+    deployment_fact_options,
+    deployment_options,
+    format_option,
+    settings_from,
+    store_options,
+)
 from regress_gate.errors import InputError
 from regress_gate.paths import tracker_cache_directory
 
@@ -17,7 +24,6 @@ if TYPE_CHECKING:
     from regress_gate.github import GitHub
     from regress_gate.model.version import Version
 
-_format = click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
 _offline = click.option("--offline", is_flag=True, help="Use no network, only what was fetched before.")
 _quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 _directory = click.option(
@@ -29,7 +35,7 @@ _directory = click.option(
 
 @click.command(epilog="Example: regress-gate issues sync", context_settings=CONTEXT)
 @_directory
-@_format
+@format_option
 @_offline
 @_quiet
 def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> None:
@@ -43,24 +49,21 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     from regress_gate.known.records.loading import load_records
     from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
     from regress_gate.known.tracker.sync import sync as sync_threads
-    from regress_gate.report.render.plain_text import json_text
-    from regress_gate.report.views.tracking_view import cached_text, sync_json, sync_lines
+    from regress_gate.report import print_view
+    from regress_gate.report.views.tracking_view import SyncView, seen_threads
 
     records = load_records(directory)
     api = open_api(os.environ, offline=offline)
     before = read_snapshot(api.cache)
     if offline:
-        click.echo(cached_text(before, format_))
+        print_view(seen_threads(before), format_)
         return
     with counter_on_stderr("asking GitHub", quiet=quiet) as tell:
         outcome = sync_threads(api, records, before, tell)
     if not write_snapshot(api.cache, outcome.snapshot):
         raise InputError("cannot be written", where=api.cache, todo="set XDG_CACHE_HOME to a place that can")
     api.prune()
-    if format_ == "json":
-        click.echo(json_text(sync_json(outcome, api)))
-    else:
-        click.echo("\n".join(sync_lines(outcome, api, first=not before.threads)))
+    print_view(SyncView(outcome, api.counts, is_first=not before.threads), format_)
     if not outcome.complete:
         missing = f"{outcome.wanted - outcome.looked} of {outcome.wanted} threads were not seen"
         why = outcome.stopped or outcome.problems[0][1]
@@ -84,7 +87,7 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
 @deployment_fact_options
 @store_options
 @_directory
-@_format
+@format_option
 @_offline
 @_quiet
 def verify(
@@ -108,8 +111,8 @@ def verify(
     from regress_gate.known.records.loading import load_records
     from regress_gate.known.tracker.snapshot import read_snapshot
     from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
-    from regress_gate.report.render.plain_text import json_text
-    from regress_gate.report.views.tracking_view import verify_json, verify_lines
+    from regress_gate.report import print_view
+    from regress_gate.report.views.tracking_view import VerificationView
 
     candidate = _version(version)
     measured = measured_fixed([read_result(path) for path in results], candidate)
@@ -127,10 +130,7 @@ def verify(
             today=datetime.now(UTC).date(),
             report_progress=tell,
         )
-    if format_ == "json":
-        click.echo(json_text(verify_json(found, candidate, api)))
-    else:
-        click.echo("\n".join(verify_lines(found, candidate)))
+    print_view(VerificationView(found, candidate, api.stopped), format_)
     if api.stopped is not None:
         raise GitHubError(f"not everything was looked up: {api.stopped}")
 

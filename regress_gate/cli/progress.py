@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regress_gate.app.progress import NoProgress, ProgressReporter
-from regress_gate.report.render.plain_text import plain
+from regress_gate.report.views.list_view import printable
 from regress_gate.text import duration_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _QuietProgress(NoProgress):
     """For --quiet: warnings only."""
 
     def warn(self, text: str) -> None:
-        click.echo(plain(text), err=True)
+        click.echo(printable(text), err=True)
 
 
 class _LineProgress:
@@ -69,13 +69,13 @@ class _LineProgress:
         if text != self._said:
             self._said = text
             left = "" if self._until is None else f" ({_time_left(self._until)})"
-            click.echo(plain(text) + left, err=True)
+            click.echo(printable(text) + left, err=True)
 
     def requests(self, what: str, sent: int, total: int) -> None:  # noqa: ARG002 - the protocol's
         self.say(f"measuring {what}")
 
     def note(self, text: str) -> None:
-        click.echo(plain(text), err=True)
+        click.echo(printable(text), err=True)
 
     warn = note
 
@@ -96,7 +96,7 @@ class _BarProgress:
         self._bar.update(self._task, description=self._described(what), total=total, completed=sent)
 
     def note(self, text: str) -> None:
-        self._bar.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
+        self._bar.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     warn = note
 
@@ -107,7 +107,7 @@ class _BarProgress:
         from rich.markup import escape
 
         left = "" if self._until is None else f" · {_time_left(self._until)}"
-        return escape(plain(text)) + left
+        return escape(printable(text)) + left
 
 
 @contextmanager

@@ -50,13 +50,13 @@ def show(name: str, format_: str) -> None:
 def lint(files: tuple[Path, ...]) -> None:
     """Check suite files. Shows every error and doubt; exits 2 when there is an error, 0 with warnings only."""
     from regress_gate.known.records.loading import load_records
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.suites.lint import lint_suite
 
     known = {name for record in load_records() for name in (record.id, *record.aliases)}
     complaints = [complaint for file in files for complaint in lint_suite(file, known)]
     for complaint in complaints:
-        click.echo(plain(complaint))
+        click.echo(printable(complaint))
     errors = sum(complaint.severity == "error" for complaint in complaints)
     warnings = len(complaints) - errors
     click.echo(f"{plural(len(files), 'suite')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}", err=True)
@@ -68,7 +68,7 @@ def lint(files: tuple[Path, ...]) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def new(file: Path) -> None:
     """Write a commented suite to begin with. Never overwrites a file."""
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.suites import is_suite_path, suite_template
 
     if not is_suite_path(file.name):
@@ -81,4 +81,4 @@ def new(file: Path) -> None:
         raise InputError("is there already and is left as it is", where=file, todo="name another file") from None
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", where=file) from None
-    click.echo(f"wrote {plain(file)}; edit it, then: regress-gate suite lint {plain(file)}")
+    click.echo(f"wrote {printable(file)}; edit it, then: regress-gate suite lint {printable(file)}")

@@ -27,7 +27,7 @@ def import_(files: tuple[Path, ...], directory: Path | None) -> None:
 
     Exits 2 when a definition has no test that a suite can say.
     """
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
     from regress_gate.suites.vllm_ci import convert_definition, suite_text
 
     texts: dict[str, str] = {}
@@ -35,18 +35,18 @@ def import_(files: tuple[Path, ...], directory: Path | None) -> None:
     for file, name in zip(files, _names(files), strict=True):
         imported = convert_definition(_definition(file), name, file.name)
         for reason in imported.left_out:
-            click.echo(f"left out  {plain(file)}: {plain(reason)}", err=True)
+            click.echo(f"left out  {printable(file)}: {printable(reason)}", err=True)
         if imported.suite is None:
             fruitless = True
-            click.echo(f"{plain(file)}: no suite, as no test of it can be said in one", err=True)
+            click.echo(f"{printable(file)}: no suite, as no test of it can be said in one", err=True)
             continue
         comments = ["The temperature is 0 where vLLM's CI leaves it to the client's or the server's default."]
-        comments += [f"Left out: {plain(reason)}" for reason in imported.left_out]
+        comments += [f"Left out: {printable(reason)}" for reason in imported.left_out]
         texts[name] = suite_text(imported.suite, comments)
-        click.echo(f"{plain(file)}: {plural(len(imported.suite['scenarios']), 'scenario')}", err=True)
+        click.echo(f"{printable(file)}: {plural(len(imported.suite['scenarios']), 'scenario')}", err=True)
     if directory is not None:
         for name, text in texts.items():
-            click.echo(f"wrote {plain(_written(directory / f'{name}.yaml', text))}")
+            click.echo(f"wrote {printable(_written(directory / f'{name}.yaml', text))}")
     elif len(texts) > 1:
         raise InputError(f"{len(texts)} suites are several files", todo="give -o DIR, or one FILE at a time")
     else:

@@ -93,12 +93,12 @@ def check(within: int, **options: Any) -> None:
     from datetime import timedelta
 
     from regress_gate.errors import ExitCode
-    from regress_gate.report.render.plain_text import plain
+    from regress_gate.report.views.list_view import printable
 
     horizon = _today() + timedelta(days=within)
     ending = [w for w in settings.waivers if w.is_expired(_today()) or (within and w.until <= horizon)]
     for waiver in ending:
-        click.echo(f"{plain(waiver.finding)} ({plain(waiver.owner)}): {days_left(waiver.until, _today())}")
+        click.echo(f"{printable(waiver.finding)} ({printable(waiver.owner)}): {days_left(waiver.until, _today())}")
     if ending:
         raise click.exceptions.Exit(ExitCode.FAIL)
     click.echo(f"{plural(len(settings.waivers), 'waiver')}, none has expired")

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.model.run import AUTO_LABEL_PREFIX
-from regress_gate.report.render.plain_text import plain
+from regress_gate.report.views.list_view import printable
 from regress_gate.text import plural
 
 if TYPE_CHECKING:
@@ -48,23 +48,23 @@ def _group_report(reports: "list[FileReport]") -> "FileReport":
 def report_line(report: "FileReport") -> str:
     """What became of one result."""
     if report.outcome != "stored":
-        return f"{report.outcome:<8} {plain(report.where)}: {plain(report.reason)}"
+        return f"{report.outcome:<8} {printable(report.where)}: {printable(report.reason)}"
     metrics = plural(len(report.metrics), "metric")
     what = f"{report.version} {report.scenario} run {report.run} trial {report.trial}, {metrics}"
     notes = f" ({'; '.join(report.notes)})" if report.notes else ""
-    return f"read     {plain(report.where)}: {plain(report.format)}, {plain(what)}{plain(notes)}"
+    return f"read     {printable(report.where)}: {printable(report.format)}, {printable(what)}{printable(notes)}"
 
 
 def dry_run_text(report: "FileReport", width: int) -> str:
     """What would become of one result: a few lines, none wider than `width` where a word is not."""
-    lines = [f"{_WOULD[report.outcome]:<7} {plain(report.where)}"]
+    lines = [f"{_WOULD[report.outcome]:<7} {printable(report.where)}"]
     details = list(_details(report))
     margin = max((len(key) for key, _ in details), default=0) + 2
     for key, text in details:
         first = f"{_INDENT}{key:<{margin}}"
         room = max(width, _LEAST_WIDTH)
         lines += textwrap.wrap(
-            plain(text), room, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False
+            printable(text), room, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False
         )
     return "\n".join(lines)
 
@@ -103,7 +103,7 @@ def stored_text(added: "AddedRuns", where: str) -> str:
     extended = f"; {plural(len(added.extended), 'run')} extended" if added.extended else ""
     named = f" ({_numbered(added.new)})" if added.new else ""
     known = f"; {plural(len(added.duplicates), 'result')} stored already, left as they are" if added.duplicates else ""
-    return f"stored {new}{extended} in {plain(where)}{named}{known}"
+    return f"stored {new}{extended} in {printable(where)}{named}{known}"
 
 
 def would_store_text(intake: "ImportResult", held: "Mapping[tuple[str, int], int]", where: str) -> str:
@@ -118,7 +118,7 @@ def would_store_text(intake: "ImportResult", held: "Mapping[tuple[str, int], int
     known = sum(len(run.trials) for run in intake.runs) - new
     would = f"would store {plural(new, 'trial')} in {plural(stored_runs, 'run')}"
     if known:
-        would += f"; {plural(known, 'result')} stored already in {plain(where)} ({_numbered(runs)})"
+        would += f"; {plural(known, 'result')} stored already in {printable(where)} ({_numbered(runs)})"
     return f"{would}; nothing was stored (--dry-run)"
 
 
@@ -138,7 +138,7 @@ def elsewhere_notes(found: "Sequence[RunMismatch]") -> Iterator[str]:
         places.setdefault(place, {})[held.run] = None
     for (version, testbed), runs in places.items():
         prune = f"regress-gate baseline prune {shlex.quote(version)} --testbed {shlex.quote(testbed)}"
-        yield plain(
+        yield printable(
             f"results of this import stay in {_numbered(runs)} of {version} on {testbed}, where they were stored "
             f"before, and not where this import says; `{prune}` deletes what is stored there, then import again"
         )

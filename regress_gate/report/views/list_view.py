@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.report.document import Column, Detail, Document, Paragraph, Row, Table, View
+from regress_gate.text import sanitise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,8 @@ def value_text(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{value_text(key)}={value_text(item)}" for key, item in value.items()) or "none"
     return str(value)
+
+
+def printable(value: object) -> str:
+    """The same for a message: without anything that a terminal would obey."""
+    return sanitise(value_text(value))
