@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from regress_gate.errors import InputError
-from regress_gate.known.matching.model_config import read_model_directory
+from regress_gate.known.matching.models import read_model_directory
 from regress_gate.model.deployment import Deployment, DeploymentFacts
 from regress_gate.model.version import Version
 from regress_gate.store.combined import ShippedBuilds

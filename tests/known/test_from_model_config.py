@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.known.matching.model_config import from_model_config, read_model_directory
+from regress_gate.known.matching.models import from_model_config, read_model_directory
 
 DENSE = {"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16", "num_hidden_layers": 32}
 MOE = {"architectures": ["DeepseekV3ForCausalLM"], "n_routed_experts": 256}

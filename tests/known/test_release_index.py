@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from packaging.version import Version as Pep440
 
-from regress_gate.known.records.release_index import find_releases
-from regress_gate.known.records.releases import release_date, shipped_releases
+from regress_gate.known.records.releases import find_releases, release_date, shipped_releases
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 ANSWER = {

@@ -1,17 +1,25 @@
-"""Releases of vLLM and the days on which they were published, as shipped with this program.
+"""The releases of vLLM and their days: a shipped table, and newer ones from a package index.
 
-The table (releases.json) contains the regular releases from 0.5.5 on, but not every patch release. Not for: releases
-after the table was made (`release_index`).
+The table (releases.json) contains the regular releases from 0.5.5 on, but not every patch release. The index from the
+configuration is asked for the project's JSON document at most once a day; its answer is kept in the user's cache
+directory. Withdrawn ("yanked") releases are left out. Without an index only the table is used, and a note names the day
+from which releases are unknown.
 """
 
 import json
-from datetime import date
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
+from regress_gate.files import replace_file
 from regress_gate.model.version import Version
 
 _TABLE = Path(__file__).with_name("releases.json")
@@ -59,3 +67,80 @@ def release_date(version: str) -> date | None:
         return shipped_releases().get(Pep440(version))
     except InvalidVersion:
         return None
+
+
+FRESH = timedelta(days=1)
+TIMEOUT = 15.0
+"""Seconds."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Of one answer; the whole history of a large project has a tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReleases:
+    days: Mapping[Pep440, date]
+    """Final release to its day of publication."""
+    note: str | None = None
+    """What is unknown, in one line."""
+
+
+def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool) -> KnownReleases:
+    """The newest available list. `cache` is a file, which may be missing or read-only."""
+    if url is None:
+        todo = "name an index with release_index in [check]"
+        return KnownReleases(shipped_releases(), f"releases after {table_date().isoformat()} are not known; {todo}")
+    kept = _read_cache(cache, url)
+    if kept is not None and timedelta(0) <= now - kept[0] < FRESH:
+        return KnownReleases({**shipped_releases(), **kept[1]})
+    known = {**shipped_releases(), **(kept[1] if kept else {})}
+    since = max(table_date(), kept[0].date()) if kept else table_date()
+    if offline:
+        return KnownReleases(known, f"offline: releases after {since.isoformat()} are not known")
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - the index is the user's choice
+            table = _parse_index(json.loads(answer.read(MAX_BYTES)))
+    except (OSError, ValueError, urllib.error.URLError) as error:
+        reason = getattr(error, "reason", error)
+        return KnownReleases(
+            known, f"{url} does not answer ({reason}): releases after {since.isoformat()} are not known"
+        )
+    found = parse_releases(table)
+    if not found:
+        return KnownReleases(known, f"{url} lists no release: those after {since.isoformat()} are not known")
+    _write_cache(cache, {"url": url, "asked": now.astimezone(UTC).isoformat(), "released": table})
+    withdrawn = shipped_releases().keys() - found.keys()
+    return KnownReleases({**{v: day for v, day in shipped_releases().items() if v not in withdrawn}, **found})
+
+
+def _parse_index(document: Any) -> dict[str, str]:
+    """Version to the day of its first file in the index's answer, without withdrawn files."""
+    releases = document.get("releases") if isinstance(document, dict) else None
+    table: dict[str, str] = {}
+    for version, files in (releases if isinstance(releases, dict) else {}).items():
+        days = [
+            str(file.get("upload_time", ""))[:10]
+            for file in (files if isinstance(files, list) else [])
+            if isinstance(file, dict) and not file.get("yanked")
+        ]
+        if days:
+            table[str(version)] = min(days)
+    return table
+
+
+def _read_cache(cache: Path, url: str) -> tuple[datetime, dict[Pep440, date]] | None:
+    try:
+        document = json.loads(cache.read_text(encoding="utf-8"))
+        asked = datetime.fromisoformat(document["asked"])
+        if document["url"] != url or asked.tzinfo is None:
+            return None
+        return asked, parse_releases(document["released"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidVersion):
+        return None  # nothing kept, or nothing that we wrote
+
+
+def _write_cache(cache: Path, document: dict[str, Any]) -> None:
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(cache, json.dumps(document))
+    except OSError:
+        pass  # the next call asks again
