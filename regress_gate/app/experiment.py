@@ -38,7 +38,7 @@ from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentS
 from regress_gate.bench.experiment.trials import Meter
 from regress_gate.bench.inspect.installed_build import environment_libraries, inspect_environment
 from regress_gate.bench.load.load_client import LoadLimits, OwnClientMeter
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine.reservation import machine_lock
 from regress_gate.bench.provision.interface import Provisioner, ProvisionError
 from regress_gate.bench.tiny_model import model_path

@@ -18,7 +18,7 @@ from regress_gate.bench.external_servers import (
     measure_external_servers,
 )
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine.reservation import machine_lock
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, SuiteRef

@@ -13,7 +13,7 @@ from regress_gate.app.measurement_amount import DEFAULT_SUITE
 from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import Settings
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import cpu_load
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.machine.reservation import server_gpus

@@ -17,7 +17,7 @@ import psutil
 from regress_gate.bench.experiment.trials import MeasuredServer, Meter, TrialProgress, measure_trials
 from regress_gate.bench.load.http_transport import Target, resolve_target
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.machine.cpu_load import FindServerProcesses
 from regress_gate.bench.server.processes import listens_on

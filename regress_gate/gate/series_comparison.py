@@ -11,19 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regress_gate.gate.replicates import (
-    RunLevelValues,
-    SeriesKey,
-    SeriesValues,
-    measurement_design,
-)
-from regress_gate.gate.series_inputs import (
-    SIDES,
-    GatheredSeries,
-    SeriesExclusions,
-    exclude_series,
-    gather_series,
-)
+from regress_gate.gate.replicates import RunLevelValues, SeriesKey, SeriesValues, measurement_design
+from regress_gate.gate.series_inputs import SIDES, GatheredSeries, SeriesExclusions, exclude_series, gather_series
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.gate.variance_reduction import variance_reduced_percentile
 from regress_gate.model.metric import Direction, Metric, Scale, metric

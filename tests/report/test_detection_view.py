@@ -14,11 +14,7 @@ from regress_gate.gate.table_changes import DetectedChanges, DetectionReport, De
 from regress_gate.ingest.table_series import Layout, TableSeries
 from regress_gate.model.metric import Direction
 from regress_gate.report import RenderOptions, render
-from regress_gate.report.views.detection_view import (
-    MAX_CHARTS,
-    DetectionView,
-    change_point_text,
-)
+from regress_gate.report.views.detection_view import MAX_CHARTS, DetectionView, change_point_text
 from regress_gate.stats.changepoints import ChangePoint
 
 from .strategies import hostile_text

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.provision.interface import ServeRequest, serve_arguments
 from regress_gate.known.matching.scope import in_region
 from regress_gate.known.records.loading import load_records

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from regress_gate.bench.experiment.experiment_plan import ExperimentPlan, ServerGroup, missing_units, server_groups
 from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun, make_runs
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite
 from regress_gate.store.repository import Repository

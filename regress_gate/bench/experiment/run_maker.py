@@ -13,9 +13,9 @@ from pathlib import Path
 
 from regress_gate.bench.experiment.experiment_plan import ServerGroup, Slot
 from regress_gate.bench.experiment.trials import MeasuredServer, Meter, TrialProgress, measure_trials
+from regress_gate.bench.fixed_prompts import collect_outputs
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.machine.conditions import ConditionsWatch
-from regress_gate.bench.outputs.output_collection import collect_outputs
 from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError, ServeRequest
 from regress_gate.bench.server.server import Server, start_server
 from regress_gate.bench.server.server_failures import ServerError, ServerFailure, ServerFailureKind

@@ -6,15 +6,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from regress_gate.bench.load.dataset import Dataset, DatasetFormat, RecordedTexts
+from regress_gate.bench.load.dataset import Dataset, DatasetFormat, RecordedTexts, open_dataset, read_texts
 from regress_gate.bench.load.http_transport import Target, Transport
 from regress_gate.bench.load.load_errors import LoadError, RequestError
 from regress_gate.bench.load.load_workload import (
+    Arrival,
     LoadWorkload,
+    RequestSlo,
     ServingApi,
     measured_prompts,
     measured_rerank_texts,
@@ -25,7 +28,8 @@ from regress_gate.bench.load.load_workload import (
 from regress_gate.bench.load.responses import StreamedResponse, WholeResponse, error_message
 from regress_gate.bench.load.sending import PreparedRequest
 from regress_gate.errors import InputError
-from regress_gate.model.suite import MAX_CONVERSATION_TOKENS
+from regress_gate.model.deployment import engine_arg_key
+from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite
 from regress_gate.text import plural
 
 # MERGED regress_gate.bench.load.choosing: Which recorded prompts a pass sends, and how many tokens each answer may
@@ -282,3 +286,52 @@ def _response_reader(workload: LoadWorkload, body: Mapping[str, Any]) -> Callabl
             return partial(WholeResponse, "data", 1)
         case ServingApi.RERANK:
             return partial(WholeResponse, "results", workload.documents)
+
+
+# MERGED regress_gate.bench.load.suite_workloads: The workloads of a suite's scenarios, as the load client takes
+# them.
+
+
+def load_workloads(suite: Suite) -> list[tuple[Scenario, LoadWorkload]]:
+    """The scenarios of a suite as the load client takes them. Raises InputError for one that is not complete."""
+    return [(scenario, _scenario_workload(scenario)) for scenario in suite.scenarios]
+
+
+def _scenario_workload(scenario: Scenario) -> LoadWorkload:
+    workload = scenario.workload
+    dataset = _scenario_dataset(scenario)
+    if workload.num_requests is None or workload.missing:
+        raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(workload.missing)}")
+    asked = LoadWorkload(
+        input_len=workload.input_len or 0,
+        output_len=workload.output_len or 0,
+        num_requests=workload.num_requests,
+        concurrency=workload.concurrency,
+        request_rate=workload.request_rate,
+        arrival=Arrival(workload.arrival),
+        prefix_len=workload.prefix_len,
+        warmup_requests=workload.warmup_requests,
+        seed=workload.seed or 0,
+        slo=None if workload.slo is None else RequestSlo(workload.slo.ttft, workload.slo.tpot, workload.slo.e2el),
+        api=ServingApi(workload.api),
+        documents=workload.documents or 0,
+        ignore_eos=workload.ignore_eos,
+        extra_body=workload.extra_body,
+        lora_adapters=tuple(workload.lora_adapters),
+        dataset=dataset,
+    )
+    if dataset is not None:
+        arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
+        longest = arguments.get("max_model_len")
+        check_recorded_prompts(dataset, read_texts(dataset), asked, longest if type(longest) is int else None)
+    return asked
+
+
+def _scenario_dataset(scenario: Scenario) -> Dataset | None:
+    """Reads it, so that a file that cannot be used is told before a server starts."""
+    given = scenario.workload.dataset
+    if given == "random":
+        return None
+    if not isinstance(given, RecordedPrompts):
+        raise InputError(f"scenario {scenario.name}: dataset {given!r} cannot be sent", todo="use random, or a file")
+    return open_dataset(DatasetFormat(given.format), Path(given.file))

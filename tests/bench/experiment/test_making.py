@@ -16,7 +16,7 @@ from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.http_transport import Target
 from regress_gate.bench.load.load_client import LoadLimits, measure_load
 from regress_gate.bench.load.load_workload import LoadWorkload
-from regress_gate.bench.load.suite_workloads import load_workloads
+from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest
 from regress_gate.bench.server import server as server_module

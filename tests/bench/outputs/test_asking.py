@@ -6,8 +6,13 @@ import threading
 import httpx
 import pytest
 
-from regress_gate.bench.outputs.output_collection import MAX_ANSWER_BYTES, collect_outputs
-from regress_gate.bench.outputs.sanity_prompts import ANSWER_TOKENS, PROMPT_SET, sanity_prompts
+from regress_gate.bench.fixed_prompts import (
+    ANSWER_TOKENS,
+    MAX_ANSWER_BYTES,
+    PROMPT_SET,
+    collect_outputs,
+    sanity_prompts,
+)
 
 NAMES = [prompt.name for prompt in sanity_prompts()]
 REFUSED = 400, b'{"error": {"message": "not supported here"}}'

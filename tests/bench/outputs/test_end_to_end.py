@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.bench.outputs.output_collection import collect_outputs
+from regress_gate.bench.fixed_prompts import collect_outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode
 from tests.factories.runs import make_run, make_side_of

@@ -3,7 +3,7 @@
 import json
 from hashlib import sha256
 
-from regress_gate.bench.outputs.sanity_prompts import ANSWER_TOKENS, PROMPT_SET, sanity_prompts
+from regress_gate.bench.fixed_prompts import ANSWER_TOKENS, PROMPT_SET, sanity_prompts
 
 
 def test_the_prompts_of_this_version_never_change():

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.outputs.output_collection import (
-    MAX_ANSWER_TOKENS,
-    UnreadableAnswerError,
-    read_answer,
-    read_error,
-)
+from regress_gate.bench.fixed_prompts import MAX_ANSWER_TOKENS, UnreadableAnswerError, read_answer, read_error
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.store import stored_values
 
