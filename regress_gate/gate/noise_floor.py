@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regress_gate.gate.accuracy import compare_outputs
-from regress_gate.gate.replicates import SeriesValues, run_level_values
+from regress_gate.gate.replicates import SeriesKey, SeriesValues, run_level_values
 from regress_gate.model.metric import Metric, Scale, metric
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version
@@ -18,9 +18,6 @@ from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.multiplicity import holm
 from regress_gate.stats.order_effects import OrderEffects, estimate_order_effects
 from regress_gate.stats.power import PooledNoise, pooled_noise
-
-SpreadKey = tuple[str, str]
-"""Scenario and metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +51,13 @@ class AdjustedEffects:
     drift_per_block: AdjustedEffect
 
 
-def series_spread(runs: Sequence[Run]) -> dict[SpreadKey, SeriesSpread]:
+def series_spread(runs: Sequence[Run]) -> dict[SeriesKey, SeriesSpread]:
     """Every series that a comparison of two of the versions would have. A ratio metric with a value that is not
     positive has none."""
     by_version: dict[Version, list[Run]] = defaultdict(list)
     for run in runs:
         by_version[run.version].append(run)
-    groups: dict[SpreadKey, list[SeriesValues]] = defaultdict(list)
+    groups: dict[SeriesKey, list[SeriesValues]] = defaultdict(list)
     for same in by_version.values():
         for key, values in run_level_values(same).items():
             groups[key].append(values)
@@ -86,9 +83,9 @@ def _spread(known: Metric, groups: Sequence[SeriesValues]) -> SeriesSpread | Non
     )
 
 
-def series_effects(runs: Sequence[Run]) -> dict[SpreadKey, OrderEffects]:
+def series_effects(runs: Sequence[Run]) -> dict[SeriesKey, OrderEffects]:
     """What order and time did within one experiment of two sides, for ratio metrics."""
-    rows: dict[SpreadKey, list[tuple[float, str, int, bool]]] = defaultdict(list)
+    rows: dict[SeriesKey, list[tuple[float, str, int, bool]]] = defaultdict(list)
     for run in runs:
         if run.place is None:
             continue
@@ -106,7 +103,7 @@ def series_effects(runs: Sequence[Run]) -> dict[SpreadKey, OrderEffects]:
     return {key: found for key, found in effects.items() if found is not None}
 
 
-def adjusted_effects(runs: Sequence[Run], keys: Sequence[SpreadKey]) -> dict[SpreadKey, AdjustedEffects]:
+def adjusted_effects(runs: Sequence[Run], keys: Sequence[SeriesKey]) -> dict[SeriesKey, AdjustedEffects]:
     """Those of `keys` that the runs can show. All are one family: their p-values are adjusted together (Holm)."""
     effects = {key: found for key, found in series_effects(runs).items() if key in keys}
     flat = [effect for found in effects.values() for effect in (found.second, found.drift)]

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
-from regress_gate.gate.noise_floor import SeriesSpread, SpreadKey, series_spread
+from regress_gate.gate.noise_floor import SeriesSpread, series_spread
+from regress_gate.gate.replicates import SeriesKey
 from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
@@ -160,7 +161,7 @@ def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSe
     )
 
 
-def _series_not_yet_run(scenario: Scenario, policy: Policy, trials: int) -> dict[SpreadKey, SeriesSpread]:
+def _series_not_yet_run(scenario: Scenario, policy: Policy, trials: int) -> dict[SeriesKey, SeriesSpread]:
     """The gated series that a scenario will have."""
     requests = scenario.workload.num_requests or 0
     spread = SeriesSpread(noise=None, level=0.0, requests=requests * trials, smallest_trial=requests or None)

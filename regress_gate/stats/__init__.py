@@ -1,1 +1,1 @@
-"""Arrays in, results out: how much a version lost against another, how sure that is, what would decide it."""
+"""Arrays in, results out: how much worse a version is than another, how sure that is, and what would decide it."""

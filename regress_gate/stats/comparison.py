@@ -1,7 +1,7 @@
-"""Two versions, many series: the border of the statistics towards the gate.
+"""Compare two versions on many series: the interface of the statistics to the gate.
 
 The run is the unit of replication. Each series gets an estimated loss with a two-sided interval and a one-sided
-p-value; `regression` is controlled family-wise over the gated series (`family`), while `equivalent` must be shown for
+p-value. `regression` is controlled family-wise over the gated series (`multiplicity`). `equivalent` must be shown for
 every one of them (intersection-union), so it needs no correction. See docs/statistics.md.
 """
 
@@ -22,7 +22,7 @@ from regress_gate.stats.sequential import nominal_level
 Floats = npt.NDArray[np.float64]
 
 SUSPECT_P_VALUE = 0.005
-"""One-sided p-value of the plain percentile from which the variance-reduced one is not believed."""
+"""One-sided p-value of the plain percentile below which the variance-reduced one is not used."""
 
 
 DEFAULT_DESIGN = MeasurementDesign()
@@ -54,14 +54,14 @@ class _SeriesAssessment:
     q_worse: float | None = None
     q_better: float | None = None
     variance_reduced: tuple[float, float, float] | None = None
-    """Of a percentile with a variance-reduced form: loss, lower and upper limit by that."""
+    """Loss, lower and upper limit of the variance-reduced form of a percentile, where it has one."""
 
     def within(self, margin: float) -> "_SeriesAssessment":
-        """By the variance-reduced form, where that is the surer one and they disagree on whether the loss is below the
+        """The assessment that decides: the variance-reduced one where it is the surer one and the two disagree on the
         margin.
 
-        Which decides must not depend on which would pass: the better of two tests at 5 % was passed by 8 % of
-        percentiles that were worse by just the margin.
+        The choice must not depend on which of them would pass: 8 % of percentiles that were worse by just the margin
+        passed the better of two tests at 5 %.
         """
         if self.variance_reduced is None or self.interval is None:
             return self
@@ -81,7 +81,7 @@ def compare_series(
 ) -> list[Comparison]:
     """Judge all series of one gate together; the result has their order.
 
-    `expected_cv` is only used to say how many runs a first comparison needs, never to decide.
+    `expected_cv` says only how many runs a first comparison needs; it never decides.
     """
     budget = nominal_level(false_alarm_budget, design.interim)
     tail = nominal_level((1 - confidence) / 2, design.interim)
@@ -162,7 +162,7 @@ def _assess_together(
 ) -> list[_SeriesAssessment]:
     """Every series' own evidence, in order; percentiles with a variance-reduced form also by that.
 
-    `offsets_of`: the family that knows what separates sessions, where that is not the series' own.
+    `offsets_of`: the family whose session offsets are used, where that is not the series' own.
     """
     results = [_SeriesAssessment(0.0)] * len(series)
     for metric, own in enumerate(own_evidence(family)):
@@ -196,11 +196,10 @@ def _variance_reduced(
     tail: float,
     offsets_of: Family,
 ) -> list[tuple[float, float, float] | None]:
-    """Loss and limits of one metric's percentiles from their variance-reduced form; None where that is not to be
-    believed.
+    """Loss and limits of one metric's percentiles from their variance-reduced form; None where it is not used.
 
-    The variance-reduced percentile dilutes a change of nothing but the slowest requests. So the plain one, averaged
-    over the scenarios, has to keep the upper limit too, and must not by itself be suspect.
+    The variance-reduced percentile dilutes a change of the slowest requests alone. So the plain percentile, averaged
+    over the scenarios, has to keep the margin too, and must not be suspect by itself.
     """
     pairs = [data.variance_reduced for data in series if data.variance_reduced is not None]
     sides = [np.column_stack([pair[side] for pair in pairs]) for side in (0, 1)]
@@ -223,7 +222,7 @@ def _variance_reduced(
 
 
 def _with_common_offsets(own: ContrastEvidence, family: Family) -> ContrastEvidence:
-    """What separates sessions, from all series of the family together, for evidence that earlier sessions lack."""
+    """Evidence with the session offsets of the whole family, for series that earlier sessions lack."""
     grouped = (family.scenarios >= 0).astype(np.float64)
     common = weigh_contrasts(family.found, (grouped / max(grouped.sum(), 1.0))[:, None], family.floor)
     ratios = common.sessions.ratios * common.run_variance[0] / own.run_variance.mean()
@@ -231,7 +230,7 @@ def _with_common_offsets(own: ContrastEvidence, family: Family) -> ContrastEvide
 
 
 def _assess_alone(data: SeriesData, place: int, tail: float, design: MeasurementDesign) -> _SeriesAssessment | None:
-    """A series that cannot be part of the family: one that some runs lack, or a difference of fractions."""
+    """Assess a series that cannot be in the family: one that some runs lack, or a difference of fractions."""
     whole = replace(_whole_blocks(data) if design.paired else data.without_gaps(), variance_reduced=None)
     if family_members([whole]):
         return _assess_together([whole], make_family([whole], [place], design), tail)[0]
@@ -283,7 +282,7 @@ def _runs_needed(
     run_sd, bound, loss = found.run_sd, margin_as_loss(data), found.loss
     if found.interval is None:
         notes.append("at least two runs a side are needed to estimate the spread")
-        loss = 0.0  # a single pair says nothing about the loss: plan for the unchanged case
+        loss = 0.0  # one pair shows nothing about the loss: plan for an unchanged version
     if run_sd is None or run_sd == 0.0:
         run_sd = expected_cv
         notes.append(f"runs needed assume a run-to-run spread of {expected_cv:.0%}")

@@ -1,15 +1,15 @@
-"""What run-level values say of contrasts: weighted sums of the series' losses, like series taken together.
+"""Estimate contrasts, which are weighted sums of the series' losses, from run-level values.
 
-A contrast is a column of weights over the series; applied to every run it gives one score a run, and everything
-follows from scores: the estimate is the difference of the sides' means, its variance is that of scores between server
-starts, found from the runs at hand, from earlier sessions, and from like contrasts (`moderation`); offsets between
-sessions are added where the sides were not measured side by side (`sessions`). The run is the unit: nothing here
-knows of requests.
+A contrast is a column of weights over the series. Applied to every run it gives one score a run, and everything
+follows from the scores. The estimate is the difference of the sides' means. Its variance is that of the scores between
+server starts: it is found from the runs compared, from earlier sessions, and from similar contrasts
+(`variances.moderate_variances`). Where the sides were not measured side by side, offsets between sessions are added
+(`variances.session_spread`). The run is the unit: this module knows nothing of requests.
 
-Assumes scores that are roughly normal on the analysis scale, and independent runs. Each side may have a spread of its
-own (B. L. Welch 1947, doi 10.1093/biomet/34.1-2.28): with sides of equal size the degrees of freedom follow from how
-the variance is shared between them, on average over like contrasts; with unequal ones they are those of the smaller
-side, because the fractional ones were found too bold there (2 runs against 10).
+Assumptions: scores are roughly normal on the analysis scale, and runs are independent. Each side may have its own
+spread (B. L. Welch 1947, doi 10.1093/biomet/34.1-2.28). With sides of equal size, the degrees of freedom follow from
+how the variance is shared between them, averaged over similar contrasts. With unequal sizes they are those of the
+smaller side, because the fractional ones gave too many false alarms there (2 runs against 10).
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,10 @@ from regress_gate.stats.variances import (
 Floats = npt.NDArray[np.float64]
 
 _FEW = 3
-"""Like contrasts from which the sides' spreads can be told apart."""
+"""Similar contrasts that are needed to estimate each side's share of the variance."""
 _SUSPICION = 0.25
-"""Chance with which today's spread is called larger than the earlier although it is not; then only today's counts."""
+"""Chance that the present spread is called larger than the earlier one although it is not. Only the present one is then
+used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,7 @@ class Measurements:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContrastEvidence:
-    """On q like contrasts."""
+    """Estimates of q similar contrasts, and how sure they are."""
 
     estimate: Floats
     """Shape (q,)."""
@@ -96,9 +97,9 @@ class ContrastEvidence:
 
 
 def weigh_contrasts(found: Measurements, weights: Floats, floor: Floats) -> ContrastEvidence:
-    """Evidence on the like contrasts that are the columns of `weights` (m, q).
+    """Estimate the similar contrasts that are the columns of `weights` (m, q).
 
-    `floor`: shape (m,), variance between runs of each series that is never believed to be undercut.
+    `floor`: shape (m,), the least variance between runs that each series is assumed to have.
     """
     ours, theirs = found.baseline @ weights, found.candidate @ weights
     estimate = theirs.mean(axis=0) - ours.mean(axis=0)
@@ -141,10 +142,11 @@ def _present_spread(
 ) -> tuple[Floats, Floats, float]:
     """Deviations from what is estimated (n, q), variances between runs (q,), and their degrees of freedom.
 
-    `whole` is the baseline's share of the variance over all series, for contrasts too few to tell by themselves.
+    `whole` is the baseline's share of the variance over all series, used where there are too few contrasts to estimate
+    it.
     """
     if paired:
-        # Half of a difference's variance is a run's: what a block does to both of its runs is in neither.
+        # Half of a difference's variance is that of a run: an effect of the block on both of its runs cancels.
         deviations = (theirs - ours) / np.sqrt(2)
         deviations = deviations - deviations.mean(axis=0)
         freedom = len(deviations) - 1

@@ -3,9 +3,8 @@
 Model: run-level values of a ratio metric are log-normal with their own variance on each side; of a difference
 metric, normal with at least the spread that drawing the requests alone would give. Welch's t statistic (B. L. Welch
 1947, doi 10.1093/biomet/34.1-2.28) with the degrees of freedom of the smaller side: the usual Satterthwaite
-approximation gave up to 27 % false alarms in a gate of 20 series at 2 against 10 runs where 5 % were promised, this
-one stays below. Limits: two runs a side are the least that give a spread at all, and with so few the interval is as
-wide as it must be.
+approximation gave up to 27 % false alarms in a gate of 20 series at 2 against 10 runs where 5 % are allowed; this one
+stays below. Limits: a spread needs at least two runs a side, and with so few the interval is wide.
 """
 
 import math
@@ -20,13 +19,13 @@ from regress_gate.model.metric import Direction, Metric, Scale
 Floats = npt.NDArray[np.float64]
 
 MIN_TIMING_CV = 1e-3
-"""No time or rate repeats better than this between server starts; equal values are quantised ones."""
+"""The least coefficient of variation of times and rates between server starts: equal values are quantised ones."""
 MIN_COUNT_CV = 1e-9
 """Sizes and token counts can be deterministic."""
 
 
 def least_spread(known: Metric) -> float:
-    """The coefficient of variation below which no series of a metric is believed to repeat."""
+    """The least coefficient of variation that is assumed for a series of this metric."""
     return MIN_COUNT_CV if known.unit in ("bytes", "tokens") else MIN_TIMING_CV
 
 
@@ -48,18 +47,19 @@ class SeriesData:
     scenario: str | None = None
     """Series of one scenario are tested as a group; None for what belongs to none, such as what a server does once."""
     metric: str | None = None
-    """Series of one metric lend each other their spread; None for one that stands alone."""
+    """Series of one metric share their spread; None for one that stands alone."""
     variance_reduced: tuple[Floats, Floats] | None = None
-    """Of a percentile, where the requests are known: logarithms of its variance-reduced form on both sides (`tail`)."""
+    """Of a percentile, where the requests are known: logarithms of its variance-reduced form on both sides
+    (`percentiles`)."""
 
     @property
     def sign(self) -> float:
-        """By which logarithms become losses."""
+        """Factor that turns logarithms into losses."""
         return 1.0 if self.direction is Direction.LOWER else -1.0
 
     @property
     def is_infinite(self) -> bool:
-        """Whether a value is: no store keeps such a one, but a mean may overflow."""
+        """Whether a value is infinite: no store keeps one, but a mean may overflow."""
         return bool(np.isinf(self.baseline).any() or np.isinf(self.candidate).any())
 
     def without_gaps(self) -> "SeriesData":
@@ -74,7 +74,7 @@ class Estimate:
 
     loss: float
     standard_error: float | None
-    """None when a side has fewer than two runs: nothing then tells luck from change."""
+    """None when a side has fewer than two runs: the spread is then unknown."""
     degrees_of_freedom: float
     run_sd: float | None
     """Standard deviation between runs, averaged over the sides that show one; for a difference metric at least that of

@@ -1,7 +1,7 @@
-"""Which series of a gate are judged as one family, and the family that they make.
+"""Choose which series of a gate are judged as one family, and make the family.
 
-A family needs all its series in all its runs, and history helps it only as far as all its series have one. Not for
-what follows from a family (`family`), nor for the series that are left out (`comparison`).
+A family needs all its series in all its runs, and history helps only as far as all its series have one. Not for the
+tests of a family (`multiplicity`), nor for the series that are left out (`comparison`).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class MeasurementDesign:
-    """How the runs of all series were made."""
+    """How the runs of all series were measured."""
 
     paired: bool = False
     """Value i of either side was measured in the same block."""
@@ -31,7 +31,7 @@ class MeasurementDesign:
     """Earlier sessions of one version each; each holds, for every series in order, values of shape (runs,), NaN where
     there is none. For paired measurements: logarithms of the ratio of the two sides of earlier blocks."""
     interim: InterimStage | None = None
-    """None: the evidence is seen once, at its end."""
+    """None: the data are analysed once, at the end."""
 
 
 def family_members(series: Sequence[SeriesData]) -> list[int]:
@@ -51,11 +51,11 @@ def family_members(series: Sequence[SeriesData]) -> list[int]:
 
 
 def with_history(places: Sequence[int], design: MeasurementDesign) -> list[bool]:
-    """For each of the series at `places` whether it is of those that use history best: the most values in rows that
-    have all of them.
+    """For each of the series at `places` whether it is one of those that use history best: the most values in rows
+    that have all of them.
 
-    A metric that is new, or a scenario that earlier runs lacked, is not to cost the others what is known of them. All,
-    where there is no history.
+    So a new metric, or a scenario that earlier runs lacked, does not cost the others their history. All of them, if
+    there is no history.
     """
     rows = [_rows(session, places, design) for session in design.earlier if places]
     usable = np.vstack([np.isfinite(each) for each in rows]) if rows else np.zeros((0, len(places)), dtype=bool)

@@ -1,4 +1,21 @@
-"""Adjusting p-values for the number of questions asked at once."""
+"""Find which of many series got worse, with one false-alarm budget for all tests of a gate.
+
+A regression may be in one series, in one scenario, in one metric over all scenarios (a tail), or in everything. Each of
+these is a group of series that is tested as one, by a weighted mean of their losses; metrics weigh by the inverse of
+their usual variance. The budget is split between the four kinds of groups and evenly within each kind. Holm's rule with
+weights (1979, Scand. J. Statist. 6:65-70) adjusts the p-values. So the chance that anything is called worse when
+nothing is, is at most the budget, whatever the dependence between series.
+
+Covariate adjustment: a run that was lucky was lucky in every scenario, so the *other* scenarios distinguish luck from
+loss. Series and scenarios are tested relative to the rest, with one coefficient for all similar groups (least squares
+over the runs' deviations). Where the rest itself has changed, nothing is subtracted, because an improvement elsewhere
+is not a loss here. As a second guard, nothing is called worse that would not be significant in its own plain test.
+Weights that are fitted to runs underestimate the spread of these same runs, so there are few of them: free covariances
+gave 13 to 50 % false alarms where these keep the promise (tests/stats).
+
+A group's test shows that the group got worse. Its series are then named by their own tests, each at the budget: which
+series of the group it is, is controlled less strictly than that there is one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +38,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def weighted_holm(p_values: Floats, weights: Floats) -> Floats:
-    """As `holm`, where some questions are given a larger part of the budget: `weights`, positive, same shape.
+    """As `holm`, where some tests get a larger part of the budget: `weights`, positive, same shape.
 
     At each step the weights of what has not been rejected yet share the whole budget (Holm's section 4).
     """
@@ -33,34 +50,17 @@ def weighted_holm(p_values: Floats, weights: Floats) -> Floats:
     return adjusted
 
 
-# MERGED regress_gate.stats.family: Which of many series got worse: the battery of tests that one gate makes, with
-# one budget of false alarms.  A regression may sit in one series, in one scenario, in one metric over all scenarios
-# (a tail), or in everything. Each of these is a group of series that is tested as one, by a weighted mean of their
-# losses: metrics weigh by the inverse of their usual variance. The budget is split between the four kinds of groups
-# and evenly within each; Holm's rule with weights (1979, Scand. J. Statist. 6:65-70) adjusts. So the chance that
-# anything is called worse when nothing is, is at most the budget, whatever the dependence between series.  A run
-# that was lucky was so in every scenario: what the *other* scenarios did tells luck from loss. Series and scenarios
-# are therefore tested relative to the rest, as far as the rest foretells them (least squares over the runs'
-# deviations, one coefficient for all groups alike), unless the rest itself has changed: then nothing is taken from
-# it, because an improvement elsewhere is not a loss here. As a second guard nothing is called worse whose own,
-# plain test would not be significant by itself. Weights that are fitted to runs flatter the spread of these same
-# runs, so there are few of them: free covariances gave 13 to 50 % false alarms where these give what is promised
-# (tests/stats).  What a group's test shows is that the group got worse. Its series are then named by their own
-# tests, each at the budget: attribution within a group that was found is less strictly controlled than the finding.
-
-
-FamilyFloats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _SHARES = {"series": 0.25, "scenario": 0.30, "metric": 0.10, "all": 0.35}
-"""Of the budget, by kind of group; that of a kind which does not occur is shared out among the others."""
+"""Shares of the budget by kind of group. The share of a kind that does not occur goes to the others."""
 _REST_MOVED, _REST_STILL = 0.01, 0.10
-"""Two-sided p-values of "the rest has not changed" below which luck is not taken from it, and above which it is in
-full; in proportion between."""
+"""Two-sided p-values of "the rest has not changed" below which no adjustment is made, and above which it is made
+in full; in proportion between."""
 _PARTS = 10.0
-"""How many times rarer by chance a change among the parts of the rest has to be than one of their mean."""
+"""Factor on the p-value of a change among the parts of the rest, compared with that of their mean."""
 _DOUBT = 3.0
-"""Degrees of freedom' worth of belief that the rest foretells nothing."""
+"""Weight of the prior belief that the rest predicts nothing, in degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,27 +72,27 @@ class Family:
     """Shape (m,): a number for each scenario; negative for a series of no group, such as what a server does once."""
     metrics: Ints
     """Shape (m,): a number for each metric, from 0."""
-    floor: FamilyFloats
-    """Shape (m,): variance between runs that is never undercut."""
+    floor: Floats
+    """Shape (m,): the least variance between runs that is assumed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kind:
-    """Groups of one kind that lend each other variance."""
+    """Groups of one kind that share their variance."""
 
     share: float
     """Of the budget, for each of them."""
     groups: tuple[Ints, ...]
-    inside: FamilyFloats
+    inside: Floats
     """Shape (m, groups): weights that make a group's mean loss."""
-    rest: FamilyFloats
-    """Shape (m, groups): weights of what is held against it; a column of zeros where there is nothing."""
+    rest: Floats
+    """Shape (m, groups): weights of the rest it is compared with; a column of zeros where there is none."""
     parts: Ints
     """Shape (m,): a number for each part of the rest, none of which may have changed."""
 
 
 def own_evidence(family: Family) -> tuple[ContrastEvidence, ...]:
-    """Of every series by itself; one Evidence a metric, its series in the order of the family."""
+    """The evidence on every series by itself; one ContrastEvidence a metric, its series in the order of the family."""
     identity = np.eye(len(family.metrics))
     return tuple(
         weigh_contrasts(family.found, identity[:, family.metrics == metric], family.floor)
@@ -100,7 +100,7 @@ def own_evidence(family: Family) -> tuple[ContrastEvidence, ...]:
     )
 
 
-def spread_over(family: Family, parts: Sequence[FamilyFloats]) -> FamilyFloats:
+def spread_over(family: Family, parts: Sequence[Floats]) -> Floats:
     """Puts values that come metric by metric back into the order of the family."""
     whole = np.empty(len(family.metrics))
     for metric, values in enumerate(parts):
@@ -108,9 +108,7 @@ def spread_over(family: Family, parts: Sequence[FamilyFloats]) -> FamilyFloats:
     return whole
 
 
-def adjusted_p_values(
-    family: Family, others: Sequence[float] = (), *, better: bool = False
-) -> tuple[FamilyFloats, FamilyFloats]:
+def adjusted_p_values(family: Family, others: Sequence[float] = (), *, better: bool = False) -> tuple[Floats, Floats]:
     """Family-wise adjusted p-values of "this series did not get worse" (with `better`, improve).
 
     `others` are p-values of series that share the budget but cannot be part of the family. Returns those of the family,
@@ -148,7 +146,7 @@ def _kinds(family: Family, own: Sequence[ContrastEvidence], others: int) -> list
     scenarios = _groups(grouped, family.scenarios)
     metrics = _groups(grouped, family.metrics)
     of_scenarios = np.column_stack([_mean_weights(weights, group) for group in scenarios]) if scenarios else None
-    found: list[tuple[str, list[Ints], FamilyFloats, FamilyFloats]] = []
+    found: list[tuple[str, list[Ints], Floats, Floats]] = []
     series = [np.array([index]) for index in everything]
     found.append(
         ("series", series, np.eye(len(everything)), _rest_weights(family.scenarios, series, scenarios, of_scenarios))
@@ -177,16 +175,14 @@ def _groups(grouped: Ints, labels: Ints) -> list[Ints]:
     return [grouped[labels[grouped] == label] for label in np.unique(labels[grouped])]
 
 
-def _mean_weights(weights: FamilyFloats, group: Ints) -> FamilyFloats:
+def _mean_weights(weights: Floats, group: Ints) -> Floats:
     """Shape (m,): weights of a group's weighted mean."""
     column = np.zeros(len(weights))
     column[group] = weights[group] / weights[group].sum()
     return column
 
 
-def _rest_weights(
-    labels: Ints, groups: Sequence[Ints], scenarios: Sequence[Ints], columns: FamilyFloats | None
-) -> FamilyFloats:
+def _rest_weights(labels: Ints, groups: Sequence[Ints], scenarios: Sequence[Ints], columns: Floats | None) -> Floats:
     """Shape (m, groups): for each the mean over all scenarios but its own; zeros for what is of no scenario."""
     rest = np.zeros((len(labels), len(groups)))
     if columns is None or len(scenarios) < 2:
@@ -202,7 +198,7 @@ def _rest_weights(
 
 
 def _groups_alike(family: Family, kind: str, groups: Sequence[Ints]) -> list[Ints]:
-    """Which groups can lend each other variance: series of one metric; scenarios with the same metrics."""
+    """Which groups can share their variance: series of one metric; scenarios with the same metrics."""
     if kind == "metric":
         return [np.array([index]) for index in range(len(groups))]
     signatures = [tuple(sorted(family.metrics[group])) for group in groups]
@@ -211,8 +207,8 @@ def _groups_alike(family: Family, kind: str, groups: Sequence[Ints]) -> list[Int
     ]
 
 
-def _p_values(family: Family, kind: _Kind, still: "_RestTrust") -> FamilyFloats:
-    """One-sided, of "the group's mean loss is not positive", luck taken off as far as the rest tells it."""
+def _p_values(family: Family, kind: _Kind, still: "_RestTrust") -> Floats:
+    """One-sided, of "the group's mean loss is not positive", adjusted by the rest."""
     held = kind.rest.any(axis=0)
     if not held.any():
         return weigh_contrasts(family.found, kind.inside, family.floor).p_above(0.0)
@@ -224,24 +220,25 @@ def _p_values(family: Family, kind: _Kind, still: "_RestTrust") -> FamilyFloats:
     trusts = still.trust(kind.rest, kind.parts)
     p_values = np.ones(len(trusts))
     for trust in np.unique(trusts):
-        # All groups at the same trust, so that variances are lent only between contrasts that are alike.
+        # All groups at the same trust, so that only similar contrasts share their variances.
         alike = weigh_contrasts(family.found, kind.inside - slope * trust * kind.rest, family.floor)
         p_values[trusts == trust] = alike.p_above(0.0)[trusts == trust]
     return p_values
 
 
 class _RestTrust:
-    """How far each rest can be trusted not to have changed itself; several groups are held against the same one."""
+    """How far each rest can be trusted not to have changed itself. Several groups are compared with the same rest."""
 
     def __init__(self, family: Family):
         self._family = family
         self._known: dict[bytes, float] = {}
 
-    def trust(self, rest: FamilyFloats, parts: Ints) -> FamilyFloats:
-        """Shape (groups,): from 0, where the rest or a part of it has surely changed, to 1; 0 where there is none."""
+    def trust(self, rest: Floats, parts: Ints) -> Floats:
+        """Shape (groups,): from 0, where the rest or a part of it has clearly changed, to 1; 0 where there is no
+        rest."""
         return np.array([self._of(column, parts) if column.any() else 0.0 for column in rest.T])
 
-    def _of(self, column: FamilyFloats, parts: Ints) -> float:
+    def _of(self, column: Floats, parts: Ints) -> float:
         key = column.tobytes()
         if key not in self._known:
             moved = weigh_contrasts(self._family.found, column[:, None], self._family.floor)
@@ -250,7 +247,7 @@ class _RestTrust:
             self._known[key] = float(np.clip((p_value - _REST_MOVED) / (_REST_STILL - _REST_MOVED), 0.0, 1.0))
         return self._known[key]
 
-    def _alike(self, column: FamilyFloats, parts: Ints) -> float:
+    def _alike(self, column: Floats, parts: Ints) -> float:
         """p-value of "all parts changed alike": when half of them improved, their mean hardly shows it."""
         names = np.unique(parts[column != 0])
         if len(names) < 2:

@@ -1,6 +1,6 @@
-"""What the place of a run in its experiment did to its values: being started second in a block, and drifting time.
+"""How the position of a run in its experiment changed its values: started second in a block, and drift over time.
 
-Not for comparing versions: alternating blocks keep both effects out of that, and this says how large they were.
+Not for comparing versions: alternating blocks keep both effects out of that. This module says how large they were.
 """
 
 import math
@@ -45,7 +45,7 @@ def estimate_order_effects(
     *,
     min_cv: float = MIN_TIMING_CV,
 ) -> OrderEffects | None:
-    """Least squares of the logarithms on version, order and block number. None where the runs cannot tell them apart.
+    """Least squares of the logarithms on version, order and block number. None where the runs cannot separate them.
 
     Runs are independent and equally spread given these, and drift is a straight line. The spread is never taken to be
     less than `min_cv`, as in the comparison.

@@ -1,19 +1,19 @@
-"""A steadier percentile of the requests of a run, by what the same prompts did in the other runs.
+"""A variance-reduced percentile of the requests of a run, adjusted by what the same prompts did in the other runs.
 
-The 99th percentile of 200 requests rests on three of them. But request i is the same prompt in every run of both
-sides, and most of what makes a request slow is its prompt: that is known from all runs together. And what is left, the
-noise, has one shape for all runs of a side. Model, on logarithms: request = level of the run + slope of the side x
-prompt effect + noise of the side. A side's percentile is taken over every pairing of a prompt with what is left of any
-request of the side, not only over those that happened. A prompt's effect is the mean of its requests in all runs, those
-far from their median taken for less far (one step of P. J. Huber 1964, doi 10.1214/aoms/1177703732): of ten requests
-whose noise is normal it errs by a seventh less than their median, and still by less where a few take far longer.
+The 99th percentile of 200 requests rests on three of them. But request i is the same prompt in every run of both sides,
+and most of what makes a request slow is its prompt, which all runs together show. The remaining noise has one shape for
+all runs of a side. Model, on logarithms: request = level of the run + slope of the side x prompt effect + noise of the
+side. A side's percentile is taken over every pairing of a prompt with the noise of any request of the side, not only
+over the pairings that happened. A prompt's effect is the mean of its requests in all runs, with those far from their
+median bounded (one step of P. J. Huber 1964, doi 10.1214/aoms/1177703732): of ten requests with normal noise it errs by
+a seventh less than their median, and by still less where a few take far longer.
 
 That is one number a side. Each run's part in it is its jackknife pseudo-value (J. W. Tukey 1958, Ann. Math. Statist.
-29:614): what the side's percentile is with it and would be without. So the values scatter as the percentile is unsure,
-and whoever takes them for run-level values has the standard error that it deserves (tests/stats simulates it).
+29:614): the difference between the side's percentile with and without the run. So the values scatter as the percentile
+is uncertain, and used as run-level values they give the right standard error (tests/stats simulates it).
 
 It finds a change of level, one that grows with the prompt, and one of the noise, tail included. It dilutes a change
-that only hits what is slow already, so the percentile of the plain requests has to be looked at beside it (see
+that only affects what is slow already, so the percentile of the plain requests has to be checked beside it (see
 `comparison`). Not for reporting: the percentile that is reported is that of the requests.
 """
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 _FAR = 4.5
 """Times the median distance of a request from what is usual for its prompt: three standard deviations, if normal."""
 _CLOSE = 1e-10
-"""In logarithms: percentiles that are no further apart are the same."""
+"""Tolerance of the bisection, in logarithms."""
 
 
 def variance_reduced_percentiles(baseline: Floats, candidate: Floats, tail: float) -> tuple[Floats, Floats]:

@@ -1,10 +1,10 @@
-"""From replicates to points: one value for each time or version, and how sure each is.
+"""From replicates to points: one value for each time or version, and how sure it is.
 
-Model: replicates of one point scatter around its level with a variance that is the same at all points, relative where
-all values are positive (log-normal), plain otherwise. So the variance is pooled over all points (as `noise` does over
-versions), which gives even a point with one replicate an honest uncertainty. Limits: a point that scatters more than
-the others is believed as much as they are; differences between days are in no variance here, since the replicates of a
-point share their day. Not for detecting anything.
+Model: replicates of one point scatter around its level with a variance that is the same at all points; it is relative
+where all values are positive (log-normal), plain otherwise. So the variance is pooled over all points, and even a point
+with one replicate has a known uncertainty. Limits: a point that scatters more than the others is trusted as much as
+they are; differences between days are in no variance, because the replicates of a point share their day. Not for
+detection.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def pool_points(replicates: Floats, starts: npt.NDArray[np.int64], *, relative: 
     deviations = np.where(known, scaled - means[owner], 0.0)
     freedom = int((some - 1).sum())
     values = np.exp(means) if relative else means
-    # What was measured once is not to come back changed in its last digit.
+    # A value that was measured once must not change in its last digit.
     values = np.where(counts == 1, np.add.reduceat(np.where(known, replicates, 0.0), starts), values)
     values = np.where(counts > 0, values, np.nan)
     if not freedom:

@@ -1,4 +1,10 @@
-"""How many runs would decide an undecided series."""
+"""What a number of runs can show, and how many runs would decide a series.
+
+`pooled_noise` takes the spread between server starts from earlier runs, pooled within versions: what differs between
+versions is not noise. `detectable_change` and `shown_within` say what a plan can show; tests/stats/test_noise.py
+simulates that `comparison.compare_series` does it with probability POWER. `runs_to_resolve` is the short formula for a
+series that is undecided. Not for deciding about two versions.
+"""
 
 import math
 from bisect import bisect_left
@@ -8,21 +14,20 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import chdtri, ndtr, stdtrit
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, margin_as_loss, to_change
 
 POWER = 0.8
-"""Chance with which the returned number of runs decides the series, if the estimate and the spread are true. The short
-formula used here keeps it from ten runs on; at three to five it was simulated as 0.52 to 0.78 (see `noise`)."""
+"""Probability that the returned number of runs decides the series, if the estimate and the spread are true. The formula
+of `runs_to_resolve` keeps it from ten runs on; for three to five runs, simulations gave 0.52 to 0.78."""
 MAX_RUNS = 200
-"""Beyond this many runs a side, more runs are not the answer."""
+"""Largest number of runs a side that is ever recommended."""
 
 
 def runs_to_resolve(gap: float, run_sd: float, error: float) -> int | None:
-    """Runs a side with which a loss is told apart from a bound that lies `gap` away, one-sided at `error`.
+    """Runs a side that distinguish a loss from a bound that lies `gap` away, one-sided at `error`.
 
     Both numbers are on the analysis scale. The usual two-sample size formula, 2 s² (t_error + t_power)² / gap²,
     solved for the runs because t depends on them. None when `gap` is not positive or more than MAX_RUNS are needed.
@@ -40,17 +45,11 @@ def runs_to_resolve(gap: float, run_sd: float, error: float) -> int | None:
     return found if found <= MAX_RUNS else None
 
 
-# MERGED regress_gate.stats.noise: How much a series scatters between server starts, and what a number of starts can
-# therefore show.  Pooled within versions: what differs between versions is not noise. Not for deciding about two
-# versions; what is promised here is what `comparison.compare` does with probability POWER, which
-# tests/stats/test_noise.py simulates.
-
-
 Floats = npt.NDArray[np.float64]
 _GRID = 24
-"""Quantiles of each side's variance: 576 pairs, which is within a percentage point of probability."""
+"""Quantiles of each side's variance. The 576 pairs give probabilities within a percentage point."""
 _LARGEST_LOSS = 20.0
-"""A loss, in logarithms, that is beyond all sense."""
+"""Upper end of the search for a loss, in logarithms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ def _quantiles(freedom: int) -> Floats:
 
 
 def _floors(expected: ExpectedSeries, runs: int, loss: float) -> tuple[float, float]:
-    """What the comparison takes each side's variance to be at least: asked of it, with runs that do not scatter."""
+    """The least variance of each side in a comparison, found by estimating runs that do not scatter."""
     both, baseline = (_variance_of(_constant_series(expected, runs, each)) for each in (loss, 0.0))
     return baseline / 2, both - baseline / 2
 
@@ -187,8 +186,11 @@ def _as_loss(change: float, expected: ExpectedSeries) -> float:
 
 def _solve_for_change(lack: Callable[[float], float], expected: ExpectedSeries) -> float:
     """Where `lack`, which grows, is zero, as a change; infinite where there is no such loss."""
+    # Imported here, because `compare` needs scipy.optimize for nothing else and starts faster without it.
+    from scipy.optimize import brentq
+
     top = _LARGEST_LOSS
-    if expected.scale is Scale.DIFFERENCE:  # a fraction has not more to lose
+    if expected.scale is Scale.DIFFERENCE:  # a fraction cannot lose more than it has
         top = 1.0 - expected.level if expected.direction is Direction.LOWER else expected.level
     if lack(top) < 0:
         return math.inf

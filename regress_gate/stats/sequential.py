@@ -1,15 +1,15 @@
-"""Looking at the evidence after every block, and still meaning what is printed.
+"""Interim analysis: test after every block, and keep the error rate that was asked for.
 
-Whoever tests at 5 % after each of eight blocks is fooled three times as often as at one look. Here the level of the
-k-th look is such that the chance of ever crossing one, when nothing changed, is at most the level that was asked for,
-however many looks are made of those that were planned. The levels are those of a constant boundary for the test
-statistic (S. J. Pocock 1977, doi 10.1093/biomet/64.2.191), which stops early when there is something to see, taken
-through the spending function of K. K. G. Lan and D. L. DeMets (1983, doi 10.1093/biomet/70.3.659), so that looks may
-begin late or be skipped. Found by numerical integration of the joint density of a normal statistic with independent
-increments; a p-value of a t statistic is held against the same level (usual practice; tests/stats simulates it).
+A test at 5 % after each of eight blocks gives three times as many false alarms as one test. Here the level of the k-th
+analysis is such that the chance of ever crossing one, when nothing changed, is at most the level that was asked for,
+however many of the planned analyses are made. The levels are those of a constant boundary for the test statistic (S. J.
+Pocock 1977, doi 10.1093/biomet/64.2.191), which stops early when there is a change. They are spent by the function of
+K. K. G. Lan and D. L. DeMets (1983, doi 10.1093/biomet/70.3.659), so that analyses may begin late or be skipped. They
+are found by numerical integration of the joint density of a normal statistic with independent increments; the p-value
+of a t statistic is compared with the same level (usual practice; tests/stats simulates it).
 
-The same levels make repeated confidence intervals (C. Jennison and B. W. Turnbull 1989, doi
-10.1111/j.2517-6161.1989.tb01433.x): valid at whatever look the experiment stopped, for whatever reason.
+The same levels give repeated confidence intervals (C. Jennison and B. W. Turnbull 1989, doi
+10.1111/j.2517-6161.1989.tb01433.x): they are valid whenever the experiment stopped, for whatever reason.
 """
 
 import math
@@ -23,23 +23,24 @@ from scipy.special import ndtr, ndtri
 Floats = npt.NDArray[np.float64]
 
 FIRST_ANALYSIS = 2
-"""Blocks from which there is a spread to speak of."""
+"""Blocks needed before the spread can be estimated."""
 _POINTS = 801
 _REACH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class InterimStage:
-    """At which of the planned looks the evidence is being seen; one look is made after every block from the second."""
+    """Which of the planned analyses this is. One is made after every block from the second on."""
 
     blocks: int
     """Made so far."""
     most_blocks: int
-    """At which the experiment ends at the latest. Blocks beyond it are seen at the level of the last look."""
+    """The largest number of blocks. Any beyond it are tested at the level of the last analysis."""
 
 
 def nominal_level(asked: float, interim: InterimStage | None) -> float:
-    """The one-sided level to be used now, so that over all analyses it is `asked`. None: there is only this one."""
+    """The one-sided level to be used now, so that over all analyses it is `asked`. None: this analysis is the only
+    one."""
     if interim is None or interim.most_blocks <= FIRST_ANALYSIS:
         return asked
     levels = _nominal_levels(round(asked, 12), interim.most_blocks)
@@ -49,7 +50,7 @@ def nominal_level(asked: float, interim: InterimStage | None) -> float:
 
 @cache
 def _nominal_levels(asked: float, most: int) -> tuple[float, ...]:
-    """Nominal one-sided levels of the looks after blocks FIRST_LOOK … most."""
+    """Nominal one-sided levels of the analyses after blocks FIRST_LOOK … most."""
     information = np.arange(FIRST_ANALYSIS, most + 1) / most
     spent = asked * np.log1p((math.e - 1) * information)
     steps = np.diff(spent, prepend=0.0)
@@ -71,13 +72,13 @@ def _nominal_levels(asked: float, most: int) -> tuple[float, ...]:
 
 
 def _grid(boundary: float, information: float) -> Floats:
-    """Points at which the density below a boundary is held."""
+    """Points at which the density below a boundary is tabulated."""
     return np.linspace(-_REACH, boundary, _POINTS) * math.sqrt(information)
 
 
 def _boundary(grid: Floats, mass: Floats, scale: float, spread: float, step: float) -> float:
-    """At which the next look crosses with a probability of `step`."""
-    # Not at the top: a third of what a `compare` without looks imports would be this.
+    """The boundary that the next analysis crosses with a probability of `step`."""
+    # Imported here, because a `compare` without interim analyses starts faster without scipy.optimize.
     from scipy.optimize import brentq
 
     def excess(bound: float) -> float:

@@ -1,14 +1,14 @@
-"""On which side of a known step a version between its two ends stands.
+"""On which side of a known step a version between its two ends is.
 
-A step from a baseline to a candidate has been shown; versions between the two were measured as well. Model: run-level
-values on the analysis scale (logarithms of a ratio metric) are normal with one variance for all versions, pooled within
-them; on top of it each version, measured on a day of its own, is off by a normal offset of standard deviation
-`between_days`. A version stands after the step when its mean is shown to lie beyond the middle between the two ends,
+A step from a baseline to a candidate has been shown, and versions between the two were measured as well. Model:
+run-level values on the analysis scale (logarithms of a ratio metric) are normal with one variance for all versions,
+pooled within them. Each version was measured on a day of its own, which adds a normal offset of standard deviation
+`between_days`. A version is after the step when its mean is shown to lie beyond the middle between the two ends, and
 before it when it is shown not to reach the middle: a contrast (mean of the version less half the sum of the ends'
 means), tested with Student's t on the pooled degrees of freedom. `error` is the chance that any of the versions is put
-on the wrong side, shared out over them (Bonferroni), so "cannot be told" is a common answer, and the honest one.
+on the wrong side, divided among them (Bonferroni), so "unknown" is a common answer.
 
-Limits: a version that has made a part of the step only stands near the middle and is on neither side. Not for finding
+Limits: a version that has made only a part of the step is near the middle and is on neither side. Not for finding
 steps, and not for saying whether there is one.
 """
 
@@ -23,7 +23,7 @@ from scipy.special import stdtr
 Floats = npt.NDArray[np.float64]
 
 BETWEEN_DAYS = 0.01
-"""Standard deviation of a day's offset, as a share of the level, for versions that nobody measured together."""
+"""Standard deviation of a day's offset, as a share of the level, for versions that were not measured together."""
 
 
 class StepPosition(StrEnum):
@@ -44,9 +44,9 @@ class StepEnds:
 def step_positions(
     step: StepEnds, versions: Sequence[Floats], *, error: float, least_sd: float, between_days: float = BETWEEN_DAYS
 ) -> list[StepPosition]:
-    """For each version's run-level values (runs,), the side of the step that it is shown to stand on.
+    """For each version's run-level values (runs,), the side of the step that it is shown to be on.
 
-    `least_sd`: standard deviation between runs that no series is believed to undercut.
+    `least_sd`: the least standard deviation between runs that is assumed.
     """
     ends = step.before, step.after
     middle = (float(ends[0].mean()) + float(ends[1].mean())) / 2

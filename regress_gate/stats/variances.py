@@ -1,16 +1,24 @@
-"""Variances of like series, borrowed from each other.
+"""Better variances: borrowed from similar series, and between measuring sessions.
 
-A variance from three runs a side is off by a factor of two as often as not, and the ten like it that were measured in
-the same runs know more. Model: the variances of like series are drawn from a scaled inverse chi-squared distribution,
-fitted by the moments of their logarithms; the posterior mean is used, with the degrees of freedom of both (G. K. Smyth
-2004, doi 10.2202/1544-6115.1027). His series are independent, ours share the luck of their runs: then all ten may be
-too small together. The degrees of freedom are therefore capped by what the mean of correlated variances can have: for
-normal values, two variances correlate as the square of what their values do.
+`moderate_variances` borrows between similar series. A variance from three runs a side is off by a factor of two as
+often as not, and ten similar series of the same runs know more. Model: the variances of similar series are drawn from a
+scaled inverse chi-squared distribution, fitted by the moments of their logarithms. The posterior mean is used, with the
+degrees of freedom of both (G. K. Smyth 2004, doi 10.2202/1544-6115.1027). His series are independent; ours share the
+luck of their runs, so all ten may be too small together. The degrees of freedom are therefore capped by what the mean
+of correlated variances can have: for normal values, two variances correlate as the square of what their values do.
 
-A series that is plainly noisier than its like keeps its own variance and degrees of freedom: shrunk towards the others,
-it would be called worse at 5 % in more than 10 % of cases. Between plainly and not at all it borrows in proportion,
-because of ten that are alike, one looks noisy by chance in most gates. Not for series that are not alike: the fit would
-find that they differ, and borrow nothing.
+A series that is clearly noisier than the others keeps its own variance and degrees of freedom. Shrunk towards the
+others, it would be called worse at 5 % in more than 10 % of cases. Between clearly and not at all it borrows in
+proportion, because in most gates one of ten similar series looks noisy by chance. Not for series that differ: the fit
+would find that they differ, and borrow nothing.
+
+`session_spread` estimates how far two measuring sessions of one version lie apart, beyond the spread within each. On
+another day everything may be one per cent slower, and repeated runs of that day never show it; earlier sessions do.
+Model: session offsets are normal, with `ratio` times the variance of a run. With s sessions of k runs each, the mean
+squares between and within sessions have a ratio that is 1 + k·ratio times an F variable (one-way random-effects
+analysis of variance). The prior gives two thirds to "no offset"; ratios up to 10 share the rest evenly (log-uniform),
+and larger ones are less likely. The result is the whole posterior: a p-value is the mean over the ratios, so
+uncertainty widens it. Not for sides that were measured side by side in blocks: the session cancels in their difference.
 """
 
 from dataclasses import dataclass
@@ -22,19 +30,19 @@ from scipy.special import digamma, fdtrc, polygamma
 Floats = npt.NDArray[np.float64]
 
 _LEAST = 3
-"""Like series from which a distribution can be fitted."""
+"""Similar series that are needed to fit a distribution."""
 _MOST_PRIOR = 200.0
-"""Degrees of freedom beyond which a variance is as good as known."""
+"""Degrees of freedom beyond which a variance counts as known."""
 _NOISIER, _ALIKE = 0.02, 0.20
 """Chance of a series like the others to look so noisy: below the first it borrows nothing, above the second in full; in
 proportion between. Then a series that scatters 1.25 to 3 times as much is called worse at 5 % in at most 8.4 % of
 cases."""
 _ROUNDING = 1e-9
-"""Of the largest deviations: smaller ones are those of values that never differ."""
+"""As a share of the largest deviations: below it, values are taken as equal."""
 
 
 def moderate_variances(variances: Floats, freedom: float, *, alike: float) -> tuple[Floats, Floats]:
-    """Posterior variances of q like series and the degrees of freedom that each then has, both of shape (q,).
+    """Posterior variances of q similar series and the degrees of freedom that each then has, both of shape (q,).
 
     `variances` has shape (q,) and is positive, each with `freedom` degrees of freedom; `alike` is the mean squared
     correlation of the series' values over all q² pairs, from 1/q (independent) to 1 (the same series).
@@ -90,19 +98,6 @@ def _inverse_trigamma(value: float) -> float:
     return found
 
 
-# MERGED regress_gate.stats.sessions: How far two measuring sessions of one version lie apart, beyond the spread
-# within each.  Measured on another day, everything may be one per cent slower, and repeating a run on that day
-# never shows it. Earlier sessions do. Model: session offsets are normal, their variance `ratio` times that of a
-# run; with s sessions, k runs each, the mean squares between and within sessions then have a ratio that is 1 +
-# k·ratio times an F variable (the one-way random-effects analysis of variance). The prior says that with a
-# probability of about two thirds there is no offset, else that every ratio up to 10 is as likely (log-uniform) and
-# larger ones are less so. What is returned is the whole posterior: a p-value is the mean of those at each ratio, so
-# that not knowing widens it.  Not for sides measured side by side in blocks: nothing of a session is left in their
-# difference.
-
-
-SessionFloats = npt.NDArray[np.float64]
-
 _RATIOS = np.geomspace(0.1, 1000.0, 33)
 _WEIGHTS = 0.3 / 17 * np.minimum(1.0, 10.0 / _RATIOS)
 """Prior probability of each: 0.3 for all ratios up to 10, of which there are 17, and falling beyond. Where the grid
@@ -114,9 +109,9 @@ _NO_OFFSET = 1.0 - float(_WEIGHTS.sum())
 class SessionSpread:
     """Posterior of the variance between sessions as a multiple of the variance between runs."""
 
-    ratios: SessionFloats
+    ratios: Floats
     """Shape (g,)."""
-    probabilities: SessionFloats
+    probabilities: Floats
     """Shape (g,), adding up to 1."""
 
 
@@ -136,6 +131,6 @@ def session_spread(
     return SessionSpread(grid, weights / weights.sum())
 
 
-def _log_density(ratio: SessionFloats, above: float, below: float) -> SessionFloats:
+def _log_density(ratio: Floats, above: float, below: float) -> Floats:
     """Of F with these degrees of freedom, but for a constant."""
     return np.asarray((above / 2 - 1) * np.log(ratio) - (above + below) / 2 * np.log1p(above * ratio / below))

@@ -1,10 +1,10 @@
 """Change points of one series, from the array to the list: the modules of this package in their order.
 
-1. `series`: points that are there, on the scale of the analysis, made alike where replicates say how noisy each is.
-2. `noise`, `candidates`, `segments`: a first noise, many proposals, the best division by them.
-3. `judge`: backward elimination under a noise that includes how the level wanders by itself; steps of more than two
-   noises are no wander, nor is what was believed in the last round, until a round changes nothing.
-4. `tail`: the last points; `shape`: ramps; `variance`: the spread; `probability`: how sure.
+1. `series`: the usable points on the scale of the analysis, with equal noise where replicates say how noisy each is.
+2. `noise`, `segmentation`: a first noise, many proposed boundaries, the best division by them.
+3. `elimination`: backward elimination under a noise that includes how the level wanders by itself. Steps of more than
+   two noises are not wander, nor is what the last round accepted; rounds go on until one changes nothing.
+4. `recent_shift`: the last points; `shape`: ramps; `spread_changes`: the spread; `elimination`: the probability.
 
 Deterministic, and O(n log n) in the number of points. See docs/history.md for what it finds and what it misses.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regress_gate.stats.changepoints import noise as noises
-from regress_gate.stats.changepoints import shape, tail, variance
+from regress_gate.stats.changepoints import recent_shift, shape, spread_changes
 from regress_gate.stats.changepoints.elimination import (
     DEFAULT_PROBABILITY,
     BackwardElimination,
@@ -52,7 +52,7 @@ def detect(
     `values` has shape (n,), oldest first; NaN is skipped, and indices count it. `variances`, of the same shape, are
     those of each value's mean as its replicates show them (relative ones, for a series that is positive throughout);
     NaN where unknown. Steps and ramps smaller than `min_change` are left out, on the scale of `ChangePoint.change`.
-    `probability` is the least that is reported; see `probability` for what it means. Fewer than 8 points: nothing.
+    `probability` is the least that is reported; `elimination` says what it means. Fewer than 8 points: nothing.
     """
     series, ask = prepare_series(values, variances), extra_evidence(probability)
     if len(series.values) < LEAST_POINTS or not series.values.any():
@@ -138,7 +138,7 @@ class _Search:
 
     def last_points(self) -> list[ChangePoint]:
         start = self._found.starts[-1] if self._found.starts else 0
-        new = tail.shifted(self._series.values, start, self._found.noise, self._ask)
+        new = recent_shift.find_recent_shift(self._series.values, start, self._found.noise, self._ask)
         if new is None:
             return []
         at, size, half, margin = new
@@ -159,7 +159,7 @@ class _Search:
 
     def spreads(self) -> list[ChangePoint]:
         levels = self._levels()
-        changed = variance.changes(self._series.values - levels, self._found.noise.rho, self._ask)
+        changed = spread_changes.find_spread_changes(self._series.values - levels, self._found.noise.rho, self._ask)
         return [self._point(place, "variance", margin, None, None) for place, margin in changed]
 
     def _point(self, place: Position, kind: str, margin: float, size: float | None, half: float | None) -> ChangePoint:

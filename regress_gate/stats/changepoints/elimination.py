@@ -1,21 +1,27 @@
-"""Which of the proposed boundaries stay: the weakest goes first, until all that are left can be believed.
+"""Which of the proposed boundaries stay: the weakest goes first, until all that are left are supported.
 
-A boundary's margin is how far its evidence lies beyond what is asked. Asked is:
-- against a constant level: a log likelihood ratio of 1.5 times the log of the number of points, which is what a change
-  costs in the modified BIC of N. R. Zhang and D. O. Siegmund 2007, doi 10.1111/j.1541-0420.2006.00662.x; as of 80
-  points where there are fewer, because the memory of so short a series is hardly known, and it looks like steps;
-- against a smooth curve: the more, the smaller the step is beside the noise; drift makes small differences, not large.
-  A difference of three noises or more may be a ramp, which is no step but no drift either: then the better of step and
-  ramp is set against the curve;
-- against both, up to 3 more while the new level is younger than 30 points, because a growing series is looked at again
-  at each point; and against the curve up to 20 more for a small step while the new level is younger than 120 points,
-  because a drift looks like a new level for as long as it has not come back.
-Where the whole of both stretches does not convince, the 20 points on either side may: a level that later drifts back is
-no level, but it began with a step. Such a second look has to convince by 1 more, and by 3 more at the last level, which
-is looked at again at each new point.
+A boundary's margin is how far its evidence exceeds what is required. Required are:
+- against a constant level: a log likelihood ratio of 1.5 times the log of the number of points, which is the cost of a
+  change in the modified BIC of N. R. Zhang and D. O. Siegmund 2007, doi 10.1111/j.1541-0420.2006.00662.x. A series of
+  fewer than 80 points pays as for 80, because its autocorrelation is hardly known and looks like steps;
+- against a smooth curve: the more, the smaller the step is relative to the noise, because drift makes small
+  differences. A difference of three noises or more may be a ramp, which is neither a step nor drift: then the better of
+  step and ramp is compared with the curve;
+- against both, up to 3 more while the new level is younger than 30 points, because a growing series is tested again at
+  each point; and against the curve up to 20 more for a small step while the new level is younger than 120 points,
+  because a drift looks like a new level until it comes back.
+Where the whole of both stretches is not enough, the 20 points on either side may be: a level that later drifts back
+began with a step all the same. Such a second test requires 1 more, and 3 more at the last level, which is tested again
+at each new point.
 
-Removing one changes the stretches of its neighbours, which are then judged anew (backward elimination). Places are
-found again by `position` once the wrong neighbours are gone, in the points that convinced.
+Removing one boundary changes the stretches of its neighbours, which are then tested again (backward elimination).
+Places are located again once the wrong neighbours are gone, in the points that gave the evidence.
+
+The probability that a change is real *and* within five points of the index was found to follow a logistic curve in the
+margin: fitted to 2,421 reported steps on 2,920 simulated series (levels, steps, several steps and changes of spread
+under log-normal, heavy-tailed, spiky, autoregressive and drifting noise of 0.5 to 8 %), a quarter of which did not
+change. Limits: it holds for such a mixture. Where hardly any series changes, or the noise is of another kind, it is too
+high. Ramps, changes of spread and the last two to four points use the curve of steps.
 """
 
 import math
@@ -26,7 +32,7 @@ from regress_gate.errors import InputError
 from regress_gate.stats.changepoints.noise import NoiseModel
 from regress_gate.stats.changepoints.segmentation import Position, locate_step
 from regress_gate.stats.changepoints.series import Floats
-from regress_gate.stats.changepoints.shape import against_smooth
+from regress_gate.stats.changepoints.shape import ramp_against_smooth
 from regress_gate.stats.changepoints.steps import StepEvidence, estimate_level, weigh_step, window_around
 
 SHORTEST_STRETCH = 5
@@ -48,7 +54,7 @@ class _Assessment:
 
 
 class BackwardElimination:
-    """Judges boundaries of one series under one idea of its noise; `ask` is added to every demand."""
+    """Tests the boundaries of one series under one noise model; `ask` is added to the evidence that is required."""
 
     def __init__(
         self, values: Floats, held: Floats, noise: NoiseModel, ask: float = 0.0, shortest: int = SHORTEST_STRETCH
@@ -94,7 +100,7 @@ class BackwardElimination:
         smooth = found.against_smooth - of_smooth
         if smooth < 0.0 and height >= _MAY_BE_RAMP:
             low, high = window_around(start, at, stop)
-            smooth = max(smooth, against_smooth(self._held[low:high], self._noise))
+            smooth = max(smooth, ramp_against_smooth(self._held[low:high], self._noise))
         return min(found.against_none - asked, smooth) - young - self._ask
 
     def prune(self, starts: Sequence[int]) -> list[int]:
@@ -137,20 +143,11 @@ class BackwardElimination:
         return locate_step(self._values[low:high], low, left.mean, right.mean, scale, inflation, shortest)
 
 
-# MERGED regress_gate.stats.changepoints.probability: From the margin of the evidence to the probability that the
-# series changed here.  The margin is how far the log likelihood ratio of a change lies beyond what is asked (see
-# `judge`). That the change is real *and* within five points of the index was found to follow a logistic curve in
-# it: fitted to 2,421 reported steps on 2,920 simulated series (levels, steps, several steps and changes of spread
-# under log-normal, heavy-tailed, spiky, autoregressive and drifting noise of 0.5 to 8 %), a quarter of which did
-# not change. Limits: it holds for such a mixture; where hardly any series changes, or noise is of another kind, it
-# promises too much. Ramps, changes of spread and the last two to four points take the curve over from steps.
-
-
 _AT_ZERO = 0.754
 _SLOPE = 0.308
 _HIGHEST = 30.0
 DEFAULT_PROBABILITY = 0.68
-"""The curve at margin 0: what is asked by default. More false alarms below, more missed changes above."""
+"""The curve at margin 0, required by default. A lower one gives more false alarms, a higher one misses more changes."""
 
 
 def probability_of_margin(margin: float) -> float:
@@ -158,7 +155,7 @@ def probability_of_margin(margin: float) -> float:
 
 
 def extra_evidence(probability: float) -> float:
-    """What to add to the default demands so that nothing below `probability` is reported."""
+    """What to add to the required evidence so that nothing below `probability` is reported."""
     if not 0.0 < probability < 1.0:
         raise InputError(f"the least probability to report is {probability}", todo="choose one between 0 and 1")
     return (

@@ -1,18 +1,18 @@
-"""The noise of a series: its standard deviation, its memory, and how far its level wanders at every time scale.
+"""The noise of a series: its standard deviation, its autocorrelation, and how far its level wanders at each time scale.
 
-Model: noise is autoregressive of order one on a level that may wander. The coefficient comes from differences over one
-and two points, whose mean squares are in the ratio 1 + rho whatever slow movement or rare steps the level makes (the
-idea of S. Chakar et al. 2017, doi 10.3150/15-BEJ782, with bounded squares in place of medians), and then from the
-residuals of a segmentation. Both are drawn towards a fifth, the more so the shorter the series: in a short one,
-memory cannot be told from a step.
+Model: noise is autoregressive of order one on a level that may wander. The coefficient first comes from differences
+over one and two points, whose mean squares have the ratio 1 + rho whatever slow movement or rare steps the level makes
+(the idea of S. Chakar et al. 2017, doi 10.3150/15-BEJ782, with bounded squares in place of medians), and then from the
+residuals of a segmentation. Both are shrunk towards a fifth, more so in a short series, where autocorrelation cannot be
+distinguished from a step.
 
-Real benchmark histories also wander: means of neighbouring windows differ by more than their noise explains, and the
-more so the longer the windows are. A step is news only when it is large beside that. For windows of 4, 8, 16, … points
-the median square difference of neighbouring means is set against what the noise predicts (D. W. Allan's variance, 1966,
-doi 10.1109/PROC.1966.4634); windows that straddle a believed step are left out.
+Real benchmark histories also wander: means of neighbouring windows differ by more than the noise explains, and more so
+for longer windows. A step counts only if it is large relative to that. For windows of 4, 8, 16, … points the median
+square difference of neighbouring means is compared with what the noise predicts (D. W. Allan's variance, 1966, doi
+10.1109/PROC.1966.4634). Windows that contain an accepted step are left out.
 
-Limits: scales of which the series holds fewer than ten windows are judged by the longest that it holds; negative memory
-counts as none.
+Limits: a time scale with fewer than ten windows in the series uses the longest scale that has them; negative
+autocorrelation counts as none.
 """
 
 import math
@@ -30,7 +30,7 @@ _LEAST_WINDOWS = 10
 _WANDER_PRIOR_WINDOWS = 6.0
 _NORMAL_MEDIAN_SQUARE = 0.4549
 RESOLUTION = 1e-9
-"""Of the level, or of the largest value: no series is believed to repeat better than that."""
+"""The least noise that is assumed, as a share of the level or of the largest value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class NoiseModel:
 
 
 def noise_of_differences(values: Floats, held: Floats, floor: float) -> NoiseModel:
-    """Before anything is known of the level; `held` are the values with spikes held down."""
+    """Before anything is known of the level; `held` are the values with bounded spikes."""
     one, two = spread(held[1:] - held[:-1]) ** 2, spread(held[2:] - held[:-2]) ** 2
     rho = _shrink_memory(two / one - 1.0, len(held)) if one > 0.0 else 0.0
     sd = spread(values[1:] - values[:-1]) / math.sqrt(2.0 * (1.0 - rho))
@@ -87,7 +87,7 @@ def _shrink_memory(rho: float, size: int) -> float:
 
 
 def add_wander(noise: NoiseModel, held: Floats, believed: Sequence[int]) -> NoiseModel:
-    """The noise with what the level does by itself, apart from the steps that are believed."""
+    """The noise with the wander of the level, apart from the accepted steps."""
     size = len(held)
     sums = np.concatenate(([0.0], np.cumsum(held - held.mean())))
     walls = np.zeros(size + 1, dtype=np.int64)

@@ -1,9 +1,20 @@
-"""Where a series might have changed: places proposed generously, for `segments` to choose from.
+"""Where a series might have changed: proposed starts, the best division by them, and the exact place of a step.
 
-Differences of means left and right of every point, over windows from 2 points to half the series, with equal and with
-unequal sides (a moving sum, as in P. Eichinger and C. Kirch 2018, doi 10.3150/16-BEJ887, on a geometric grid of
-bandwidths, and so in O(n log n)). The local extremes that stand out of the noise are the candidates. This decides
-nothing: its threshold is low, and what it proposes is wrong most of the time.
+`propose_starts` takes the differences of means left and right of every point, over windows from 2 points to half the
+series, with equal and with unequal sides (a moving sum, as in P. Eichinger and C. Kirch 2018, doi 10.3150/16-BEJ887, on
+a geometric grid of bandwidths, so in O(n log n)). Local extremes that exceed the noise are proposed. The threshold is
+low, and most proposals are wrong.
+
+`partition_series` is optimal partitioning (B. Jackson et al. 2005, doi 10.1109/LSP.2001.838216) of the sum of squares
+with a penalty a change, over the proposals only, pruned as in PELT (R. Killick et al. 2012, doi
+10.1080/01621459.2012.737745): exact on the proposals and about linear in their number. It expects values with bounded
+spikes. The penalty is low; `elimination` tests what comes out.
+
+`locate_step` gives each place between two known levels a likelihood: points before it are scored by the left level,
+points after it by the right one. Scores are those of Student's t with four degrees of freedom, so a point that fits
+neither level counts little. The normalised likelihood (a flat prior) gives the interval, and dependence between points
+flattens it. The likeliest place is reported (D. V. Hinkley 1970, doi 10.1093/biomet/57.1.1, for known levels). Limits:
+levels count as known, which makes the interval of a weak step somewhat short.
 """
 
 from dataclasses import dataclass
@@ -45,13 +56,6 @@ def _widths(size: int, narrowest: int) -> list[int]:
     return widths
 
 
-# MERGED regress_gate.stats.changepoints.segments: The best division of a series into level stretches, given the
-# places where one may start.  Optimal partitioning (B. Jackson et al. 2005, doi 10.1109/LSP.2001.838216) of the sum
-# of squares with a penalty a change, over the candidates only, pruned as in PELT (R. Killick et al. 2012, doi
-# 10.1080/01621459.2012.737745): exact on the candidates and about linear in their number. Values are expected with
-# spikes held down. The penalty is kept low; `evidence` judges what comes out.
-
-
 def partition_series(values: Floats, places: Ints, noise: float, penalty: float, shortest: int = 2) -> list[int]:
     """Starts of the second and later stretches, a subset of `places`."""
     size = len(values)
@@ -75,15 +79,6 @@ def partition_series(values: Floats, places: Ints, noise: float, penalty: float,
         chosen.append(int(edges[edge]))
         edge = int(back[edge])
     return chosen[::-1]
-
-
-# MERGED regress_gate.stats.changepoints.position: Where exactly between two levels the series stepped, and how sure
-# that is.  With both levels known, each place has a likelihood: points before it are scored against the left level,
-# points after it against the right one. Scores are those of Student's t with four degrees of freedom, so a point
-# that fits neither level says little. The likelihood of the places, normalised (a flat prior), gives the interval;
-# dependence between points flattens it. The place that is told is the likeliest. Source: D. V. Hinkley 1970, doi
-# 10.1093/biomet/57.1.1, for known levels. Limits: levels are taken as known, which makes the interval of a weak
-# step somewhat short.
 
 
 _FREEDOM = 4.0

@@ -1,4 +1,11 @@
-"""What a change point is. For the method see `detection`."""
+"""A series and its change points as values, and robust location and scale of small arrays.
+
+`prepare_series` keeps the usable points, takes logarithms where all are positive, and makes the noise of all points
+equal: where replicates say how noisy each point is, a point that is noisier than most is drawn towards the running
+median of seven. Its share in a level then becomes that of its weight, and steps stay where they are. Noise that the
+replicates do not explain is estimated from the rest of the point-to-point noise, and is common to all points. Not for
+finding changes (`detection`).
+"""
 
 import math
 from dataclasses import dataclass
@@ -31,10 +38,6 @@ class ChangePoint:
     probability: float
     """That the series changed here."""
     relative: bool
-
-
-# MERGED regress_gate.stats.changepoints.scale: Robust location and scale of small arrays, and spikes held down: the
-# ground the other modules stand on.
 
 
 _BOUND = 2.0
@@ -75,13 +78,6 @@ def hold_spikes(values: Floats, noise: float, bound: float = 3.0) -> Floats:
     """
     middle = median_filter(values, 7, mode="mirror")
     return np.asarray(middle + np.clip(values - middle, -bound * noise, bound * noise))
-
-
-# MERGED regress_gate.stats.changepoints.series: A series as the analysis wants it: the points that are there,
-# logarithms where all are positive, alike in noise.  Where replicates say how noisy each point is, a point that is
-# noisier than most is drawn towards the running median of seven, by as much as makes all deviate alike: its share
-# in a level becomes that of its weight, and steps stay where they are. What the replicates do not explain is
-# estimated as the rest of the point-to-point noise, and is common to all.
 
 
 _LARGEST_LOG = 700.0

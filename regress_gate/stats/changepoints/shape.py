@@ -1,9 +1,9 @@
-"""Did the level jump, or did it walk? Ramps told from steps.
+"""Did the level jump, or did it move gradually? Ramps and steps separated.
 
-Neighbouring steps of the same direction, or one step, are set against a ramp that spans them: level, straight line,
-level, with the begin and end of the line searched on a grid. Both are least squares fits of the values with spikes held
-down; the ramp is chosen when its log likelihood is ahead by 3 after each step has paid the log of the number of points
-for its two parameters and the ramp for its three. A ramp has at least four points; what is shorter is a step.
+Neighbouring steps of the same direction, or one step, are compared with a ramp that spans them: level, straight line,
+level, with begin and end of the line searched on a grid. Both are least squares fits of the values with spikes bounded.
+The ramp is chosen when its log likelihood is ahead by 3, after each step has paid the log of the number of points for
+its two parameters and the ramp for its three. A ramp has at least four points; anything shorter is a step.
 """
 
 import math
@@ -80,7 +80,7 @@ def find_ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise
     return low + found.begin, low + found.end
 
 
-def against_smooth(values: Floats, noise: NoiseModel) -> float:
+def ramp_against_smooth(values: Floats, noise: NoiseModel) -> float:
     """Log likelihood ratio of the best ramp against the best line or cubic, costs of their coefficients included."""
     found = fit_ramp(values)
     if found is None:

@@ -1,10 +1,10 @@
-"""Is there a step between two neighbouring stretches? One boundary at a time, robustly.
+"""Is there a step between two neighbouring stretches? A robust test of one boundary.
 
-Model: each side has its own level and spread (Welch), noise is symmetric with tails of any weight and autoregressive.
-Levels are Huber's M-estimates; the t statistic is turned into the log likelihood ratio that a normal one of the same
-tail probability would have (D. L. Wallace 1959, Annals of Mathematical Statistics 30, 1121). The same data are also
-fitted by a smooth curve (a line, or a cubic where that pays): what drifts is not a step, so a step must beat it too.
-Windows are capped at a few times the shorter side: far points say little about here, and may be another regime.
+Model: each side has its own level and spread (Welch); noise is symmetric with tails of any weight and autoregressive.
+Levels are Huber's M-estimates. The t statistic is turned into the log likelihood ratio of a normal one with the same
+tail probability (D. L. Wallace 1959, Annals of Mathematical Statistics 30, 1121). The same data are also fitted by a
+smooth curve (a line, or a cubic where that is better): drift is not a step, so a step must fit better than the curve.
+Windows are capped at a few times the shorter side: far points say little about the boundary, and may be another regime.
 """
 
 import math
@@ -22,7 +22,7 @@ _REACH = 6
 _LEAST_REACH = 24
 _NEAR, _DOUBT = 40, 0.8
 _PRIOR_POINTS = 40.0
-"""A side's spread is drawn towards that of the whole series as if so many of its points were among them."""
+"""A side's spread is shrunk towards that of the whole series with the weight of so many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Level:
 
 
 def window_around(start: int, at: int, stop: int) -> tuple[int, int]:
-    """The part of [start, stop) that speaks about a step at `at`."""
+    """The part of [start, stop) that is used to test a step at `at`."""
     reach = max(_LEAST_REACH, _REACH * min(at - start, stop - at))
     return max(start, at - reach), min(stop, at + reach)
 

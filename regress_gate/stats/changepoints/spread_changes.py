@@ -1,9 +1,9 @@
-"""Did the noise itself become larger or smaller? Changes of the spread, apart from those of the level.
+"""Changes of the spread: did the noise itself become larger or smaller?
 
-The square roots of the absolute residuals about the found levels are near enough to normal, and their mean follows the
-spread, so they are searched with the same candidates, partition and test as levels are (the idea of a test of spread on
-absolute deviations is H. Levene's, 1960). More is asked than of a step, and a stretch has at least 20 points: spread is
-learnt slowly, and nobody is woken by it.
+The square roots of the absolute residuals about the levels are roughly normal, and their mean follows the spread. So
+they are searched with the same proposals, partition and test as levels are (a test of spread on absolute deviations is
+the idea of H. Levene, 1960). More evidence is required than for a step, and a stretch has at least 20 points, because
+spread needs many points to estimate and its change is less urgent.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ _SHORTEST = 20
 _ASK = -1.0
 
 
-def changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, float]]:
-    """(place, margin) of every change of the spread; `ask` is added to the evidence that is demanded."""
+def find_spread_changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, float]]:
+    """(place, margin) of every change of the spread; `ask` is added to the evidence that is required."""
     size = len(residuals)
     roots = np.sqrt(np.abs(residuals))
     noise = spread(roots - np.median(roots))

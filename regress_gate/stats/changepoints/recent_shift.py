@@ -1,10 +1,10 @@
-"""Have the last few points left the level? What a step looks like while it is new.
+"""Have the last few points left the level? A step while it is new.
 
-Two to four points at the end are too few for a test of two samples, and a spike must never be a step. So all of them
-must lie on the same side, each counts for no more than one noise beyond the nearest of them, and together they must
-lie further off than any earlier points of the same number in the stretch did: that last demand needs no model of tails
-or dependence. One point alone is never reported. What is asked of the log likelihood ratio is 6.5 plus the log of the
-number of points, more than of an older step, because a growing series is asked anew at each point.
+Two to four points at the end are too few for a two-sample test, and a spike must never be a step. So all of them must
+lie on the same side, each counts for no more than one noise beyond the nearest of them, and together they must lie
+further from the level than any earlier window of the same length in the stretch: that last condition needs no model of
+tails or dependence. One point alone is never reported. The log likelihood ratio must reach 6.5 plus the log of the
+number of points, more than for an older step, because a growing series is tested again at each point.
 """
 
 import math
@@ -22,7 +22,9 @@ _LEAST_LEVEL = 12
 _ASKED = 6.5
 
 
-def shifted(values: Floats, start: int, noise: NoiseModel, ask: float = 0.0) -> tuple[int, float, float, float] | None:
+def find_recent_shift(
+    values: Floats, start: int, noise: NoiseModel, ask: float = 0.0
+) -> tuple[int, float, float, float] | None:
     """(index, size, half width of its 95 % interval, margin) of the best supported shift at the end of [start, n)."""
     best = None
     for count in range(_FEWEST, SHORTEST_STRETCH):
