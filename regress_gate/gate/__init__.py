@@ -1,1 +1,1 @@
-"""Policy, waivers, the decision and its reasons. Values in, values out: this layer touches nothing outside."""
+"""The policy, waivers, the decision and its reasons. Values in, values out: this layer touches nothing outside."""

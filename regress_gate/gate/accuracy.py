@@ -1,8 +1,9 @@
-"""How far the candidate's answers to the fixed prompts are from the baseline's, run by run. Not for judging it.
+"""How far the candidate's answers to the fixed prompts are from the baseline's, run by run.
 
-Each run is held against every baseline run but itself, prompt by prompt, and its value is the mean: a candidate run is
-one more run of the same thing unless the version changed it. So the baseline's own values are its noise floor (below 1
-where it does not repeat itself), and no run is singled out as the truth.
+Each run is compared with every baseline run except itself, prompt by prompt, and its value is the mean: a candidate run
+is one more run of the same thing unless the version changed it. So the baseline's own values are its noise floor (below
+1 where it does not repeat itself), and no run is taken as the truth. Notes name the prompts that differ, and from which
+token on. Not for judging whether answers are good.
 """
 
 import math
@@ -10,18 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from statistics import fmean as mean
 
 from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.run import Run
 from regress_gate.text import plural
 
-# MERGED regress_gate.gate.accuracy_notes: Where two sides answer differently, in words: which prompts, from which
-# token on. Not for measuring by how much.
-
-
 NOTABLE_LOSS = 0.01
-"""A prompt that scores lower than this below the baseline's own runs is named."""
+"""A prompt whose score is lower than that of the baseline's own runs by more than this is named."""
 MAX_NAMED_PROMPTS = 3
 
 RunAnswers = Mapping[str, Answer]
@@ -63,7 +59,7 @@ def unanswered_notes(baseline: Sequence[RunAnswers], candidate: Sequence[RunAnsw
     notes = []
     given = _baseline_answers(baseline)
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
-        # What no baseline run answers is no question to the candidate.
+        # Prompts that no baseline run answers are not asked of the candidate.
         asked = given if side == "candidate" else sorted({prompt for run in runs for prompt in run})
         failed = {
             prompt: found for run in runs for prompt in asked if (found := _failure_text(run.get(prompt))) is not None
@@ -109,12 +105,12 @@ def _mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 OUTPUTS_SCENARIO = "outputs"
 """Scenario name under which the answers are reported; where a suite has several servers, with the scenario's."""
 _SERVER_PREFIX = "server"
-"""What the names of all servers of a suite begin with, and the whole name where it has one."""
+"""Prefix of the names of all servers of a suite; the whole name if there is one server."""
 MAX_DRIFT = 10.0
-"""Nats of log-probability beyond which a token can drift no further; also for one that is no number on one side."""
+"""Largest drift of a token, in nats of log-probability; also used where one side has no number."""
 
 Score = Callable[[Answer, Answer], float | None]
-"""How well an answer agrees with a reference, from 0 to 1; None where they cannot be held against each other."""
+"""How well an answer agrees with a reference, from 0 to 1; None where they cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ class OutputComparison:
 def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[str, OutputComparison]:
     """By scenario name the run-level values of both sides; empty where no run has answers.
 
-    Answers of differently configured servers are never held against each other.
+    Answers of differently configured servers are never compared.
     """
     ours, theirs = _by_server(baseline), _by_server(candidate)
     return {
@@ -180,11 +176,11 @@ def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> Outpu
         )
     found = OutputComparison({}, {}, {})
     for name, score in SCORES.items():
-        # A single baseline run agrees with itself: one value, from which nothing can be shown.
+        # A single baseline run is compared with itself: one value, which shows nothing.
         own = [_scores(run, [*left[:at], *left[at + 1 :]] or left, score) for at, run in enumerate(left)]
         other = [_scores(run, left, score) for run in right]
         for values, scores in ((found.baseline, own), (found.candidate, other)):
-            if means := [mean(each.values()) for each in scores if each]:
+            if means := [fmean(each.values()) for each in scores if each]:
                 values[name] = means
         notes = [*remarks, *unanswered_notes(left, right)]
         notes += lowest_score_notes(own, other) if name in GRADUAL else difference_notes(left, right)
@@ -203,10 +199,12 @@ def token_match(reference: Answer, answer: Answer) -> float:
 def agreement(reference: Answer, answer: Answer) -> float | None:
     """How good the reference finds the first token in which the answer differs, relative to its own; 1 without one.
 
-    Up to there both have read the same text. Two versions may break a near tie each in its own way, and then write
-    on differently; a token that the reference did not even think of is another matter.
+    Up to there both have the same text. Two versions may resolve a near tie differently and then continue differently;
+    a token that was not among the reference's alternatives is a real difference.
     """
-    if not reference.alternatives:  # then no difference could be excused, and an equal answer alone says too little
+    if (
+        not reference.alternatives
+    ):  # without alternatives no difference can be excused, and an equal answer alone shows too little
         return None
     at = common_tokens(reference, answer)
     if at == max(len(reference.tokens), len(answer.tokens)):
@@ -224,7 +222,7 @@ def logprob(reference: Answer, answer: Answer) -> float | None:
     if _has_numbers(reference) and not _has_numbers(answer):
         return 0.0
     if reference.prompt_logprobs and answer.prompt_logprobs and reference.prompt_tokens != answer.prompt_tokens:
-        return 0.0  # the model was not even given the same
+        return 0.0  # the two models were given different tokens
     pairs = list(zip(reference.prompt_logprobs, answer.prompt_logprobs, strict=False))
     common = common_tokens(reference, answer)
     pairs += zip(reference.logprobs[:common], answer.logprobs[:common], strict=False)
@@ -249,9 +247,9 @@ def _common_set(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> str | Non
 
 
 def _scores(run: RunAnswers, references: Sequence[RunAnswers], score: Score) -> dict[str, float]:
-    """By prompt the mean over the references; a prompt that a reference does not answer is no question.
+    """By prompt the mean over the references; prompts that a reference did not answer are left out.
 
-    An answer that is missing where a reference has one agrees in nothing.
+    A missing answer scores 0 where a reference has one.
     """
     if score is logprob and _lacks_logprobs(run):
         return {}
@@ -260,7 +258,7 @@ def _scores(run: RunAnswers, references: Sequence[RunAnswers], score: Score) -> 
         for prompt, expected in reference.items():
             if expected.tokens and (value := _score(expected, run.get(prompt), score)) is not None:
                 found[prompt].append(value)
-    return {prompt: mean(values) for prompt, values in found.items()}
+    return {prompt: fmean(values) for prompt, values in found.items()}
 
 
 def _score(expected: Answer, answer: Answer | None, score: Score) -> float | None:
@@ -272,7 +270,7 @@ def _has_numbers(answer: Answer) -> bool:
 
 
 def _lacks_logprobs(run: RunAnswers) -> bool:
-    """Whether the server answers, and gives log-probabilities with no answer: then they are missing, not wrong."""
+    """Whether the server answers, but gives no log-probabilities at all: they are missing then, not wrong."""
     answered = [answer for answer in run.values() if answer.tokens]
     return bool(answered) and not any(_has_numbers(answer) for answer in answered)
 

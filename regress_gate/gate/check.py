@@ -1,4 +1,7 @@
-"""The decision on known issues alone. Apart from decide.py because it needs no statistics, and must be quick."""
+"""Decide on known issues alone, and recommend the newest release that passes.
+
+Apart from `decide`, because it needs no statistics and must start fast: nothing here imports numpy or scipy.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +37,7 @@ def decide_check(
     now: datetime,
     report_only: bool = False,
 ) -> Result:
-    """Known issues only; nothing is measured. A pass here says that no record blocks, and the advice says no more."""
+    """Decide on known issues only. A pass means that no record blocks; nothing was measured."""
     book = WaiverBook(waivers, now.date())
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=baseline is not None)
     by_id = {finding.issue.id: finding for finding in findings}
@@ -61,13 +64,9 @@ def decide_check(
         baseline=None if baseline is None else version_out(baseline),
         candidate=version_out(candidate),
         known_issues=issues,
-        # Waivers of series are no matter of a check, which measures none.
+        # A check measures no series, so unused waivers of series are left out.
         waivers=[waiver for waiver in book.outcome() if waiver.state != "unused" or "/" not in waiver.finding],
     )
-
-
-# MERGED regress_gate.gate.recommend: The newest release that a check of the known issues lets pass, and why newer
-# ones are passed over.
 
 
 _MAX_NAMED_RELEASES = 4
@@ -90,9 +89,9 @@ def recommend_release(
     today: date,
     min_age_days: int,
 ) -> Recommendation:
-    """`check` is asked release by release from the newest on, down to the baseline, until one passes.
+    """The newest release that `check` lets pass, tried from the newest down to the baseline.
 
-    A release younger than `min_age_days` is passed over unasked: what is wrong with it has had no time to be reported.
+    A release younger than `min_age_days` is passed over: its problems have had no time to be reported.
     """
     floor = None if baseline is None else baseline.order_key
     passed_over: list[tuple[str, str]] = []
@@ -122,7 +121,7 @@ def recommendation_text(found: Recommendation, baseline: Version | None) -> str:
 
 
 def _rejection_text(decision: Decision, reasons: Sequence[Reason]) -> str:
-    """The issues that speak against it, by their names."""
+    """The issues that block it, by name."""
     ids = [reason.issue for reason in reasons if reason.issue is not None]
     named = ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")
     return f"{named} {'block' if len(ids) > 1 else 'blocks'}" if decision is Decision.FAIL else f"{named} may apply"

@@ -1,6 +1,6 @@
-"""What a comparison is about: from two refs and what is held, to two builds, a suite and a testbed.
+"""Choose what is compared: from two refs and what is stored, to two builds, a suite and a testbed.
 
-Never guesses: where several choices are left, the error lists them with the flag that chooses.
+Nothing is guessed: if several choices are left, the error lists them with the flag that chooses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +31,10 @@ def select_comparison(
     suite: str | None = None,
     testbed: str | None = None,
 ) -> ComparisonChoice:
-    """Choose what to compare. `single_runs` holds, by run number, what the refs `run:N` stand for.
+    """Choose what to compare. `single_runs` has, by run number, what the refs `run:N` stand for.
 
-    Raises NoDataError when a ref has no stored runs, and InputError when more than one choice is left. Places of the
-    user's own store go before shipped ones, and places that both versions share before all others.
+    Raises NoDataError when a ref has no stored runs, and InputError when more than one choice is left. The user's
+    own store goes before shipped runs, and a suite and testbed that both versions share go before all others.
     """
     kept = [holding for holding in holdings if _is_wanted(holding, suite, testbed)]
     ours = resolve_ref(baseline, kept, pins, everything=holdings, single_runs=single_runs)
@@ -45,7 +45,7 @@ def select_comparison(
     ]
     own = [pair for pair in pairs if all(holding.origin is HoldingOrigin.STORE for holding in pair)]
     pairs = _distinct(own or pairs)
-    if not pairs:  # the comparison will be refused with the differences, which is a better answer than "no data"
+    if not pairs:  # the comparison is then refused with the differences, which says more than "no data"
         same_suite = [(left, right) for left in ours for right in theirs if left.suite.name == right.suite.name]
         pairs = same_suite or [(left, right) for left in ours for right in theirs]
     if all(_build(left) == _build(right) for left, right in pairs) and not _are_different_runs(baseline, candidate):
@@ -105,7 +105,7 @@ def _is_wanted(holding: Holding, suite: str | None, testbed: str | None) -> bool
 
 
 def _own_first(holdings: Sequence[Holding]) -> list[Holding]:
-    """Without the shipped places, where the user has runs of their own: a demonstration must not answer for those."""
+    """Without shipped runs, if the user has runs of their own: a demonstration must not replace them."""
     own = {_suite_and_testbed(holding) for holding in holdings if holding.origin is HoldingOrigin.STORE}
     return [holding for holding in holdings if not own or _suite_and_testbed(holding) in own]
 

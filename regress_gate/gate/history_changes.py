@@ -1,14 +1,14 @@
 """Which versions of a history changed a series, and by how much.
 
-With enough versions every series is asked for change points, each version being one point with the variance that its
-runs give it; the newest is also compared with the one before it, since a single point is never a step. With fewer
-versions there is nothing to tell a change from the points' own scatter, but each version has runs: then neighbouring
-versions are compared as `compare` would, all steps of all series as one family (the false-alarm budget is shared out
-over the steps, and within a step over the series). What is told has at least half the margin of its metric: less than
-that matters to nobody. Not for deciding whether to move.
+With enough versions, every series is searched for change points. Each version is one point with the variance that its
+runs give it. The newest version is also compared with the one before it, because a single point is never a step. With
+fewer versions, a change cannot be distinguished from the scatter of the points, but each version has runs: neighbouring
+versions are then compared as `compare` would, all steps of all series as one family (the false-alarm budget is shared
+between the steps, and within a step between the series). Changes smaller than half the margin of their metric are not
+reported. Not for deciding whether to move.
 
-Limits: versions measured on different days differ by the day too; a comparison of neighbours can only show a change
-from one version to the next, so a drift over several may stay unseen. Both are said with the result.
+Limits: versions measured on different days also differ by the day; a comparison of neighbours only shows a change from
+one version to the next, so a slow drift may not be seen. The result says both.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _CONFIDENCE = 0.95
 
 
 class ChangeMethod(StrEnum):
-    """How changes were looked for."""
+    """How changes were searched for."""
 
     CHANGE_POINTS = "change_points"
     NEIGHBOURS = "neighbours"
@@ -51,13 +51,13 @@ class HistoryChange:
     at: int
     """The first version after the change, as its place in the line."""
     since: tuple[int, int]
-    """It came after the first and with the second of these places at the latest."""
+    """The change came after the first and at the latest with the second of these positions."""
     loss: float | None
-    """Positive is worse, for every metric; relative for a ratio metric, a difference else. None for `variance`."""
+    """Positive is worse, for every metric; relative for a ratio metric, else a difference. None for `variance`."""
     interval: tuple[float | None, float | None] | None
     """95 % interval of the loss, as that of a change point is."""
     probability: float | None
-    """That there is a change; None where neighbours were compared, which shows a change or does not."""
+    """That there is a change; None where neighbours were compared."""
 
     @property
     def name(self) -> str:
@@ -70,17 +70,17 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChanges:
-    """What was looked at, and what was found there."""
+    """What was searched, and what was found."""
 
     way: ChangeMethod
     series: int
-    """Series that were looked at."""
+    """Series that were searched."""
     steps: int
-    """Between neighbouring versions that were compared; where change points were looked for, the newest."""
+    """Steps between neighbouring versions that were compared; with change points, only the newest."""
     found: tuple[HistoryChange, ...]
     """By place, then by series."""
     notes: tuple[str, ...]
-    """What could not be looked at, and what to keep in mind."""
+    """What could not be searched, and what to keep in mind."""
 
 
 def find_line_changes(line: HistoryLine, policy: Policy, limits: ConditionLimits) -> HistoryChanges:
@@ -89,7 +89,7 @@ def find_line_changes(line: HistoryLine, policy: Policy, limits: ConditionLimits
     if len(pairs) + 1 < MIN_POINTS:
         return _compare_neighbours(line, pairs, policy, limits)
     searched = _change_points(line, policy)
-    # The newest version is the one that people ask about, and a point alone is a spike as often as a step.
+    # Users ask about the newest version, and a single point is a spike as often as a step.
     newest = _compare_neighbours(line, pairs[-1:], policy, limits)
     known = {change.name for change in searched.found if max(change.since[1], change.at + 1) >= pairs[-1][1]}
     found = [*searched.found, *(change for change in newest.found if change.name not in known)]
@@ -105,7 +105,7 @@ def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
             short += 1
             continue
         if series.metric.scale is Scale.DIFFERENCE:
-            values = values - np.nanmean(values)  # of which no ratio is formed, though all fractions may be positive
+            values = values - np.nanmean(values)  # differences are wanted here, though all fractions may be positive
         elif float(np.nanmin(values)) <= 0:
             unfit += 1
             continue
@@ -147,7 +147,7 @@ def _from_point(series: HistorySeries, point: ChangePoint) -> HistoryChange:
 
 
 def _incomparable_notes(line: HistoryLine, pairs: Sequence[tuple[int, int]], limits: ConditionLimits) -> list[str]:
-    """Where a change may be one of the machine or the suite: neighbours that nobody would compare."""
+    """Neighbours that are not comparable: a change there may come from the machine or the suite."""
     found = []
     for before, after in pairs:
         if why := _blocking_differences(line.sides[before], line.sides[after], limits):
@@ -163,13 +163,14 @@ def _blocking_differences(old: ComparisonSide, new: ComparisonSide, limits: Cond
 def _compare_neighbours(
     line: HistoryLine, pairs: Sequence[tuple[int, int]], policy: Policy, limits: ConditionLimits
 ) -> HistoryChanges:
-    """`pairs`: places of versions with runs that count. One without is passed over: its neighbours are compared."""
+    """`pairs`: positions of versions with runs that count. A version without is skipped, and its neighbours are
+    compared."""
     wanted = {series.name for series in line.series}
     names = tuple(dict.fromkeys(series.metric.name for series in line.series))
     scenarios = {series.scenario for series in line.series}
     budget = policy.false_alarm_budget / max(1, len(pairs))
     shared = policy.model_copy(update={"metrics": names, "false_alarm_budget": budget, "confidence": _CONFIDENCE})
-    # How far runs usually lie apart is known from all versions, also from those on neither side of a step.
+    # All versions show the usual spread between runs, also those on neither side of a step.
     everything = [run for side in line.sides for run in _restrict_to_scenarios(side, side.counted, scenarios).counted]
     found, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
     for before, after in pairs:
@@ -186,8 +187,8 @@ def _compare_neighbours(
         apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
         few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
         comparison = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
-        told = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
-        found += [_from_series(series, before, after) for series in told]
+        shown = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
+        found += [_from_series(series, before, after) for series in shown]
     if few:
         notes.append(f"one run shows nothing, and these versions have only one: {', '.join(few)}")
     if apart:
@@ -196,13 +197,13 @@ def _compare_neighbours(
 
 
 def _restrict_to_scenarios(side: ComparisonSide, counted: Sequence[Run], scenarios: set[str]) -> ComparisonSide:
-    """A series that nobody asked for is no member of the family either."""
+    """The side with the trials of these scenarios only: other series are not in the family."""
     kept = [replace(run, trials=tuple(trial for trial in run.trials if trial.scenario in scenarios)) for run in counted]
     return replace(side, counted=tuple(kept))
 
 
 def _is_shown(series: SeriesResult) -> bool:
-    """Shown to be there over the whole family, and large enough to matter."""
+    """Whether the change is shown over the whole family, and large enough to matter."""
     shown = series.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
     return shown and series.change is not None and abs(series.change) >= series.margin / 2
 
@@ -226,6 +227,6 @@ def _sort_changes(changes: Sequence[HistoryChange]) -> tuple[HistoryChange, ...]
 
 
 def without_improvements(changes: HistoryChanges) -> tuple[HistoryChanges, int]:
-    """Those that are not for the better, and how many are left out."""
+    """The changes without improvements, and how many those were."""
     kept = tuple(change for change in changes.found if change.is_worse is not False)
     return replace(changes, found=kept), len(changes.found) - len(kept)

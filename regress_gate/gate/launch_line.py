@@ -20,9 +20,9 @@ class RefusalKind(StrEnum):
     FLAG = "flag"
     """There is no such argument."""
     CHOICE = "choice"
-    """The value is none of those that it may have."""
+    """The value is not one of the choices."""
     VALUE = "value"
-    """It takes a value and has none, or the other way round."""
+    """It needs a value and has none, or the other way round."""
     VARIABLE = "variable"
 
 
@@ -30,18 +30,18 @@ class RefusalKind(StrEnum):
 class LaunchProblem:
     code: RefusalKind
     key: str
-    """As the user has it, underscores for dashes."""
+    """As the user wrote it, with underscores for dashes."""
     text: str
     """One line, which names the build."""
     hint: str = ""
-    """A flag that may have been meant. Of no use where the flag is right for another version."""
+    """A flag that may have been meant. Not shown where the flag is right for another version."""
 
     def __str__(self) -> str:
         return self.text + self.hint
 
 
 def launch_problem_texts(config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
-    """Why the build would not start, one line each; empty when its parser takes everything or is not known."""
+    """Why the build would not start, one line each; empty if its parser accepts everything or is not known."""
     return [str(problem) for problem in find_launch_problems(config, engine_args, env)]
 
 
@@ -76,7 +76,7 @@ def flag_text(key: str) -> str:
 
 
 def group_keys(value: Any) -> list[str]:
-    """The keys that a value of a group sets, dotted where they lie deeper: its JSON may be text or already read."""
+    """The keys that a value of a group sets, dotted where they are nested. Its JSON may be text or already parsed."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = json.loads(value)

@@ -1,4 +1,7 @@
-"""From judged series to evidence for or against known issues, and back into the result."""
+"""From compared series to evidence for or against known issues, and back into the result.
+
+`known.joining` does the reasoning; this module converts between the gate's results and its units.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,7 +26,7 @@ _TRIAL_WORKLOAD_KEYS = {
     "mean_input_tokens": "input_len",
     "mean_output_tokens": "output_len",
 }
-"""What a trial says of its workload, by the names that a suite has for it."""
+"""Keys of a trial's workload → the names that a suite has for them."""
 
 
 def join_issues(
@@ -36,7 +39,7 @@ def join_issues(
 ) -> tuple[list[KnownIssueOut], list[ExplanationOut]]:
     """The issues with what was measured of each, and the regressions with the issues that may have made them.
 
-    `side` is the measured candidate: it tells the machine, and the workloads where the suite is not known.
+    `side` is the measured candidate. It gives the machine, and the workloads where the suite is not known.
     """
     workloads = _workloads(definition, side)
     testbed = side.runs[0].testbed if side.runs else None
@@ -79,7 +82,7 @@ def _units(series: Sequence[SeriesResult], workloads: Mapping[str, Workload]) ->
 def _unit(
     scenario: str, family: str, members: Sequence[SeriesResult], workloads: Mapping[str, Workload]
 ) -> ObservedLoss:
-    """A regression stands for its family, else what gates; and the body of a distribution before its tail."""
+    """A regression represents its family, else a series that gates; the mean or median goes before the tail."""
     regressions = [one for one in members if one.verdict is Verdict.REGRESSION]
     chosen = min(regressions or members, key=lambda one: (is_tail(one.metric), not one.gated))
     low, high = _bounds(chosen) or (-inf, inf)
@@ -123,7 +126,7 @@ def _text(one: SeriesResult) -> str:
 
 
 def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Workload]:
-    """By scenario; what a trial says of itself where the suite does not say it."""
+    """By scenario; from the trials where the suite is not known."""
     found: dict[str, Workload] = {}
     for run in side.counted:
         for trial in run.trials:
@@ -137,7 +140,7 @@ def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Work
 
 
 def _with_lengths(workload: Workload, measured: Workload | None) -> Workload:
-    """Recorded prompts and their answers are as long as they were found to be."""
+    """Recorded prompts and their answers have the lengths that were measured."""
     if measured is None or not isinstance(workload.dataset, RecordedPrompts):
         return workload
     lengths = {"input_len": measured.input_len, "output_len": workload.output_len or measured.output_len}
@@ -151,5 +154,5 @@ def _trial_workload(told: Mapping[str, Any]) -> Workload:
             data[name] = round(data[name])
     try:
         return Workload.model_validate(data)
-    except ValidationError:  # of another program's making: nothing is then known of it
+    except ValidationError:  # written by another program: unknown then
         return Workload()

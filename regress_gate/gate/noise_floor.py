@@ -1,6 +1,6 @@
-"""What earlier runs of a suite tell of each series: how it scatters, and what its place in an experiment did to it.
+"""What earlier runs of a suite show of each series: how it scatters, and the effects of order and time on it.
 
-Not for what that means for a plan.
+Not for what that means for a plan (`planning`).
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from regress_gate.stats.power import PooledNoise, pooled_noise
 
 @dataclass(frozen=True, slots=True)
 class SeriesSpread:
-    """Of one series that can be compared."""
+    """The spread of one series that can be compared."""
 
     noise: PooledNoise | None
     """Pooled over versions; None where none has two runs."""
@@ -61,7 +61,7 @@ def series_spread(runs: Sequence[Run]) -> dict[SeriesKey, SeriesSpread]:
     for same in by_version.values():
         for key, values in run_level_values(same).items():
             groups[key].append(values)
-        # What a comparison holds against each other on its baseline's side: a version's answers and its own.
+        # As a comparison does on its baseline's side: a version's answers compared with themselves.
         for scenario, found in compare_outputs(same, same).items():
             for name, per_run in found.baseline.items():
                 groups[scenario, name].append(SeriesValues(per_run))
@@ -84,12 +84,12 @@ def _spread(known: Metric, groups: Sequence[SeriesValues]) -> SeriesSpread | Non
 
 
 def series_effects(runs: Sequence[Run]) -> dict[SeriesKey, OrderEffects]:
-    """What order and time did within one experiment of two sides, for ratio metrics."""
+    """The effects of order and time within one experiment of two sides, for ratio metrics."""
     rows: dict[SeriesKey, list[tuple[float, str, int, bool]]] = defaultdict(list)
     for run in runs:
         if run.place is None:
             continue
-        # Where a suite has several servers, a block goes through the sides of one after those of the other.
+        # If a suite has several servers, a block runs both sides of one server, then both sides of the next.
         is_second = run.place.position % 2 == 0
         for key, values in run_level_values([run]).items():
             if metric(key[1]).scale is Scale.RATIO:

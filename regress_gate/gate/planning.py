@@ -1,4 +1,4 @@
-"""What a number of runs will cost and can show, from what earlier runs of the same suite on the same testbed showed.
+"""What a number of runs will cost and can show, from earlier runs of the same suite on the same testbed.
 
 Not for which runs are made, or in which order.
 """
@@ -24,7 +24,7 @@ _SIDES = 2
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """Of one gated series, by itself: that all of a gate's series are shown at once is less likely."""
+    """The plan for one gated series by itself. That all series of a gate are shown at once is less likely."""
 
     scenario: str
     metric: str
@@ -32,9 +32,9 @@ class SeriesPlan:
     run_cv: float
     """Standard deviation between runs: relative, or of fractions for a difference metric."""
     noise_runs: int
-    """Runs behind it; 0: none, the policy's expectation stands in."""
+    """Runs behind it; 0 if there are none and the policy's expectation is used."""
     detectable: float
-    """The smallest loss that is called a regression with a probability of POWER; infinite where none is."""
+    """The smallest loss that is called a regression with a probability of POWER; infinite if there is none."""
     shown_within: float
     """The smallest margin that an unchanged version is shown to keep, with the same probability."""
 
@@ -44,7 +44,7 @@ class SeriesPlan:
 
     @property
     def stays_undecided(self) -> bool:
-        """Whether an unchanged version will more often than one time in five not be shown to be one."""
+        """Whether an unchanged version is shown to be one in fewer than four of five cases."""
         return self.shown_within > self.margin
 
 
@@ -60,8 +60,7 @@ class RunPlan:
     series: tuple[SeriesPlan, ...]
     """Those that gate."""
     likely_end: ExpectedStop | None = None
-    """Where the decision is asked for after every block, so that the blocks are the most that are made; None: all
-    are."""
+    """For a plan with interim analyses, where `blocks` is the largest number; None if all blocks are made."""
 
     @property
     def stops_early(self) -> bool:
@@ -109,10 +108,10 @@ def plan_runs(
 ) -> RunPlan:
     """`earlier` are the runs of the suite on the testbed that count, of any version; `have` those a side already.
 
-    What can be shown is what the last look can show; of a plan that `stops_early`, at the levels of its looks.
+    What can be shown is what the last analysis shows; in a plan that `stops_early`, at its levels.
 
-    Scenarios that nobody has run yet are expected to scatter as the policy expects; what is measured once per server
-    start, and answers, are only planned once they have been seen.
+    Scenarios without runs are assumed to scatter as the policy expects. Metrics that are measured once per server
+    start, and answers, are planned only after they have been measured.
     """
     gated = {
         key: spread
@@ -148,7 +147,7 @@ def plan_runs(
 
 
 def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSeries:
-    # Failures and answers are expected to be alike; how requests are drawn scatters the former all the same.
+    # Failures and answers are expected to be equal between runs; drawing requests still makes failures scatter.
     assumed = policy.expected_cv if known.scale is Scale.RATIO else 0.0
     return ExpectedSeries(
         direction=known.direction,
@@ -176,7 +175,7 @@ def _series_not_yet_run(scenario: Scenario, policy: Policy, trials: int) -> dict
 
 
 def _supported(known: Metric, smallest_trial: int | None) -> bool:
-    """Whether the trials have the requests without which a percentile does not gate."""
+    """Whether the trials have enough requests for the percentile to gate."""
     return known.tail is None or smallest_trial is None or smallest_trial >= known.min_requests
 
 
@@ -189,7 +188,7 @@ def _is_measured_by(scenario: Scenario, known: Metric) -> bool:
 
 
 def _seconds_a_block(earlier: Sequence[Run], suite: Suite) -> float | None:
-    """Of both sides of every server that the suite wants; one that was never started is taken for an average one."""
+    """Of both sides of every server that the suite wants; a server that was never started is assumed to be average."""
     by_group: dict[str, list[float]] = {}
     for run in earlier:
         if run.place is not None and run.place.seconds is not None:

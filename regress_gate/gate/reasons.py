@@ -1,7 +1,8 @@
-"""From reasons to a decision: the heaviest reason decides.
+"""From reasons to a decision, with known issues and waivers weighed, and one sentence of advice.
 
-fail: the candidate does not serve, a gated series is shown to be worse, or a known issue blocks. inconclusive:
-anything that was to be shown could not be. pass: everything was shown. Absence of evidence never passes.
+The heaviest reason decides. fail: the candidate does not serve, a gated series is shown to be worse, or a known issue
+blocks. inconclusive: something that had to be shown could not be. pass: everything was shown. Absence of evidence never
+passes. Imports neither numpy nor scipy, because `check` has to start fast.
 """
 
 from collections.abc import Sequence
@@ -27,17 +28,14 @@ from regress_gate.model.result import (
 from regress_gate.model.version import Version
 from regress_gate.text import plural
 
-# MERGED regress_gate.gate.issues: Which known issues block the move, and how findings enter the result.
-
-
 FIXED_STATUSES = (Status.FIX_IN_CANDIDATE, Status.MEASURED_FIXED)
 
 
 def would_block(finding: IssueFinding, policy: Policy, *, has_baseline: bool) -> bool:
-    """Whether the issue is one that blocks where it applies.
+    """Whether the issue blocks if it applies.
 
-    With a baseline, only what the move brings can block: what is there already is no reason to stay. Without one the
-    question is whether the version is fit at all, and everything the candidate has counts.
+    With a baseline, only an issue that the move brings can block: one that is there already is no reason to stay.
+    Without a baseline, every issue of the candidate counts.
     """
     if (
         policy.block_severity == "never"
@@ -74,24 +72,19 @@ def issue_out(finding: IssueFinding, *, blocks: bool) -> KnownIssueOut:
     )
 
 
-# MERGED regress_gate.gate.waivers: Applying waivers: each finding is held against each waiver, and each waiver says
-# what became of it.
-
-
 WaiverState = Literal["used", "expired", "exceeded", "unused"]
 
 
 @dataclass(slots=True)
 class WaiverBook:
-    """The waivers of one decision. A waiver that is expired or exceeded does not hold: the finding counts again."""
+    """The waivers of one decision, and how each was used. One that is expired or exceeded does not hold."""
 
     waivers: Sequence[Waiver]
     today: date
     _states: dict[int, tuple[WaiverState, str]] = field(default_factory=dict)
 
     def covers(self, finding: str, change: float | None) -> bool:
-        """Whether a waiver holds for this finding; `change` is the largest loss that it may be,
-        None for a known issue."""
+        """Whether a waiver holds for this finding. `change` is the largest loss it may be; None for a known issue."""
         held = False
         for index, waiver in enumerate(self.waivers):
             if not waiver.covers(finding):
@@ -110,7 +103,7 @@ class WaiverBook:
         return held
 
     def _note(self, index: int, state: WaiverState, detail: str) -> None:
-        # What a reader must act on outranks what worked: one exceeded finding makes the whole waiver exceeded.
+        # What needs action outranks what worked: one exceeded finding makes the whole waiver exceeded.
         rank = {"unused": 0, "used": 1, "exceeded": 2, "expired": 2}
         known = self._states.get(index)
         if known is None or rank[state] > rank[known[0]]:
@@ -145,7 +138,7 @@ def order_reasons(reasons: Sequence[Reason]) -> list[Reason]:
 
 
 def exit_code(decision: Decision, policy: Policy, *, report_only: bool) -> int:
-    """The process's exit code for a decision, after what a team that rolls the gate out has asked for."""
+    """The exit code for a decision, under the options of a team that is rolling the gate out."""
     if report_only:
         return ExitCode.PASS
     if decision is Decision.INCONCLUSIVE and policy.on_inconclusive is not None:
@@ -175,9 +168,6 @@ def weigh_issues(
 
 def version_out(version: Version) -> VersionSide:
     return VersionSide(version=version.number or str(version), commit=version.commit, variant=version.variant)
-
-
-# MERGED regress_gate.gate.advice: One sentence that says what to do now.
 
 
 def advise_compare(
@@ -227,7 +217,7 @@ _INCOMPARABLE_CAVEAT = ", if you accept a comparison of sides that are not compa
 
 
 def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOut]) -> str:
-    """What a pass leaves to be read."""
+    """What the user should still read after a pass."""
     waived = sum(reason.code is ReasonCode.WAIVED for reason in reasons)
     carried = sum(issue.applies is Applies.YES and issue.effect is not Effect.RESOLVED for issue in issues)
     unsettled = sum(issue.applies is Applies.UNKNOWN and issue.effect is not Effect.RESOLVED for issue in issues)

@@ -1,9 +1,9 @@
-"""The candidate in its version history: whether a regression came with it, or with an older version between the two.
+"""Where in the version history a regression came from: with the candidate, or with an older version before it.
 
-A regression that a comparison has shown is a step between two ends. Where versions between them were measured on the
-same testbed and suite, each is put on its side of the step (`stats.step_origin`), and the step lies between the last
-version before it and the first after it. Versions older than the baseline that stand where the candidate stands say
-that the baseline was the exception. Changes no verdict: a loss is a loss, whoever made it.
+A regression that a comparison has shown is a step between two ends. Versions between them that were measured on the
+same testbed and suite are put on their side of the step (`stats.step_position`). The step is then between the last
+version before it and the first after it. If a version older than the baseline is at the candidate's level, the baseline
+may be the exception. Changes no verdict: a loss counts, whichever version caused it.
 """
 
 from collections.abc import Sequence
@@ -36,19 +36,19 @@ class RegressionOrigin:
     at: Version
     """The first that is shown to have it, with none shown to be without it since; else the candidate."""
     untold: tuple[Version, ...]
-    """Between the two, of which their runs cannot tell."""
+    """Versions between the two whose runs do not show on which side they are."""
     candidate: Version
     before_baseline: Version | None
-    """The nearest version on the baseline's other side, where it is shown to stand where the candidate does."""
+    """The nearest version before the baseline, if it is shown to be at the candidate's level."""
 
     @property
     def is_older(self) -> bool:
-        """Whether the candidate is shown to have it from another."""
+        """Whether an older version is shown to have it."""
         return self.at != self.candidate
 
     @property
     def says_something(self) -> bool:
-        """More than the comparison itself: that the candidate is worse than the baseline."""
+        """Whether it says more than the comparison itself, that the candidate is worse than the baseline."""
         return self.after != self.baseline or self.is_older or bool(self.untold) or self.before_baseline is not None
 
     @property
@@ -92,7 +92,7 @@ def add_regression_origins(
     limits: ConditionLimits,
 ) -> Result:
     """The result with the origin of each regression in `change_points` and in the notes of its series, and a warning
-    where the candidate is not to blame. Nothing that decides is changed."""
+    where the candidate is not the cause. The decision stays."""
     pairing = pair_runs(baseline.counted, candidate.counted)
     ends = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
     origins = find_regression_origins(*ends, history, result.series, policy, limits)
@@ -112,7 +112,7 @@ def add_regression_origins(
 
 
 def _warnings(origins: Sequence[RegressionOrigin], regressions: int) -> list[str]:
-    """How many of the regressions the candidate did not make; the notes of the series say more."""
+    """How many of the regressions did not come with the candidate; the notes of the series say more."""
     candidate, baseline = origins[0].candidate, origins[0].baseline
     warnings = []
     if older := [origin.at for origin in origins if origin.is_older]:
@@ -140,10 +140,10 @@ def find_regression_origins(
     policy: Policy,
     limits: ConditionLimits,
 ) -> list[RegressionOrigin]:
-    """The origin of each regression among `series` of which the history knows anything.
+    """The origin of each regression among `series` that the history has measured.
 
     `history`: other versions of the same suite and testbed. Those that are not comparable, of another variant, or
-    without an order relative to the two ends are passed over.
+    without an order relative to the two ends are left out.
     """
     regressed = _regressed(series)
     if not regressed or baseline.version == candidate.version:

@@ -1,4 +1,12 @@
-"""Run-level values: what one server start gives for every metric of every scenario."""
+"""Run-level values, the runs that belong together, and the rows that the statistics compare.
+
+`run_level_values` gives what one server start measured of every metric of every scenario. `pair_runs` keeps the runs
+that were made side by side, where there are any: conditions drift between days, so two versions measured months apart
+differ by more than the version. `make_replicates` makes rows of them. A row is a block where the sides were measured in
+blocks, so that row i of one side belongs to row i of the other; else it is a run. Earlier runs of the same suite on the
+same testbed, of any version, become the sessions that show the usual spread (`measurement_design`). Not for which runs
+count (`sides`), nor for what follows from the rows (`stats`).
+"""
 
 import math
 from collections import defaultdict
@@ -14,7 +22,7 @@ from regress_gate.stats.membership import MeasurementDesign
 from regress_gate.stats.sequential import InterimStage
 
 SERVER_GROUP = "server"
-"""Scenario name under which what is measured once per server start is reported."""
+"""Scenario name of metrics that are measured once per server start."""
 
 
 @dataclass(slots=True)
@@ -24,8 +32,8 @@ class SeriesValues:
     per_run: list[float] = field(default_factory=list)
     requests: int = 0
     smallest_trial: int | None = None
-    """Requests sent in the smallest trial behind the values; a failed one still counts as asked for. 0 where a trial
-    does not say how many it sent; None for what is not measured per trial."""
+    """Requests sent in the smallest trial, failed ones included. 0 if a trial does not say how many it sent; None for
+    what is not measured per trial."""
 
 
 RunLevelValues = dict[tuple[str, str], SeriesValues]
@@ -78,11 +86,6 @@ def shared_trials(runs: Iterable[Run]) -> dict[str, set[int]]:
     return {scenario: set.intersection(*sets) for scenario, sets in trial_sets(runs).items()}
 
 
-# MERGED regress_gate.gate.pairing: Which runs of two versions belong together: those that were made side by side,
-# where there are such.  Days differ, and neighbours, and the weather of a machine: two versions measured months
-# apart differ by more than the version. Not for the statistics of blocks.
-
-
 BlockKey = tuple[str, int, str]
 """Experiment, block and server group."""
 
@@ -94,7 +97,7 @@ class Pairing:
     blocks: int
     """Whole blocks in which both sides count; with several server groups, of the group that has the fewest."""
     left_out: int
-    """Runs that count, but were not made beside the other version."""
+    """Runs that count, but were not made side by side with the other version."""
 
     @property
     def is_side_by_side(self) -> bool:
@@ -121,13 +124,6 @@ def _block_key(place: BlockPosition | None) -> BlockKey | None:
     return None if place is None else (place.experiment, place.block, place.group)
 
 
-# MERGED regress_gate.gate.replicates: Which runs of a comparison answer each other: from runs to the rows that the
-# statistics see.  A row is a block where the sides were measured in blocks, so that row i of one side belongs to
-# row i of the other; else it is a run. Earlier runs of the same suite on the same testbed, of whatever version,
-# become the sessions from which the usual spread is known. Not for which runs count (`sides`, `pairing`), nor for
-# what follows from them (`stats`).
-
-
 Floats = npt.NDArray[np.float64]
 SeriesKey = tuple[str, str]
 """Scenario and metric."""
@@ -144,13 +140,13 @@ class Replicates:
 
     @property
     def apart(self) -> bool:
-        """Whether the sides have no session in common, as far as is known."""
+        """Whether the sides have no known session in common."""
         left, right = ({session_of(run) for runs in side.values() for run in runs} for side in self._sides)
         return not left & right
 
     @property
     def interim(self) -> InterimStage | None:
-        """Of an experiment that was looked at after every block; None where one look is all there was to be."""
+        """The interim analysis of an experiment that is analysed after every block; None if it is analysed once."""
         allowed = [run.place.most_blocks for side in self._sides for runs in side.values() for run in runs if run.place]
         most = [blocks for blocks in allowed if blocks is not None]
         return InterimStage(len(self.baseline), max(*most, len(self.baseline))) if self.paired and most else None
@@ -161,7 +157,7 @@ class Replicates:
 
 
 def make_replicates(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: bool) -> Replicates:
-    """With `paired`, all runs are of blocks in which both sides have some, as `pairing.side_by_side` leaves them."""
+    """With `paired`, all runs are of blocks in which both sides have some, as `pair_runs` leaves them."""
     return Replicates(dict(_rows(baseline, paired)), dict(_rows(candidate, paired)), paired)
 
 
@@ -209,7 +205,7 @@ def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> ReplicateTa
 def measurement_design(
     found: Replicates, keys: Sequence[SeriesKey], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
 ) -> MeasurementDesign:
-    """How the runs were made, with what earlier runs show of `keys`; `earlier` may hold the runs compared, too.
+    """How the runs were made, with what earlier runs show of `keys`. `earlier` may contain the runs compared.
 
     `ordinals` are the trials that count of the runs compared, by scenario. Only those count of earlier ones, and of a
     run that lacks some, none: means over fewer trials scatter more.
@@ -241,7 +237,7 @@ def _version_sessions(
 def _block_sessions(
     runs: Sequence[Run], keys: Sequence[SeriesKey], ordinals: Mapping[str, set[int]]
 ) -> tuple[tuple[Floats, ...], ...]:
-    """Logarithms of what lay between the two sides of earlier blocks."""
+    """Logarithms of the ratio of the two sides of earlier blocks."""
     blocks: dict[str, dict[int, dict[str, list[Run]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for run in runs:
         if run.place is not None:
@@ -259,7 +255,7 @@ def _block_sessions(
 
 
 def _values_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> RunLevelValues:
-    """Values of the trials that count; none of a scenario of which a run lacks one of those."""
+    """Values of the trials that count, without scenarios of which a run lacks one of them."""
     made = [{(trial.scenario, trial.ordinal) for trial in run.trials} for run in row]
     lacking = {
         scenario
@@ -283,7 +279,7 @@ def _mean(values: SeriesValues | None) -> float:
 
 
 def session_of(run: Run) -> object:
-    """What names the occasion on which a run was made; None where nothing tells."""
+    """The session in which a run was made: its experiment or its day. None if unknown."""
     if run.place is not None:
         return run.place.experiment
     return None if run.started is None else run.started.date()

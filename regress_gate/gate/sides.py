@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which runs count, which are void, and whether the sides may be compared at all."""
+"""The two sides of a comparison: which runs count, which are void, and whether the sides may be compared."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,9 @@ TOKEN_TOLERANCE = 0.05
 
 DISTURBANCE_SHARE = 0.05
 """Share of the machine's cores by which the outside load of the two sides may differ, and which its host may take away
-where the suite sets no limit. Half a core of two made one version look 2.3 times slower than itself and left another
-alone."""
+if the suite sets no limit. Half a core of two made one version look 2.3 times slower and did not affect another."""
 UNKNOWN_CORES = 2
-"""Taken for a machine that does not say: the smallest on which a server runs, so the strictest."""
+"""Assumed where the number of cores is unknown: the smallest machine that runs a server, so the strictest limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +37,17 @@ class ComparisonSide:
     void: tuple[ExcludedRun, ...]
     origin: str | None = None
     failed: tuple[Run, ...] = ()
-    """Servers that crashed, hung or never became ready. They have no numbers."""
+    """Servers that crashed, hung or never became ready. They have no measurements."""
 
 
 def make_side(
     version: Version, runs: Sequence[Run], limits: ConditionLimits, *, origin: str | None = None
 ) -> ComparisonSide:
-    """Set apart the runs made under conditions beyond the limits, each with all reasons, and those that were found void
-    when they were made.
+    """Separate the runs that count from those that are void: made under conditions beyond the limits, or marked void.
 
-    A run whose outside load was not recorded is void only beside runs of the same version whose load was: where nobody
-    recorded any, the report warns of it instead. What else was not recorded speaks against no run, because a machine
-    has no GPU or does not tell.
+    A run whose outside load was not recorded is void only if other runs of the same version recorded theirs; if none
+    did, the report warns instead. Other conditions that were not recorded make no run void, because a machine may have
+    no GPU or may not report them.
     """
     counted, void = [], []
     served = [run for run in runs if run.failure is None]
@@ -64,7 +62,7 @@ def make_side(
 
 
 def runs_that_count(runs: Sequence[Run], limits: ConditionLimits) -> list[Run]:
-    """The runs that count, of all versions among `runs`, each held to what is known of its own version's."""
+    """The runs that count, of all versions among `runs`, each judged with the other runs of its version."""
     versions = dict.fromkeys(run.version for run in runs)
     sides = [make_side(version, [run for run in runs if run.version == version], limits) for version in versions]
     return [run for side in sides for run in side.counted]
@@ -95,14 +93,14 @@ def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list
 
 
 def outside_load(run: Run) -> float | None:
-    """CPU cores that others kept busy; None where that was not recorded."""
+    """CPU cores that other processes kept busy; None if not recorded."""
     return _worst_condition(run, "outside_cpu_cores")
 
 
 def _worst_condition(run: Run, condition: str) -> float | None:
-    """Over the whole run or in its worst trial, whichever is more; None where nothing was recorded.
+    """The larger of the whole run's value and its worst trial's; None if nothing was recorded.
 
-    A trial of seconds can be spoilt by what hardly shows in the run's average.
+    A disturbance can spoil a trial of seconds and hardly change the run's average.
     """
     conditions = [run.conditions, *(trial.conditions for trial in run.trials)]
     recorded: list[float | None] = [getattr(each, condition) for each in conditions]
@@ -121,7 +119,7 @@ def compare_sides(baseline: ComparisonSide, candidate: ComparisonSide, limits: C
     left, right = _representative_runs(baseline), _representative_runs(candidate)
     if not left or not right:
         return Comparability()
-    # All machines are held against one: runs under one testbed's name may have come from two stores.
+    # All machines are compared with one: runs under one testbed's name may come from two stores.
     first = left[0].testbed
     others = dict.fromkeys(run.testbed for run in (*right, *left) if run.testbed != first)
     differences = [difference for other in others for difference in compare_testbeds(first, other).differences]
@@ -174,7 +172,7 @@ def _conditions(baseline: ComparisonSide, candidate: ComparisonSide, limits: Con
 
 
 def _disturbance(baseline: ComparisonSide, candidate: ComparisonSide) -> list[Difference]:
-    """Where the suite sets no limit, the two sides must at least have been disturbed alike, as far as is recorded."""
+    """If the suite sets no limit, the recorded disturbance of the two sides must at least be similar."""
     loads = [
         [load for run in side.counted if (load := outside_load(run)) is not None] for side in (baseline, candidate)
     ]
@@ -199,7 +197,7 @@ def _differing_values(
     blocks: bool = False,
     short: int | None = None,
 ) -> list[Difference]:
-    """A difference where both sides say something and it is not the same."""
+    """A difference if both sides have values and they are not the same."""
     ours, theirs = ({value[:short] for value in side if value} for side in (left, right))
     if ours and theirs and ours != theirs:
         return [Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)), blocks)]
@@ -220,7 +218,7 @@ MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "ou
 
 
 def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
-    """A doubt where the release of vLLM's client is known of one side alone: it may have sent something else."""
+    """A warning if the release of vLLM's client is known on one side only: the other may have sent something else."""
     sides = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
     if sides[0] == sides[1] or None not in (sides[0] | sides[1]):
         return None
@@ -229,7 +227,7 @@ def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) 
 
 
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
-    """Why two sets of trials of one scenario were not the same work; None when they were, as far as is recorded."""
+    """Why two sets of trials of one scenario were not the same work; None if they were, as far as is recorded."""
     definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
     if not all(definitions_match(*pair) for pair in product(*definitions)):
         words = [", ".join(sorted(map(definition_text, side))) for side in definitions]
@@ -244,7 +242,7 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
         {str(t.workload["dataset_sha256"])[:12] for t in side if "dataset_sha256" in t.workload}
         for side in (baseline, candidate)
     ]
-    if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload either
+    if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload
         return f"the file of recorded prompts differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
     for ordinal in sorted({trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}):
         sent = {trial.workload.get("prompts_sha256") for trial in (*baseline, *candidate) if trial.ordinal == ordinal}

@@ -1,7 +1,7 @@
-"""Change points in the series of a table: which of them a reader is told.
+"""Change points in the series of a table, and which of them are reported.
 
-The table says nothing of its numbers, so the caller says which direction is better and from which size on a change
-matters. Not for the history of versions, which knows both (`history`), and not for the detecting itself.
+The table says nothing about its numbers, so the caller says which direction is better and from which size on a change
+matters. Not for the history of versions, which knows both (`history`), and not for the detection itself.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from regress_gate.model.metric import Direction
 from regress_gate.stats.changepoints import ChangePoint, detect
 
 MIN_POINTS = 8
-"""Values below which no series is asked for change points."""
+"""Least number of values of a series that is searched for change points."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallestChange:
-    """The smallest change that is told."""
+    """The smallest change that is reported."""
 
     size: float = 0.0
     is_share: bool = True
@@ -30,9 +30,9 @@ class SmallestChange:
 @dataclass(frozen=True, slots=True)
 class DetectionRequest:
     direction: Direction | None = None
-    """Which direction is better; None: nobody knows, so that every change is told."""
+    """Which direction is better; None if unknown, and every change is then reported."""
     improvements: bool = False
-    """Whether changes for the better are told too."""
+    """Whether improvements are reported too."""
     least: SmallestChange = SmallestChange()
 
 
@@ -40,9 +40,9 @@ class DetectionRequest:
 class DetectedChanges:
     series: TableSeries
     changes: tuple[ChangePoint, ...]
-    """Those that are told, by position."""
+    """Those that are reported, by position."""
     improvements: int
-    """Changes for the better that are not told."""
+    """Improvements that are not reported."""
 
     @property
     def is_too_short(self) -> bool:
@@ -51,7 +51,7 @@ class DetectedChanges:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DetectionReport:
-    """What `detect` was asked and found: all that its formats write."""
+    """The request and the result of `detect`: all that its formats write."""
 
     source: str
     layout: Layout
@@ -60,9 +60,9 @@ class DetectionReport:
 
 
 def find_changes(series: TableSeries, asked: DetectionRequest) -> DetectedChanges:
-    """The change points of one series, without those that nobody asked for.
+    """The change points of one series, without those that were not asked for.
 
-    Raises InputError where a percentage is asked for of values that have none.
+    Raises InputError if a percentage is asked for and a value is not positive.
     """
     least = asked.least
     has_shares = bool(np.nanmin(series.values, initial=np.inf) > 0)
@@ -80,12 +80,12 @@ def find_changes(series: TableSeries, asked: DetectionRequest) -> DetectedChange
             for change in detect(series.values, variances=series.variances)
             if change.change is None or abs(change.change) * _level_before(series, change) >= least.size
         ]
-    told = [change for change in found if asked.improvements or is_worse(change, asked.direction) is not False]
-    return DetectedChanges(series, tuple(told), len(found) - len(told))
+    reported = [change for change in found if asked.improvements or is_worse(change, asked.direction) is not False]
+    return DetectedChanges(series, tuple(reported), len(found) - len(reported))
 
 
 def is_worse(change: ChangePoint, direction: Direction | None) -> bool | None:
-    """None where nobody can tell: without a direction, and for a series that only scatters otherwise."""
+    """None if unknown: without a direction, and for a change of the spread."""
     if direction is None or change.change is None:
         return None
     return (change.change > 0) is (direction is Direction.LOWER)

@@ -1,6 +1,6 @@
-"""Percentiles that the requests themselves steady, where all runs sent the same ones and say what each took.
+"""Variance-reduced percentiles, where all runs sent the same requests and recorded each of them.
 
-Not for what is printed as a percentile, which is that of a run's own requests.
+Not for the percentile that is reported, which is that of a run's own requests.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,20 +34,20 @@ REQUEST_LATENCIES: dict[str, Callable[[Samples], Floats]] = {
     "tpot": lambda samples: _decoding_seconds(samples) / np.maximum(samples.output_tokens - 1, 1),
     "e2el": _end_to_end_seconds,
 }
-"""Latencies of which every request has one."""
+"""Latencies that every request has."""
 
 
 def needs_samples(names: Sequence[str]) -> bool:
-    """Whether a percentile among these metrics has a steadied form."""
+    """Whether a percentile among these metrics has a variance-reduced form."""
     return any(metric(name).tail is not None and name.rpartition("_")[0] in REQUEST_LATENCIES for name in names)
 
 
 def variance_reduced_percentile(
     made: Replicates, key: tuple[str, str], ordinals: Mapping[str, set[int]]
 ) -> tuple[Floats, Floats] | None:
-    """The steadied percentile in logarithms, as values of the rows of both sides; None where requests do not allow it.
+    """The percentile in logarithms, as values of the rows of both sides; None where the requests do not allow it.
 
-    They have to be known of every run, the same number with the same prompt lengths in the same order.
+    Every run must have recorded the same number of requests, with the same prompt lengths in the same order.
     """
     scenario, name = key
     known, measure = metric(name), REQUEST_LATENCIES.get(name.rpartition("_")[0])

@@ -1,4 +1,4 @@
-"""Weigh what was found on two sides: reasons that decide, and warnings that a reader has to know.
+"""Weigh what was found on two sides: the reasons that decide, and the warnings beside them.
 
 Known issues are weighed in `reasons`, servers that failed in `failed_servers`. Not for the decision, which `reasons`
 makes of all reasons together.
@@ -59,16 +59,16 @@ def pairing_warnings(pairing: Pairing) -> list[str]:
 def weigh_missing_scenarios(
     comparison: SeriesComparison, definition: Suite | None, baseline: ComparisonSide, candidate: ComparisonSide
 ) -> list[Reason]:
-    """Of the suite: those that the baseline never served, so that nothing is held against anything.
+    """Scenarios of the suite that the baseline never served, so that nothing can be compared.
 
-    A scenario of which a gated series says so itself is told by that.
+    A scenario is left out if a gated series of it already says so.
     """
     served = [
         {trial.scenario for run in side.counted for trial in run.trials if trial.completed != 0}
         for side in (baseline, candidate)
     ]
-    told = served[0] | {series.scenario for series in comparison.series if series.name in comparison.one_sided}
-    missing = [s.name for s in definition.scenarios if s.name not in told] if definition else []
+    explained = served[0] | {series.scenario for series in comparison.series if series.name in comparison.one_sided}
+    missing = [s.name for s in definition.scenarios if s.name not in explained] if definition else []
     where = {name: "the candidate only" if name in served[1] else "neither side" for name in missing}
     return [
         Reason(code=ReasonCode.MISSING_SERIES, text=f"scenario {name} of the suite was measured on {where[name]}")
@@ -94,7 +94,7 @@ def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]
         if series.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT):
             shown += 1
             continue
-        # What a waiver caps is what may have been lost: like a margin, it has to be shown to hold.
+        # A waiver caps what may have been lost, not the estimate: like a margin, it has to be shown to hold.
         upper = series.interval[1] if series.interval else None
         if upper is not None and book.covers(series.name, upper):
             reasons.append(Reason(code=ReasonCode.WAIVED, text=_loss_text(series), series=series.name))

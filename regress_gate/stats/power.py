@@ -1,7 +1,7 @@
 """What a number of runs can show, and how many runs would decide a series.
 
 `pooled_noise` takes the spread between server starts from earlier runs, pooled within versions: what differs between
-versions is not noise. `detectable_change` and `shown_within` say what a plan can show; tests/stats/test_noise.py
+versions is not noise. `detectable_change` and `shown_within` say what a plan can show; tests/stats/test_power.py
 simulates that `comparison.compare_series` does it with probability POWER. `runs_to_resolve` is the short formula for a
 series that is undecided. Not for deciding about two versions.
 """
