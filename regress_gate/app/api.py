@@ -1,0 +1,324 @@
+"""The Python API: `import regress_gate as rg`. Thin: it makes settings from arguments and wraps results.
+
+Everything here reads; measuring is the command line's. Documented in docs/python.md.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regress_gate.app.settings import Settings
+from regress_gate.errors import InputError
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.documents import Document, validate
+from regress_gate.model.result import Result
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Ref, Version
+from regress_gate.report import render
+from regress_gate.report.views.result_view import ResultView
+from regress_gate.store.combined import open_combined_store
+from regress_gate.suites import find_shipped_suite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from regress_gate.gate.table_changes import DetectionReport
+    from regress_gate.model.run import Run
+
+DeploymentLike = Deployment | Mapping[str, Any]
+"""What known issues are matched against: `{"accelerator": "H200", "model": …, "engine_args": {…}, "env": {…}}`."""
+
+
+class Store:
+    """The user's store over the shipped baselines, read-only. Every call opens and closes it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @property
+    def url(self) -> str:
+        return str(self._settings.store_url.value)
+
+    def __repr__(self) -> str:
+        from regress_gate.store.location import StoreLocation
+
+        return f"<Store {StoreLocation.parse(self.url).shown}>"
+
+    def versions(self) -> "pd.DataFrame":
+        """What is stored: one row for each version, testbed and suite."""
+        import pandas as pd
+
+        with open_combined_store(self.url) as store:
+            held = store.inventory()
+        rows = [
+            (str(h.version), h.testbed, str(h.suite), h.runs, h.trials, h.scenarios, h.origin.value, h.pinned)
+            for h in held
+        ]
+        columns = ["version", "testbed", "suite", "runs", "trials", "scenarios", "origin", "pinned"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def runs(
+        self,
+        version: str | None = None,
+        *,
+        suite: str | None = None,
+        testbed: str | None = None,
+        metrics: Sequence[str] = (),
+        counted_only: bool = False,
+    ) -> "pd.DataFrame":
+        """The values of the stored runs, one row for each: run, version, testbed, suite, started, counted, scenario,
+        trial, metric, value.
+
+        `suite` is NAME or NAME@VERSION. `counted` tells whether a comparison counts the run; void and failed runs are
+        left out with `counted_only`. Raises InputError for an invalid version.
+        """
+        from regress_gate.app.frames import runs_frame
+
+        runs, counted = self._load(version, suite, testbed, counted_only=counted_only, with_samples=False)
+        return runs_frame(runs, counted, metrics)
+
+    def samples(
+        self,
+        version: str | None = None,
+        *,
+        suite: str | None = None,
+        testbed: str | None = None,
+        counted_only: bool = False,
+    ) -> "pd.DataFrame":
+        """The single requests of the stored runs, one row for each: run, version, …, scenario, trial, request, start,
+        ttft, tpot, e2el, input_tokens, output_tokens, ok.
+
+        Requests are no replicates: those of one run share its luck. Aggregate by `run` before comparing versions.
+        """
+        from regress_gate.app.frames import samples_frame
+
+        runs, counted = self._load(version, suite, testbed, counted_only=counted_only, with_samples=True)
+        return samples_frame(runs, counted)
+
+    def compare(self, baseline: str, candidate: str, **options: Any) -> "GateResult":
+        """`regress_gate.compare` on this store."""
+        return compare(baseline, candidate, store=self, **options)
+
+    def _load(
+        self, version: str | None, suite: str | None, testbed: str | None, *, counted_only: bool, with_samples: bool
+    ) -> "tuple[list[Run], set[int]]":
+        """The runs, and the positions of those that count."""
+        from regress_gate.gate.sides import make_side
+
+        wanted = None if version is None else Version.parse(version)
+        with open_combined_store(self.url) as store:
+            found = store.runs(version=wanted, testbed=testbed, with_samples=with_samples)
+        runs = [run for run in found if suite in (None, run.suite.name, str(run.suite))]
+        groups: dict[Any, list[Run]] = {}
+        for run in runs:
+            groups.setdefault((run.version, run.testbed.name, run.suite), []).append(run)
+        suites = {ref: find_shipped_suite(ref) for ref in {run.suite for run in runs}}
+        counted = set()
+        for (build, _, ref), same in groups.items():
+            suite_found = suites[ref]
+            limits = suite_found.conditions if suite_found else ConditionLimits()
+            counted |= {id(run) for run in make_side(build, same, limits).counted}
+        if counted_only:
+            runs = [run for run in runs if id(run) in counted]
+        return runs, {position for position, run in enumerate(runs) if id(run) in counted}
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What `compare` and `check` found."""
+
+    result: Result
+    """The whole result: the object that `--format json` prints."""
+
+    @property
+    def decision(self) -> str:
+        """`pass`, `fail` or `inconclusive`."""
+        return self.result.decision.value
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would exit with."""
+        return self.result.exit_code
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason.text for reason in self.result.reasons]
+
+    def known_issues(self) -> "pd.DataFrame":
+        """The known issues of the move, one row each."""
+        from regress_gate.app.frames import issues_frame
+
+        return issues_frame(self.result)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each series of a comparison; for each known issue of a check."""
+        from regress_gate.app.frames import series_frame
+
+        return self.known_issues() if self.result.command == "check" else series_frame(self.result)
+
+    def to_json(self) -> str:
+        """As `--format json` prints it."""
+        return render(ResultView(self.result), "json")
+
+    def to_markdown(self) -> str:
+        """As `--format markdown` prints it."""
+        return render(ResultView(self.result), "markdown")
+
+    def __repr__(self) -> str:
+        return f"<{self.result.command}: {self.decision}>"
+
+    def _repr_html_(self) -> str:
+        reasons = "".join(f"<li>{html.escape(reason)}</li>" for reason in self.reasons)
+        head = f"<p><strong>{self.decision.upper()}</strong> {html.escape(self.result.advice)}</p>"
+        return f"{head}<ul>{reasons}</ul>{self.to_frame().to_html(index=False, border=0, escape=True)}"
+
+
+@dataclass(frozen=True)
+class DetectionResult:
+    """What `detect` found."""
+
+    report: "DetectionReport"
+
+    @property
+    def decision(self) -> str:
+        """`changed`, or `no_change_found`, which does not show that there is none."""
+        return "changed" if any(series.changes for series in self.report.series) else "no_change_found"
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each change point."""
+        import pandas as pd
+
+        columns = ["index", "time", "change", "relative", "kind", "probability", "worse"]
+        rows = [
+            {**dict(zip(self.report.layout.groups, point.pop("group", {}).values(), strict=False)), **point}
+            for point in self._data()["change_points"]
+        ]
+        return pd.DataFrame(rows, columns=[*self.report.layout.groups, *columns])
+
+    def to_json(self) -> str:
+        """As `detect --format json` prints it."""
+        from regress_gate.report.views.detection_view import DetectionView
+
+        return render(DetectionView(self.report), "json")
+
+    def _data(self) -> dict[str, Any]:
+        from regress_gate.report.views.detection_view import DetectionView
+
+        return DetectionView(self.report).data()
+
+    def __repr__(self) -> str:
+        return f"<detect: {self.decision}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{self.decision}</strong></p>{self.to_frame().to_html(index=False, border=0, escape=True)}"
+
+
+def open_store(url: str | Path | None = None, *, config: str | Path | None = None) -> Store:
+    """The store at an SQLAlchemy URL or a path; without one, the store of the command line.
+
+    A store that does not exist yet is not made: only the shipped baselines are read then. Raises InputError for an
+    invalid URL or configuration file.
+    """
+    store = Store(_settings(url=None if url is None else str(url), config=config))
+    _ = store.url  # an invalid configuration fails here
+    return store
+
+
+def compare(
+    baseline: str,
+    candidate: str,
+    *,
+    store: Store | str | Path | None = None,
+    suite: str | None = None,
+    testbed: str | None = None,
+    deployment: DeploymentLike | None = None,
+    config: str | Path | None = None,
+    allow_incomparable: bool = False,
+) -> GateResult:
+    """Decide from stored runs whether to move from `baseline` to `candidate`. Measures nothing.
+
+    Raises NoDataError for a version without runs, InputError if `suite` or `testbed` must be given.
+    """
+    from regress_gate.app.compare import ComparisonScope, compare_stored
+
+    url = store.url if isinstance(store, Store) else None if store is None else str(store)
+    settings = _settings(url=url, config=config, suite=suite, testbed=testbed, deployment=deployment)
+    scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
+    return GateResult(compare_stored(settings, scope, allow_incomparable=allow_incomparable))
+
+
+def check(
+    version: str,
+    *,
+    baseline: str | None = None,
+    deployment: DeploymentLike | None = None,
+    serve_command: str | None = None,
+    config: str | Path | None = None,
+) -> GateResult:
+    """The known issues of a move to `version` for a deployment. Needs neither store nor network."""
+    from regress_gate.app.check import check_version
+
+    settings = _settings(config=config, deployment=deployment, launch_line=serve_command)
+    return GateResult(check_version(settings, version, baseline=baseline, offline=True).result)
+
+
+def detect(
+    source: "pd.DataFrame | str | Path",
+    *,
+    value: str | None = None,
+    time: str | None = None,
+    groups: Sequence[str] = (),
+    min_change: str | float | None = None,
+    direction: str | None = None,
+    improvements: bool = False,
+) -> DetectionResult:
+    """The change points of a frame, or of a CSV, JSON, Parquet or Excel file; see `regress-gate detect --help`."""
+    from regress_gate.app.detect import detect_in_table, frame_table, read_table_file
+
+    table = read_table_file(Path(source)) if isinstance(source, (str, Path)) else frame_table(source)
+    return DetectionResult(
+        detect_in_table(
+            table,
+            value=value,
+            time=time,
+            groups=groups,
+            min_change=min_change,
+            direction=direction,
+            improvements=improvements,
+        )
+    )
+
+
+def _settings(
+    *,
+    url: str | None = None,
+    config: str | Path | None = None,
+    suite: str | None = None,
+    testbed: str | None = None,
+    deployment: DeploymentLike | None = None,
+    launch_line: str | None = None,
+) -> Settings:
+    if deployment is not None and not isinstance(deployment, Deployment):
+        deployment = validate(Deployment, Document(dict(deployment), "deployment", {}))
+    return Settings(
+        store_flag=url,
+        config_flag=None if config is None else Path(config),
+        suite_flag=suite,
+        testbed_flag=testbed,
+        deployment_flag=deployment,
+        launch_line=launch_line,
+    )
+
+
+__all__ = [
+    "DetectionResult",
+    "GateResult",
+    "InputError",
+    "Store",
+    "check",
+    "compare",
+    "detect",
+    "open_store",
+]
