@@ -42,7 +42,7 @@ class Store:
         return str(self._settings.store_url.value)
 
     def __repr__(self) -> str:
-        from regress_gate.store.location import StoreLocation
+        from regress_gate.store.store_interface import StoreLocation
 
         return f"<Store {StoreLocation.parse(self.url).shown}>"
 

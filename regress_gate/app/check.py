@@ -11,7 +11,7 @@ from regress_gate.errors import InputError
 from regress_gate.gate.check import decide_check, recommend_release, recommendation_text
 from regress_gate.known.matching.findings import exclusion_reasons, missing_facts_text
 from regress_gate.known.records.releases import beyond_records_text, find_releases
-from regress_gate.model.finding import IssueFinding
+from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.result import ReasonCode, Result
 from regress_gate.model.version import Ref, Version

@@ -20,7 +20,7 @@ from regress_gate.model.result import Result
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Ref
 from regress_gate.store.combined import CombinedStore, open_combined_store
-from regress_gate.store.holdings import Holding, HoldingOrigin, holdings_of
+from regress_gate.store.store_interface import Holding, HoldingOrigin, holdings_of
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 
 

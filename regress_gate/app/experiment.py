@@ -49,8 +49,8 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
-from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import StoredExperiment
 from regress_gate.text import duration_text, plural
 
 InterimCheck = Callable[["Repository", "ExperimentPlan", "ProgressReporter"], "AfterBlock"]

@@ -25,8 +25,8 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.report.views.list_view import printable
-from regress_gate.store.holdings import AddedRuns
 from regress_gate.store.repository import open_store
+from regress_gate.store.store_interface import AddedRuns
 from regress_gate.suites import load_suite
 from regress_gate.text import plural
 

@@ -10,8 +10,7 @@ from regress_gate.known.matching.findings import match_issues
 from regress_gate.known.records.loading import load_records
 from regress_gate.known.tracker.snapshot import SNAPSHOT_NAME, api_base, api_directory, as_last_seen, read_snapshot
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, IssueFinding
-from regress_gate.model.issue import IssueKind, KnownIssue
+from regress_gate.model.issue import Applies, IssueFinding, IssueKind, KnownIssue
 from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
 from regress_gate.paths import tracker_cache_directory

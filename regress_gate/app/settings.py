@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from regress_gate.errors import InputError
-from regress_gate.store.location import default_store_url
+from regress_gate.store.store_interface import default_store_url
 
 if TYPE_CHECKING:  # `import` and `db` read no configuration and no deployment: they do without pydantic
     from regress_gate.model.config import Config

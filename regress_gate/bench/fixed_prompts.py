@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from regress_gate.bench.load.load_workload import FIRST_TOKEN, LAST_TOKEN
-from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.run import Answer, Outputs
 
 # MERGED regress_gate.bench.outputs.sanity_prompts: The fixed prompts whose answers are compared between versions.
 # Not for load: what is timed is in the suites.  Two kinds, because each sees what the other cannot. Text is what

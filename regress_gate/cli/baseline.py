@@ -13,7 +13,7 @@ from regress_gate.report.views.inventory_view import stored_runs, stored_version
 
 if TYPE_CHECKING:
     from regress_gate.model.version import Version
-    from regress_gate.store.holdings import Holding
+    from regress_gate.store.store_interface import Holding
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate baseline list")

@@ -21,7 +21,7 @@ def show(**options: Any) -> None:
     settings = settings_from(options)
     from regress_gate.model.policy import DEFAULT_MARGINS
     from regress_gate.report.views.list_view import printable
-    from regress_gate.store.location import StoreLocation
+    from regress_gate.store.store_interface import StoreLocation
 
     path, given = settings.file
     source = "default" if path is None else str(path)

@@ -24,7 +24,7 @@ def info(**options: Any) -> None:
     url = settings.store_url
     store = find_store(str(url.value))
     if store is None:
-        from regress_gate.store.location import StoreLocation
+        from regress_gate.store.store_interface import StoreLocation
 
         click.echo(f"{StoreLocation.parse(str(url.value)).shown}: there is no store yet ({url.source})")
         return

@@ -10,7 +10,7 @@ from regress_gate.text import plural
 
 if TYPE_CHECKING:
     from regress_gate.model.run import SuiteRef
-    from regress_gate.store.holdings import Holding
+    from regress_gate.store.store_interface import Holding
 
 
 @click.command(context_settings=CONTEXT, epilog="Example: regress-gate history --metric ttft_median --detect")
@@ -78,7 +78,7 @@ def history(
 
 def _place(held: "list[Holding]", suite: str | None, testbed: str | None) -> "tuple[SuiteRef, str]":
     """The suite and testbed that are meant; the user's own before the shipped ones, as in a comparison."""
-    from regress_gate.store.holdings import HoldingOrigin
+    from regress_gate.store.store_interface import HoldingOrigin
 
     kept = [h for h in held if suite in (None, h.suite.name, str(h.suite)) and testbed in (None, h.testbed)]
     if not kept:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regress_gate.ingest.import_result import ImportResult
     from regress_gate.ingest.interface import Reader
     from regress_gate.model.run import Run
-    from regress_gate.store.holdings import AddedRuns
+    from regress_gate.store.store_interface import AddedRuns
 
 SHOWN_FILES = 20
 """Files that are listed of each outcome, unless all are asked for."""
@@ -219,7 +219,7 @@ def _report_added(added: "AddedRuns", where: str) -> None:
 def _report_dry_run(intake: "ImportResult", url: str) -> None:
     """What would be stored, by what the store has. Makes none, and migrates none."""
     from regress_gate.report.views.import_view import would_store_text
-    from regress_gate.store.location import StoreLocation
+    from regress_gate.store.store_interface import StoreLocation
 
     held: dict[tuple[str, int], int] = {}
     location = StoreLocation.parse(url)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import Run
+from regress_gate.model.run import Answer, Outputs, Run
 from regress_gate.text import plural
 
 NOTABLE_LOSS = 0.01

@@ -21,7 +21,7 @@ from regress_gate.gate.reasons import (
     weigh_issues,
     would_block,
 )
-from regress_gate.model.finding import Applies, IssueFinding
+from regress_gate.model.issue import Applies, IssueFinding
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision, Reason, ReasonCode, Result
 from regress_gate.model.version import Version

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.version import Channel, Ref, RefKind, Version
-from regress_gate.store.holdings import Holding, HoldingOrigin, Pin
+from regress_gate.store.store_interface import Holding, HoldingOrigin, Pin
 
 
 @dataclass(frozen=True, slots=True)

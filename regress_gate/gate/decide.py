@@ -33,7 +33,7 @@ from regress_gate.gate.weighing import (
     weigh_missing_scenarios,
     weigh_series,
 )
-from regress_gate.model.finding import IssueFinding
+from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
     DifferenceOut,

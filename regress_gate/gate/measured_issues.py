@@ -15,7 +15,7 @@ from regress_gate.gate.sides import ComparisonSide
 from regress_gate.known.joining.attribution import Attribution, attribute_losses
 from regress_gate.known.matching.findings import exclusion_reasons
 from regress_gate.known.matching.signature import ObservedLoss, family_of, is_tail, log_loss
-from regress_gate.model.finding import IssueFinding
+from regress_gate.model.issue import IssueFinding
 from regress_gate.model.metric import Direction, Scale, metric
 from regress_gate.model.result import CauseOut, ExplanationOut, KnownIssueOut, SeriesResult, Verdict
 from regress_gate.model.suite import RecordedPrompts, Suite, Workload

@@ -11,8 +11,7 @@ from datetime import date
 from typing import Literal
 
 from regress_gate.errors import ExitCode
-from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
-from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Severity, Status
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
     Decision,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from regress_gate.model.metric_definitions import WORKLOAD_KEY, definition_text, definitions_match
+from regress_gate.model.metric import DEFINITIONS_KEY, definition_text, definitions_match
 from regress_gate.model.run import BlockPosition, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
@@ -219,7 +219,7 @@ MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "ou
 
 def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """A warning if the release of vLLM's client is known on one side only: the other may have sent something else."""
-    sides = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
+    sides = [{trial.workload.get(DEFINITIONS_KEY) for trial in side} for side in (baseline, candidate)]
     if sides[0] == sides[1] or None not in (sides[0] | sides[1]):
         return None
     known = ", ".join(sorted(key for key in sides[0] | sides[1] if key))
@@ -228,7 +228,7 @@ def unknown_client_doubt(baseline: Sequence[Trial], candidate: Sequence[Trial]) 
 
 def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -> str | None:
     """Why two sets of trials of one scenario were not the same work; None if they were, as far as is recorded."""
-    definitions = [{trial.workload.get(WORKLOAD_KEY) for trial in side} for side in (baseline, candidate)]
+    definitions = [{trial.workload.get(DEFINITIONS_KEY) for trial in side} for side in (baseline, candidate)]
     if not all(definitions_match(*pair) for pair in product(*definitions)):
         words = [", ".join(sorted(map(definition_text, side))) for side in definitions]
         return f"its numbers are defined differently: {words[0]} → {words[1]}; measure both with one client"

@@ -11,7 +11,7 @@ from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
 from regress_gate.gate.replicates import Pairing
 from regress_gate.gate.series_comparison import SeriesComparison
 from regress_gate.gate.sides import ComparisonSide
-from regress_gate.model.finding import Applies
+from regress_gate.model.issue import Applies
 from regress_gate.model.result import KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.suite import Suite

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from regress_gate.ingest.interface import Reader
 from regress_gate.ingest.registry import READERS
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS
 
 BEGIN = "<!-- begin: python -m regress_gate.ingest.catalogue -->"
 END = "<!-- end -->"

@@ -17,8 +17,7 @@ from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading
 from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.model.metric import METRICS
-from regress_gate.model.metric_definitions import VLLM_DEFINITIONS_TEXT, WORKLOAD_KEY, definitions_match
+from regress_gate.model.metric import DEFINITIONS_KEY, METRICS, VLLM_DEFINITIONS_TEXT, definitions_match
 from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -311,7 +310,9 @@ def _run(joined: _PendingRun) -> Run:
 
 
 def _workload(reading: Reading) -> Mapping[str, Any]:
-    return reading.workload if reading.definitions is None else {**reading.workload, WORKLOAD_KEY: reading.definitions}
+    return (
+        reading.workload if reading.definitions is None else {**reading.workload, DEFINITIONS_KEY: reading.definitions}
+    )
 
 
 def _trial(item: CompleteResult, ordinal: int, sidecar: SidecarFile | None) -> Trial:

@@ -162,10 +162,6 @@ def _arg_value(text: str) -> ArgValue:
     return text
 
 
-# MERGED regress_gate.known.told: What a file tells of a deployment: facts, the version that it was made with, and
-# what its reader should know.
-
-
 @dataclass(frozen=True, slots=True)
 class DeploymentFacts:
     deployment: Deployment

@@ -1,10 +1,11 @@
-"""A known issue: one curated record of a regression, crash, wrong result or changed default, with its scope.
+"""A known issue: one curated record of a regression, crash, wrong result or changed default.
 
 Valid OSV (Open Source Vulnerability schema) where OSV has a field. Version strings are checked here. The linter checks
-whether a record is consistent as a whole (order of versions, evidence, links).
+whether a record is consistent as a whole (order of versions, evidence, links). Not for the matching itself.
 """
 
 import re
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache
@@ -304,3 +305,49 @@ class KnownIssue(StrictModel):
     confidence: Confidence
     evidence: Text
     reviewed: date
+
+
+class Applies(StrEnum):
+    """Whether an issue affects a deployment."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    MITIGATED = "mitigated"
+
+
+class Status(StrEnum):
+    """The status of a fix. `closed` on the tracker alone is never a fix."""
+
+    OPEN = "open"
+    CLOSED_UNFIXED = "closed_unfixed"
+    FIX_NOT_IN_CANDIDATE = "fix_not_in_candidate"
+    FIX_IN_CANDIDATE = "fix_in_candidate"
+    MEASURED_FIXED = "measured_fixed"
+    UNKNOWN = "unknown"
+
+
+class Effect(StrEnum):
+    """The effect of the move: introduces the issue, keeps it, or resolves it."""
+
+    NEW = "new"
+    CARRIED = "carried"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class IssueFinding:
+    """An issue that affects one of the two versions. Other issues have no finding."""
+
+    issue: KnownIssue
+    applies: Applies
+    why: str
+    """The reason for `applies`: the scope key that does not match, the missing fact, the active workaround."""
+    status: Status
+    status_why: str
+    """The evidence for the status, and its date."""
+    effect: Effect
+    effect_why: str
+    """The affected versions, and the confidence in them."""
+    missing: tuple[str, ...] = ()
+    """If `applies` is unknown: the flags that would give the missing facts, for example `--model`."""

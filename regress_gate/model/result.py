@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from regress_gate.model.finding import Applies, Effect, Status
-from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import Direction, Scale
 
 

@@ -18,8 +18,7 @@ import orjson
 
 from regress_gate.errors import InputError
 from regress_gate.model.documents import Document, parse_yaml, validate
-from regress_gate.model.outputs import Outputs
-from regress_gate.model.run import Conditions, Run, SuiteRef, Trial, TrialSource
+from regress_gate.model.run import Conditions, Outputs, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import stored_values

@@ -15,8 +15,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.paths import shipped_directory
 from regress_gate.store import baseline_file
-from regress_gate.store.holdings import Holding, Pin, holding_order, holdings_of, run_order
-from regress_gate.store.location import StoreLocation
+from regress_gate.store.store_interface import Holding, Pin, StoreLocation, holding_order, holdings_of, run_order
 from regress_gate.vllm.build_config import BuildConfig
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
-from regress_gate.store.location import StoreLocation
 from regress_gate.store.schema import REVISIONS, metadata, revision
+from regress_gate.store.store_interface import StoreLocation
 
 BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""

@@ -8,13 +8,12 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, distinct, func, select
 
-from regress_gate.model.outputs import Outputs
-from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef, Trial, TrialSource
+from regress_gate.model.run import Conditions, Outputs, Run, RunKey, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import schema, stored_values
-from regress_gate.store.holdings import Holding, HoldingOrigin, holding_order, run_order
 from regress_gate.store.rows import version_from
+from regress_gate.store.store_interface import Holding, HoldingOrigin, holding_order, run_order
 
 
 def load_runs(

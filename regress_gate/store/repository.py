@@ -18,10 +18,18 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import merge, reader, rows, schema, stored_values, writer
+from regress_gate.store import reader, rows, schema, stored_values, writer
 from regress_gate.store.database import Database
-from regress_gate.store.holdings import AddedRuns, Holding, Pin, StoredExperiment, StoreInfo, holding_order
-from regress_gate.store.location import StoreLocation, default_store_url
+from regress_gate.store.store_interface import (
+    AddedRuns,
+    Holding,
+    Pin,
+    StoredExperiment,
+    StoreInfo,
+    StoreLocation,
+    default_store_url,
+    holding_order,
+)
 
 if TYPE_CHECKING:
     from regress_gate.vllm.build_config import BuildConfig
@@ -204,7 +212,7 @@ class Repository:
         with self._reading() as connection:
             facts = connection.execute(select(table.c.facts).where(table.c.name == testbed.name)).scalar()
             stored = {} if facts is None else orjson.loads(facts)
-        merge.merge_testbed_facts(testbed, stored, None)
+        rows.merge_testbed_facts(testbed, stored, None)
 
     def begin_experiment(self, experiment: StoredExperiment) -> None:
         with self._database.writing() as connection:

@@ -13,9 +13,9 @@ from sqlalchemy import Column, ColumnElement, Connection, delete, insert, select
 
 from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
-from regress_gate.store import merge, rows, schema, stored_values
-from regress_gate.store.holdings import AddedRuns, DuplicateResult, RunMismatch
+from regress_gate.store import rows, schema, stored_values
 from regress_gate.store.rows import ImportTarget, ImportTargets, version_from
+from regress_gate.store.store_interface import AddedRuns, DuplicateResult, RunMismatch
 
 _BATCH = 1000
 """Runs in a batch."""
@@ -87,7 +87,7 @@ class _Importer:
                 continue  # known results add neither facts nor an empty run
             self._targets.store_testbed(run.testbed, fresh)
             if (draft := drafts.get((target, run.label))) is None:
-                draft = drafts[target, run.label] = merge.RunDraft(run.label)
+                draft = drafts[target, run.label] = rows.RunDraft(run.label)
             draft.absorb(run, fresh)
         self._store(drafts)
 
@@ -140,14 +140,14 @@ class _Importer:
 
     def _stored_drafts(
         self, batch: list[Run], targets: list[ImportTarget]
-    ) -> dict[tuple[ImportTarget, str], merge.RunDraft]:
+    ) -> dict[tuple[ImportTarget, str], rows.RunDraft]:
         """The runs of this batch that are already stored."""
         labels: dict[ImportTarget, set[str]] = {}
         for item, target in zip(batch, targets, strict=True):
             labels.setdefault(target, set()).add(stored_values.name("label", item.label))
         run, trial = schema.run, schema.trial
-        drafts: dict[tuple[ImportTarget, str], merge.RunDraft] = {}
-        by_id: dict[int, merge.RunDraft] = {}
+        drafts: dict[tuple[ImportTarget, str], rows.RunDraft] = {}
+        by_id: dict[int, rows.RunDraft] = {}
         query = select(
             run.c.id, run.c.label, run.c.started, run.c.conditions, run.c.libraries, run.c.metrics, run.c.measured
         )
@@ -160,7 +160,7 @@ class _Importer:
             there = query.where(run.c.build_id == build, run.c.testbed_id == testbed, run.c.suite_id == suite)
             for some in _chunks(wanted):
                 for id_, label, started, *facts in self._connection.execute(there.where(run.c.label.in_(some))):
-                    draft = merge.RunDraft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
+                    draft = rows.RunDraft(label, id_, started, *(orjson.loads(text or "{}") for text in facts))
                     drafts[target, label] = by_id[id_] = draft
         trials = select(trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.started)
         for some_ids in _chunks(by_id):
@@ -172,7 +172,7 @@ class _Importer:
                     by_id[run_id].starts.add(start)
         return drafts
 
-    def _store(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
+    def _store(self, drafts: dict[tuple[ImportTarget, str], rows.RunDraft]) -> None:
         run = schema.run
         stored = [draft for draft in drafts.values() if draft.id is not None]
         self._insert_runs({target: draft for target, draft in drafts.items() if draft.id is None})
@@ -187,7 +187,7 @@ class _Importer:
         self._insert_trials(drafts.values())
         self._insert_outputs([draft for draft in drafts.values() if draft.outputs])
 
-    def _insert_runs(self, drafts: dict[tuple[ImportTarget, str], merge.RunDraft]) -> None:
+    def _insert_runs(self, drafts: dict[tuple[ImportTarget, str], rows.RunDraft]) -> None:
         if not drafts:
             return
         new = [
@@ -200,7 +200,7 @@ class _Importer:
             if target.was_empty:
                 target.added_labels.add(label)
 
-    def _insert_trials(self, drafts: Iterable[merge.RunDraft]) -> None:
+    def _insert_trials(self, drafts: Iterable[rows.RunDraft]) -> None:
         new = [(draft.id, ordinal, trial) for draft in drafts if draft.id is not None for ordinal, trial in draft.added]
         if not new:
             return
@@ -218,7 +218,7 @@ class _Importer:
             rows.insert_rows(self._connection, schema.samples, ("trial_id", "data"), packed)
         self.trials += len(new)
 
-    def _insert_outputs(self, drafts: list[merge.RunDraft]) -> None:
+    def _insert_outputs(self, drafts: list[rows.RunDraft]) -> None:
         """Insert the answers of runs that have none yet: a server's answers are collected once."""
         table = schema.outputs
         there = {

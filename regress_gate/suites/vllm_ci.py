@@ -284,10 +284,6 @@ def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
         raise _UnsupportedError(f"sends and asks for {tokens} tokens, more than its max_model_len of {longest}")
 
 
-# MERGED regress_gate.suites.writing: A suite's data as the text of a YAML file, which reads back to the same data.
-# Not for checking it.
-
-
 _LIKE_NUMBERS = tuple("+-.0123456789")
 WIDTH = 120
 

@@ -20,8 +20,8 @@ from regress_gate.model.run import BlockPosition, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import StoredExperiment
 from regress_gate.suites import load_suite
 from tests.cli.conftest import Gate
 from tests.factories.runs import make_run, make_trial

@@ -14,7 +14,7 @@ import numpy as np
 
 from regress_gate.known.joining.attribution import attribute_losses, issue_cause, issue_prior, unrecorded_causes
 from regress_gate.known.matching.signature import ObservedLoss, claim_on, family_of
-from regress_gate.model.finding import IssueFinding
+from regress_gate.model.issue import IssueFinding
 from regress_gate.model.suite import Workload
 from tests.factories.runs import make_finding
 

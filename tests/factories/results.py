@@ -3,8 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
-from regress_gate.model.finding import Applies, Effect, Status
-from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import metric
 from regress_gate.model.result import (
     CauseOut,

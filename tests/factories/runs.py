@@ -5,8 +5,7 @@ from datetime import UTC, date, datetime
 
 from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.documents import Document, validate
-from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
-from regress_gate.model.issue import KnownIssue
+from regress_gate.model.issue import Applies, Effect, IssueFinding, KnownIssue, Status
 from regress_gate.model.run import Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Testbed

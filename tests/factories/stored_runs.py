@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import BlockPosition, Conditions, Run, RunFailure, SuiteRef, Trial, TrialSource
+from regress_gate.model.run import (
+    Answer,
+    BlockPosition,
+    Conditions,
+    Outputs,
+    Run,
+    RunFailure,
+    SuiteRef,
+    Trial,
+    TrialSource,
+)
 from regress_gate.model.samples import Samples
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version

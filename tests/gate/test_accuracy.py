@@ -17,10 +17,9 @@ from regress_gate.gate.accuracy import (
     prompt_match,
     token_match,
 )
-from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, ReasonCode, Verdict
-from regress_gate.model.run import BlockPosition
+from regress_gate.model.run import Answer, BlockPosition, Outputs
 from tests.factories.runs import make_run, make_side_of
 from tests.gate.deciding import decide_sides
 

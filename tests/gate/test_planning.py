@@ -8,9 +8,8 @@ from regress_gate.gate.planning import plan_runs
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.documents import Document, validate
 from regress_gate.model.metric import METRICS
-from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
-from regress_gate.model.run import BlockPosition
+from regress_gate.model.run import Answer, BlockPosition, Outputs
 from regress_gate.model.suite import Suite
 from tests.factories.runs import make_run, make_side_of, make_trial
 

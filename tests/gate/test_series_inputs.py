@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from regress_gate.gate.series_inputs import GatheredSeries, SeriesExclusions, exclude_series, gather_series
-from regress_gate.model.outputs import Answer, Outputs
 from regress_gate.model.policy import Policy
+from regress_gate.model.run import Answer, Outputs
 from tests.factories.runs import make_run, make_trial
 
 OLD, NEW = "0.19.0", "0.19.1"

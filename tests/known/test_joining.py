@@ -17,7 +17,7 @@ from regress_gate.known.joining.attribution import (
 )
 from regress_gate.known.matching.signature import ObservedLoss, family_of, log_loss
 from regress_gate.known.records.loading import load_records
-from regress_gate.model.finding import IssueFinding
+from regress_gate.model.issue import IssueFinding
 from regress_gate.model.metric import METRICS
 from regress_gate.model.result import IssueObservation
 from regress_gate.model.suite import Workload

@@ -6,7 +6,7 @@ import pytest
 
 from regress_gate.known.matching.findings import match_issues, match_scope
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, Effect
+from regress_gate.model.issue import Applies, Effect
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
 from tests.factories.records import IN_SCOPE, affected, record

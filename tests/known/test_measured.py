@@ -8,7 +8,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.known.tracker.verification import measured_fixed, read_result
-from regress_gate.model.finding import Applies, Effect
+from regress_gate.model.issue import Applies, Effect
 from regress_gate.model.result import IssueObservation, TestbedOut, VersionSide
 from regress_gate.model.version import Version
 from tests.factories.results import CREATED, a_result, an_issue

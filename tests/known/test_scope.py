@@ -6,7 +6,7 @@ import pytest
 
 from regress_gate.known.matching.findings import match_scope
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies
+from regress_gate.model.issue import Applies
 from tests.factories.records import record
 
 YES, NO, UNKNOWN = Applies.YES, Applies.NO, Applies.UNKNOWN

@@ -10,8 +10,7 @@ from regress_gate.known.matching.findings import match_issues
 from regress_gate.known.records.lint import lint_records
 from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
-from regress_gate.model.issue import IssueKind
+from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Status
 from regress_gate.model.suite import Workload
 from regress_gate.model.version import Version
 from tests.factories.records import ROOT

@@ -3,7 +3,7 @@
 import pytest
 
 from regress_gate.known.matching.versions import affects, fix_status
-from regress_gate.model.finding import Status
+from regress_gate.model.issue import Status
 from regress_gate.model.version import Version
 from tests.factories.records import REPO, affected, record
 

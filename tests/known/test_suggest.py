@@ -12,7 +12,7 @@ from regress_gate.known.matching.findings import exclusion_reasons, match_facts,
 from regress_gate.known.matching.signature import is_measurable_in
 from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, IssueFinding
+from regress_gate.model.issue import Applies, IssueFinding
 from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.version import Version
 from regress_gate.suites import load_suite

@@ -7,8 +7,7 @@ import pytest
 
 from regress_gate.known.tracker.fixes import VLLM_REPO_NAME, build_history
 from regress_gate.known.tracker.verification import collect_evidence, is_relevant, judge_fix
-from regress_gate.model.finding import Status
-from regress_gate.model.issue import KnownIssue
+from regress_gate.model.issue import KnownIssue, Status
 from regress_gate.model.version import Version
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record

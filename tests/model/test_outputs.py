@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.run import Answer, Outputs
 
 NAMES = st.lists(st.text(max_size=5), max_size=4).map(tuple)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.model.finding import Applies
+from regress_gate.model.issue import Applies
 from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation
 from regress_gate.report.views import regression_causes
 from tests.factories.results import a_result, an_issue

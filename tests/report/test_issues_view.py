@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.model.finding import Applies, Effect
-from regress_gate.model.issue import IssueKind, Severity
+from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
 from regress_gate.report import RenderOptions
 from regress_gate.report.views import issues_view

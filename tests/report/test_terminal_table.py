@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regress_gate.model.finding import Applies, Status
+from regress_gate.model.issue import Applies, Status
 from regress_gate.model.result import Decision, Result, Verdict
 from regress_gate.report import RenderOptions
 from tests.factories.results import (

@@ -14,8 +14,8 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import baseline_file
 from regress_gate.store.combined import CombinedStore, ShippedBaselines, open_combined_store
-from regress_gate.store.holdings import HoldingOrigin
 from regress_gate.store.repository import open_store
+from regress_gate.store.store_interface import HoldingOrigin
 from tests.factories.stored_runs import SUITE, make_run, make_samples, make_trial
 
 

@@ -15,8 +15,8 @@ import pytest
 from regress_gate.errors import InputError, StoreError
 from regress_gate.model.testbed import Testbed
 from regress_gate.store.database import Database
-from regress_gate.store.location import StoreLocation
 from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import StoreLocation
 from tests.factories.stored_runs import make_run, make_samples, make_source, make_trial
 
 IMPORTER = textwrap.dedent(

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, RunKey, Trial
+from regress_gate.model.run import AUTO_LABEL_PREFIX, Answer, Conditions, Outputs, Run, RunKey, Trial
 from regress_gate.model.testbed import Testbed
 from regress_gate.store import writer
 from regress_gate.store.repository import Repository, open_store

@@ -14,9 +14,9 @@ from sqlalchemy import create_engine, inspect, text
 
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
 from regress_gate.store.database import Database, migrate_store, upgrade_schema
-from regress_gate.store.location import StoreLocation, default_store_url
 from regress_gate.store.repository import find_store, open_store
 from regress_gate.store.schema import REVISION_TABLE, REVISIONS, metadata
+from regress_gate.store.store_interface import StoreLocation, default_store_url
 from tests.factories.stored_runs import make_run, make_samples, make_trial
 
 

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from regress_gate.errors import InputError
-from regress_gate.model.outputs import Answer, Outputs
-from regress_gate.model.run import Conditions, Run, RunKey, SuiteRef
+from regress_gate.model.run import Answer, Conditions, Outputs, Run, RunKey, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import writer
-from regress_gate.store.holdings import DuplicateResult, HoldingOrigin, RunMismatch, StoredExperiment
 from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import DuplicateResult, HoldingOrigin, RunMismatch, StoredExperiment
 from tests.factories.stored_runs import (
     LAB,
     SUITE,

@@ -24,7 +24,7 @@ from regress_gate.bench.load.result import LoadResult, described_workload
 from regress_gate.errors import InputError
 from regress_gate.ingest.interface import Reading
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.model.metric_definitions import WORKLOAD_KEY
+from regress_gate.model.metric import DEFINITIONS_KEY
 from regress_gate.model.run import Trial, TrialSource
 from regress_gate.text import plural
 
@@ -115,7 +115,7 @@ def _workload_document(measured: ToolPass) -> dict[str, Any]:
     workload = measured.workload
     described = {**measured.reading.workload, **described_workload(workload, measured.model)}
     if measured.reading.definitions is not None:
-        described[WORKLOAD_KEY] = measured.reading.definitions
+        described[DEFINITIONS_KEY] = measured.reading.definitions
     if workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
     if workload.slo is not None:

@@ -20,8 +20,7 @@ from regress_gate.bench.provision.interface import Environment, Progress, Provis
 from regress_gate.bench.server.server import Server, start_server
 from regress_gate.bench.server.server_failures import ServerError, ServerFailure, ServerFailureKind
 from regress_gate.bench.tiny_model import model_path
-from regress_gate.model.outputs import Outputs
-from regress_gate.model.run import BlockPosition, Conditions, Run, RunFailure, SuiteRef
+from regress_gate.model.run import BlockPosition, Conditions, Outputs, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Scenario
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version

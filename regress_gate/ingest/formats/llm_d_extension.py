@@ -15,8 +15,7 @@ from regress_gate.ingest import fields
 from regress_gate.ingest.fields import time_from_iso
 from regress_gate.ingest.interface import Reading
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.model.metric import metric
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS, metric
 from regress_gate.text import excerpt, quoted
 
 EXTENSION_KEY = "regress_gate"

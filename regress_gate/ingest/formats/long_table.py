@@ -26,8 +26,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.summary import Summary, checked_metrics
-from regress_gate.model.metric import LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS, LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
 from regress_gate.text import did_you_mean, excerpt, quoted
 
 IDENTITY_COLUMNS = ("version", "testbed", "accelerator", "suite", "scenario", "run", "trial", "started", "client")

@@ -13,8 +13,7 @@ import numpy as np
 from regress_gate.known.joining.posterior import Cause, cause_posterior
 from regress_gate.known.matching.findings import ExclusionReason
 from regress_gate.known.matching.signature import PACE, Claim, ObservedLoss, claim_on
-from regress_gate.model.finding import Applies, Effect, IssueFinding, Status
-from regress_gate.model.issue import Confidence, KnownIssue, WorkloadRegion
+from regress_gate.model.issue import Applies, Confidence, Effect, IssueFinding, KnownIssue, Status, WorkloadRegion
 from regress_gate.model.result import IssueObservation
 
 P_RECORD = {Confidence.HIGH: 0.7, Confidence.MEDIUM: 0.45, Confidence.LOW: 0.2}

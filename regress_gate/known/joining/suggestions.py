@@ -16,8 +16,7 @@ from regress_gate.known.matching.findings import ExclusionReason
 from regress_gate.known.matching.scope import in_region
 from regress_gate.known.matching.signature import is_measurable_in
 from regress_gate.model.deployment import ArgValue, Deployment
-from regress_gate.model.finding import Applies, Effect, IssueFinding
-from regress_gate.model.issue import KnownIssue, Scope, SignaturePart, WorkloadRegion
+from regress_gate.model.issue import Applies, Effect, IssueFinding, KnownIssue, Scope, SignaturePart, WorkloadRegion
 from regress_gate.model.suite import Scenario, ServerConfig, Suite, Workload
 
 _CONCURRENCY, _INPUT_LEN, _OUTPUT_LEN = 8, 1024, 128

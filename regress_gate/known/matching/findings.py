@@ -13,8 +13,7 @@ from regress_gate.known.matching.facts import ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import KeyMatch, match_keys, value_text
 from regress_gate.known.matching.versions import affects, fix_status, introduced_in_series, range_text
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, Effect, IssueFinding
-from regress_gate.model.issue import IssueKind, KnownIssue, Workaround
+from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Workaround
 from regress_gate.model.version import Version
 from regress_gate.text import plural
 

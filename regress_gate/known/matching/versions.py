@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from packaging.version import Version as Pep440
 
 from regress_gate.known.threads import ThreadRef
-from regress_gate.model.finding import Status
-from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range
+from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Status
 from regress_gate.model.version import Version
 
 _FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for

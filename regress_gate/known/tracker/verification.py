@@ -31,8 +31,7 @@ from regress_gate.known.tracker.fixes import (
 from regress_gate.known.tracker.snapshot import Snapshot, Thread, as_last_seen
 from regress_gate.known.tracker.threads import read_duplicate, read_thread
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.finding import Applies, Effect, Status
-from regress_gate.model.issue import Fix, IssueKind, KnownIssue
+from regress_gate.model.issue import Applies, Effect, Fix, IssueKind, KnownIssue, Status
 from regress_gate.model.result import IssueObservation, Result
 from regress_gate.model.version import Version
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from regress_gate.ingest.formats import llm_d_extension
 from regress_gate.ingest.formats.llm_d import OWN_FAMILIES
-from regress_gate.model.metric_definitions import WORKLOAD_KEY
+from regress_gate.model.metric import DEFINITIONS_KEY
 from regress_gate.model.run import Run, Trial
 from regress_gate.report.render.run_formats import RunFormat, place_name
 from regress_gate.report.render.trial_identity import identity, states_failures
@@ -108,7 +108,7 @@ def _run(run: Run, trial: Trial) -> dict[str, Any]:
 def _component(run: Run, trial: Trial, rest: Mapping[str, float]) -> dict[str, Any]:
     own: dict[str, Any] = {
         **identity(run, trial),
-        "workload": {name: value for name, value in trial.workload.items() if name != WORKLOAD_KEY},
+        "workload": {name: value for name, value in trial.workload.items() if name != DEFINITIONS_KEY},
         "metrics": rest,
     }
     standardized = {"kind": "generic", "tool": "vllm", "tool_version": str(run.version)}
@@ -127,7 +127,7 @@ def _load(trial: Trial) -> dict[str, Any]:
     length = fixed if fixed is not None else trial.workload.get("mean_input_tokens")
     if length is None:
         return {}
-    definitions = trial.workload.get(WORKLOAD_KEY)
+    definitions = trial.workload.get(DEFINITIONS_KEY)
     by_vllm = definitions is None or str(definitions).startswith("vllm-bench")
     standardized: dict[str, Any] = {
         "tool": _VLLM_BENCH if by_vllm else str(definitions),

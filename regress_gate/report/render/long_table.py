@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from regress_gate.ingest.formats import long_table
-from regress_gate.model.metric import metric
-from regress_gate.model.metric_definitions import WORKLOAD_KEY
+from regress_gate.model.metric import DEFINITIONS_KEY, metric
 from regress_gate.model.run import Run, Trial
 from regress_gate.report.render.run_formats import table_format
 from regress_gate.report.render.trial_identity import identity
@@ -50,7 +49,7 @@ def rows_of(runs: Iterable[Run]) -> Iterator[Row]:
 def _same(run: Run, trial: Trial) -> dict[str, Any]:
     same = identity(run, trial)
     for name, value in trial.workload.items():
-        if name == WORKLOAD_KEY:
+        if name == DEFINITIONS_KEY:
             continue
         if name in long_table.WORKLOAD_COLUMNS:
             unlimited = value is None and name in ("request_rate", "max_concurrency")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regress_gate.model.metric_definitions import WORKLOAD_KEY
+from regress_gate.model.metric import DEFINITIONS_KEY
 from regress_gate.model.run import Run, Trial
 from regress_gate.text import MAX_NAME, is_valid_name, slugify
 
@@ -30,7 +30,7 @@ def identity(run: Run, trial: Trial) -> dict[str, Any]:
         "completed": trial.completed,
         "failed": trial.failed if states_failures(trial) else None,
         "duration": trial.duration,
-        "definitions": trial.workload.get(WORKLOAD_KEY),
+        "definitions": trial.workload.get(DEFINITIONS_KEY),
     }
 
 

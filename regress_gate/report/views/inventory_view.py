@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regress_gate.bench.provision.environment_cache import CacheEntry, EntryState
     from regress_gate.model.policy import Waiver
     from regress_gate.model.run import Run
-    from regress_gate.store.holdings import Holding
+    from regress_gate.store.store_interface import Holding
 
 LONGEST_VERSION = 37
 """Characters of an environment's version, so that the list fits 80 columns."""

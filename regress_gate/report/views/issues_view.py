@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from regress_gate.model.finding import Applies, Effect
-from regress_gate.model.issue import IssueKind
+from regress_gate.model.issue import Applies, Effect, IssueKind
 from regress_gate.model.result import IssueObservation, KnownIssueOut, Result
 from regress_gate.report.document import (
     Block,

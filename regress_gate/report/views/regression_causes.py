@@ -1,6 +1,6 @@
 """Which known issue made which regression, and what the measurements say of each issue, in a line each."""
 
-from regress_gate.model.finding import Applies
+from regress_gate.model.issue import Applies
 from regress_gate.model.result import ExplanationOut, IssueObservation, KnownIssueOut, Result
 
 TITLE = "Causes of the regressions"

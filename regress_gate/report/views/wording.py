@@ -5,7 +5,7 @@ import shlex
 from typing import Any
 
 from regress_gate.errors import ExitCode
-from regress_gate.model.finding import Applies, Effect, Status
+from regress_gate.model.issue import Applies, Effect, Status
 from regress_gate.model.result import Decision, PlanOut, Reason, ReasonCode, Result, TestbedOut
 from regress_gate.text import plural
 

@@ -23,8 +23,8 @@ from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store.holdings import StoredExperiment
 from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import StoredExperiment
 from tests.factories.stored_runs import make_trial
 
 VERSIONS = {BASELINE: "0.19.0", CANDIDATE: "0.19.1", SINGLE: "0.19.1"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.bench.fixed_prompts import MAX_ANSWER_TOKENS, UnreadableAnswerError, read_answer, read_error
-from regress_gate.model.outputs import Answer, Outputs
+from regress_gate.model.run import Answer, Outputs
 from regress_gate.store import stored_values
 
 JSON = st.recursive(

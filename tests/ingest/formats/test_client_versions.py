@@ -4,7 +4,7 @@ import pytest
 
 from regress_gate.ingest.formats.vllm_client import client_release
 from regress_gate.ingest.formats.vllm_serve import VllmServe
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS
 from tests.factories.serve_results import made_up, plain
 from tests.ingest.formats.reading import reading, refusal
 

@@ -12,8 +12,7 @@ from regress_gate.ingest.formats.guidellm_cell import RequestedLoad, guidellm_wo
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.model.metric import METRICS
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS, METRICS
 
 from .guidellm_results import (
     VERSIONS,

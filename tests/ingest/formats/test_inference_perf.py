@@ -9,7 +9,7 @@ from regress_gate.ingest.formats.server_manifest import server_of
 from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.model.metric_definitions import DEFINITIONS
+from regress_gate.model.metric import DEFINITIONS
 from tests.factories.serve_results import import_all, write
 
 from .inference_perf_results import (

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.interface import Context, Reading
 from regress_gate.ingest.registry import READERS
-from regress_gate.model.metric import LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS
-from regress_gate.model.metric_definitions import DEFINITIONS, WORKLOAD_KEY
+from regress_gate.model.metric import DEFINITIONS, DEFINITIONS_KEY, LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS
 from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
@@ -68,7 +67,7 @@ def trials(draw: st.DrawFn, ordinal: int) -> Trial:
                 "dataset": TEXTS,
                 "kind": TEXTS | st.sampled_from(["8", "true", "null", '"x"', " "]).map(str),
                 "seed": st.integers(0, 99) | st.booleans(),
-                WORKLOAD_KEY: st.sampled_from(sorted(DEFINITIONS)),
+                DEFINITIONS_KEY: st.sampled_from(sorted(DEFINITIONS)),
             },
         )
     )
@@ -122,8 +121,8 @@ def read(form: str, text: str) -> list[Reading]:
 def test_what_is_written_reads_back_the_same(form, run):
     for trial, result in zip(run.trials, read(form, render_runs([run], form)), strict=True):
         assert result.metrics == {**trial.metrics, **run.metrics}
-        assert result.workload == {name: value for name, value in trial.workload.items() if name != WORKLOAD_KEY}
-        assert result.definitions == trial.workload.get(WORKLOAD_KEY)
+        assert result.workload == {name: value for name, value in trial.workload.items() if name != DEFINITIONS_KEY}
+        assert result.definitions == trial.workload.get(DEFINITIONS_KEY)
         assert (result.completed, result.failed) == (trial.completed, trial.failed)
         assert (result.trial, result.started) == (trial.ordinal, trial.started)
         said = {
