@@ -28,8 +28,9 @@ class Ascend(Family):
     variant_pattern = "ascend"
     parts = r"ascend\w*|atlas|910[abc]\d?|310p\d?"
     brands = r"huawei|npu"
-    filler_words = frozenset({"huawei"})
-    name_prefixes = r"ascend(?=\d)"
+    filler_words = frozenset({"huawei", "ascend"})
+    name_prefixes = r"ascend(?=a?\d)"
+    carriers = r"atlas \d\w* (?=a\d)"
     visible_variables = ("ASCEND_RT_VISIBLE_DEVICES",)
 
     def container_arguments(self, devices: str, *, podman: bool) -> list[str]:

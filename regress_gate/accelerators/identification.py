@@ -15,6 +15,7 @@ from regress_gate.model.deployment import GPU_LEVEL, Platform
 
 _FILLER_WORDS = frozenset({"gpu", "accelerator"}).union(*(family.filler_words for family in FAMILIES))
 _NAME_PREFIX = re.compile(rf"^(?:{'|'.join(filter(None, (family.name_prefixes for family in FAMILIES)))})+(?=.)")
+_CARRIER = re.compile(rf"\b(?:{'|'.join(filter(None, (family.carriers for family in FAMILIES)))})")
 _COUNT = re.compile(r"^\s*\d+\s*[x×*]\s*(?=\D)", re.IGNORECASE)  # "8x H200", never the "4090" of "4090 x 4"
 _TRADEMARK = re.compile(r"\((?:r|tm)\)", re.IGNORECASE)  # Intel(R) Arc(TM)
 
@@ -72,6 +73,9 @@ def _has_word(text: str, words: str) -> bool:
 
 def accelerator_matches(pattern: str, name: str) -> bool:
     """Whether the name is of the part that the pattern means: `H200` is `NVIDIA H200 141GB`, never `H20` or `GH200`."""
+    families = recognise(pattern)[0], recognise(name)[0]
+    if None not in families and families[0] is not families[1]:  # NVIDIA's A2 is not an Ascend A2
+        return False
     wanted, given = _part_words(pattern), _part_words(name)
     if not wanted or not given or not fnmatchcase(given[0], wanted[0]):
         return False
@@ -85,7 +89,7 @@ def without_count(accelerator: str) -> str:
 
 def _part_words(text: str) -> list[str]:
     """The part's name in one word, then what qualifies it: `RTX PRO 6000 Blackwell` is [pro6000, blackwell]."""
-    text = _TRADEMARK.sub(" ", without_count(text)).casefold()
+    text = _CARRIER.sub("", _TRADEMARK.sub(" ", without_count(text)).casefold())
     words = [word for word in re.split(r"[^a-z0-9*?]+", text) if word]
     words = [word for word in words if word not in _FILLER_WORDS] or words
     name = ""

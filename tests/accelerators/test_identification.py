@@ -39,7 +39,7 @@ def test_a_part_has_one_level(level: str, names: list[str]) -> None:
         ("tpu", ["TPU v6e", "v5e", "TPU7x"]),
         ("ascend", ["Ascend 910B3", "910B", "Ascend910B4", "Ascend A3", "Ascend 910C", "Ascend A2"]),
         ("ascend", ["Atlas 800I A2", "Atlas 300T A2", "Huawei Ascend 310P3"]),
-        ("xpu", ["Intel(R) Arc(TM) Pro B60 Graphics", "Intel(R) Data Center GPU Max 1550"]),
+        ("xpu", ["B70", "Intel(R) Arc(TM) Pro B60 Graphics", "Intel(R) Data Center GPU Max 1550"]),
         ("gaudi", ["Gaudi3", "Intel Gaudi 2", "HPU", "Intel(R) Gaudi(R) 3", "HL-325L"]),
         ("other", ["Trainium", "AWS Trainium2", "trn2.48xlarge", "Inferentia2"]),
         ("cuda", ["GeForce GTX 1080 Ti"]),
@@ -79,7 +79,11 @@ SAME_ACCELERATOR = [
     ("Ascend 910B*", ["Ascend 910B3", "910B4", "Ascend910B2"]),
     ("Gaudi 3", ["Intel Gaudi 3", "Gaudi3", "Intel(R) Gaudi(R) 3"]),
     ("Arc A770", ["Intel(R) Arc(TM) A770 Graphics", "Intel Arc A770"]),
-    ("Atlas 800I A2", ["Atlas 800I A2"]),
+    ("Atlas 800I A2", ["Atlas 800I A2", "Ascend A2"]),
+    ("A3", ["Ascend A3", "Atlas 800I A3", "AscendA3"]),
+    ("910C", ["Ascend 910C", "Huawei Ascend 910C", "Ascend910C"]),
+    ("Gaudi*", ["Intel Gaudi 2", "Gaudi3"]),
+    ("*B60", ["Intel(R) Arc(TM) Pro B60 Graphics"]),
     ("RTX PRO 6000 Blackwell", ["NVIDIA RTX PRO 6000 Blackwell Workstation Edition"]),
 ]
 OTHER_ACCELERATOR = [
