@@ -1,4 +1,4 @@
-"""The build of vLLM for an accelerator, and what is said of accelerators that cannot be watched."""
+"""The build of vLLM for an accelerator, and the note for accelerators that cannot be watched."""
 
 import sys
 

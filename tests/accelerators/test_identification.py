@@ -1,4 +1,4 @@
-"""What the name of an accelerator says: platform and level, and nothing where the name is not known."""
+"""The platform and level that a name of an accelerator says, and when two names mean the same part."""
 
 import pytest
 from hypothesis import given

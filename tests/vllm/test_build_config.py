@@ -1,4 +1,4 @@
-"""What a build can be told, as a value: plain JSON and back, and flags found as vLLM's parser finds them."""
+"""The configuration of a build: JSON and back, and flags found as vLLM's parser finds them."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def test_a_configuration_survives_json(config: BuildConfig) -> None:
     assert json.dumps(again.as_document()) == text
 
 
-def test_the_document_does_not_depend_on_the_order_of_finding() -> None:
+def test_the_document_does_not_depend_on_order() -> None:
     one = Argument(flags=("--a",), default={"x": 1, "y": 2})
     other = Argument(flags=("--a",), default={"y": 2, "x": 1})
     version = Version.parse("0.19.1")
@@ -71,7 +71,7 @@ def nested(depth: int) -> Any:
         ([], "expected keys and values"),
     ],
 )
-def test_what_is_no_configuration_is_refused(wrong: Any, complaint: str) -> None:
+def test_an_invalid_configuration_is_refused(wrong: Any, complaint: str) -> None:
     with pytest.raises(InputError) as error:
         BuildConfig.from_document(wrong, "file.json")
     assert complaint in str(error.value)
@@ -118,5 +118,5 @@ def test_a_flag_is_found_as_the_parser_finds_it(typed: str, meant: str | None) -
     assert SMALL.find(argument_key(typed)) == meant
 
 
-def test_a_beginning_that_several_have_means_none() -> None:
+def test_an_ambiguous_prefix_means_no_argument() -> None:
     assert index(("--max-model-len",), ("--max-model-size",)).find("max_model") is None

@@ -86,7 +86,7 @@ def versions(text: str) -> dict[str, str]:
     return library_versions(parse_collect_env(text))
 
 
-def test_versions_that_no_package_tells_are_read() -> None:
+def test_versions_outside_of_packages_are_read() -> None:
     assert versions(CUDA) == {
         "libc": "glibc-2.39",
         "cuda of torch": "13.0",
@@ -95,7 +95,7 @@ def test_versions_that_no_package_tells_are_read() -> None:
     }
 
 
-def test_so_are_those_of_older_versions_and_other_devices() -> None:
+def test_older_layouts_and_other_devices_are_read() -> None:
     assert versions(ROCM) == {
         "libc": "glibc-2.35",
         "rocm of torch": "6.1.40093-bd86f1708",
@@ -104,11 +104,11 @@ def test_so_are_those_of_older_versions_and_other_devices() -> None:
     }
 
 
-def test_a_toolkit_that_a_build_for_cpu_does_not_use_is_left_out() -> None:
+def test_a_cuda_toolkit_is_left_out_for_cpu_builds() -> None:
     assert versions(CPU) == {"libc": "glibc-2.36"}
 
 
-def test_where_the_linker_knows_several_of_one_library_all_are_named() -> None:
+def test_all_versions_of_a_library_are_named() -> None:
     text = "CUDA used to build PyTorch: 12.8\n/opt/b/libcudnn.so.9.8.0\n/opt/a/libcudnn_ops_infer.so.8.9.7\n"
     assert versions(text)["cudnn"] == "8.9.7, 9.8.0"
 
@@ -120,7 +120,7 @@ def test_variables_are_never_taken_for_versions() -> None:
 
 
 @pytest.mark.parametrize("value", ["N/A", "Could not collect", "No CUDA", "None", "", "-", "12 \x1b[31m", "9" * 200])
-def test_what_is_no_version_is_left_out(value: str) -> None:
+def test_values_that_are_not_versions_are_left_out(value: str) -> None:
     assert versions(f"Libc version                 : {value}\n") == {}
 
 

@@ -27,7 +27,7 @@ sub-optimal! Config file not found at ['/x/configs/E=64,N=768,device_name=NVIDIA
 """
 
 
-def test_what_a_log_tells() -> None:
+def test_the_facts_of_a_log() -> None:
     told = deployment_from_start_log(LOG, "server.log")
     deployment = told.deployment
     assert told.version == Version.parse("0.11.0")
@@ -100,7 +100,7 @@ def test_weights_that_are_printed_as_not_quantized_are_known_to_be_so() -> None:
     assert deployment_from_start_log(text, "server.log").deployment.quantization == "none"
 
 
-def test_cuda_by_its_device_alone_may_be_rocm() -> None:
+def test_the_device_cuda_alone_leaves_the_platform_open() -> None:
     text = LOG.replace("Automatically detected platform cuda", "Automatically detected platform rocm")
     assert deployment_from_start_log(text, "server.log").deployment.platform == "rocm"
     text = "\n".join(LOG.splitlines()[1:])
@@ -114,7 +114,7 @@ def test_a_text_without_a_start_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*LOG.splitlines(), *V0.splitlines()]))))
-def test_no_log_is_too_strange(lines: list[str]) -> None:
+def test_any_log_can_be_read(lines: list[str]) -> None:
     try:
         told = deployment_from_start_log("\n".join(lines), "server.log")
     except InputError:

@@ -1,4 +1,4 @@
-"""Of a dead server's log, the lines that say why."""
+"""The lines of a log that say why a server died."""
 
 from pathlib import Path
 
@@ -87,16 +87,16 @@ ValueError: bad config
         ("first\nlast words\n", "first"),
     ],
 )
-def test_what_stands_first(text: str, first: str) -> None:
+def test_the_likeliest_cause_is_first(text: str, first: str) -> None:
     assert decisive_lines(text)[0] == first
 
 
-def test_a_consequence_is_told_when_there_is_nothing_else() -> None:
+def test_a_consequence_is_reported_if_there_is_no_cause() -> None:
     line = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."
     assert decisive_lines(f"{CORE}{line}") == (line,)
 
 
-def test_nothing_is_said_of_nothing() -> None:
+def test_an_empty_log_has_no_decisive_lines() -> None:
     assert decisive_lines("") == ()
 
 

@@ -1,4 +1,4 @@
-"""What is taken from a server's log to be shown or kept holds no secret and is of bounded size."""
+"""Text from a server's log has no secrets and a bounded size before it is shown or stored."""
 
 import json
 from typing import Any
@@ -81,7 +81,7 @@ def test_facts_become_a_document() -> None:
     ]
 
 
-def test_facts_that_nobody_told_are_null() -> None:
+def test_unknown_facts_are_null() -> None:
     document = ServerFacts(None, None, read_start_log("")).as_document()
     assert document.pop("split") == dict.fromkeys(StartupSplit.__slots__)
     assert not any(document.values())
@@ -95,12 +95,12 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(anything)
-def test_whatever_was_printed_can_be_kept_as_json(value: Any) -> None:
+def test_any_printed_value_can_be_stored_as_json(value: Any) -> None:
     kept = bounded_json(value)
     assert json.loads(json.dumps(kept, allow_nan=False)) == kept
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_stored_facts_are_bounded() -> None:
     nested: list[Any] = []
     for _ in range(1000):
         nested = [nested]

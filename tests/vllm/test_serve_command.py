@@ -1,4 +1,4 @@
-"""`vllm serve` lines as people have them in scripts."""
+"""`vllm serve` lines from scripts."""
 
 import pytest
 from hypothesis import given
@@ -87,14 +87,14 @@ def test_the_module_of_old_lines_and_the_model_as_a_flag() -> None:
         ("vllm serve m n", "'n' belongs to no argument"),
     ],
 )
-def test_what_is_no_launch_line_is_refused(line: str, complaint: str) -> None:
+def test_other_commands_are_refused(line: str, complaint: str) -> None:
     with pytest.raises(InputError, match=r"^--serve-command: ") as error:
         read(line)
     assert complaint in str(error.value)
 
 
 @given(st.text(max_size=60))
-def test_no_line_breaks_the_reader(line: str) -> None:
+def test_any_line_can_be_parsed(line: str) -> None:
     try:
         found = read(f"vllm serve {line}")
     except InputError:

@@ -1,4 +1,4 @@
-"""A start log gives what it tells, in the words of many versions, and nothing that it does not."""
+"""Facts in start logs of many versions; nothing is assumed."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_nothing_is_assumed() -> None:
 @given(
     st.text(alphabet="Using KV cachesize:tokns[](){}'\"=,.1g\n\\ ", max_size=300), st.sampled_from([OLD_CPU, GPU, ""])
 )
-def test_no_log_is_too_strange(noise: str, log: str) -> None:
+def test_any_log_can_be_read(noise: str, log: str) -> None:
     read_start_log(noise + log[:200] + noise)
     read_start_log(f"INFO 11-21 02:40:46 [utils.py:253] non-default args: {{{noise}}}")
     read_start_log("Initializing a V1 LLM engine (v1) with config: " + noise)
@@ -142,5 +142,5 @@ def test_metrics_are_read_with_their_labels() -> None:
 
 
 @pytest.mark.parametrize("text", ["", 'vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1.0'])
-def test_a_cache_that_is_not_told_is_not_known(text: Any) -> None:
+def test_a_cache_that_is_not_reported_is_unknown(text: Any) -> None:
     assert kv_cache_tokens(parse_metrics(text)) is None

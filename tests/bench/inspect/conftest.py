@@ -1,4 +1,4 @@
-"""A directory that looks like a virtual environment with a small vLLM of our own in it."""
+"""A directory that looks like a virtual environment, with a small stand-in for vLLM in it."""
 
 import sys
 from collections.abc import Callable, Mapping

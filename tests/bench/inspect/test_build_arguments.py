@@ -1,4 +1,4 @@
-"""Asking an environment's own Python, with a small vLLM in it, and with Pythons that do not answer."""
+"""Reading arguments from the Python of an environment: with a small stand-in for vLLM, and failures."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_the_arguments_of_the_serve_command(make_python: MakePython) -> None:
     assert "help" not in arguments
 
 
-def test_a_type_that_cannot_be_read_is_told_in_the_log(make_python: MakePython) -> None:
+def test_a_type_that_cannot_be_resolved_is_logged(make_python: MakePython) -> None:
     python = make_python()
     command = [str(python), "-I", probe.__file__]
     said = run_program(command, python.parent.parent, environ=os.environ, time_limit=60, max_output=2**20)
@@ -42,7 +42,7 @@ def test_a_type_that_cannot_be_read_is_told_in_the_log(make_python: MakePython) 
     assert "the type of other, OnlyForTypeCheckers, cannot be read: NameError" in said.log
 
 
-def test_what_the_documentation_says_of_a_deprecation_is_kept(make_python: MakePython) -> None:
+def test_the_text_of_a_deprecation_is_kept(make_python: MakePython) -> None:
     arguments = inspect_python(make_python()).arguments
     assert arguments["old"].deprecated == "This is deprecated and will be removed in v0.20. Use --new instead."
     assert arguments["allow_deprecated_things"].deprecated is None
@@ -63,7 +63,7 @@ def test_keys_of_groups_are_arguments_of_their_own(make_python: MakePython) -> N
     assert arguments["compilation_config.mode"].flags == ("--compilation-config.mode",)
 
 
-def test_what_the_machine_decides_is_marked_as_such(make_python: MakePython) -> None:
+def test_defaults_that_depend_on_the_machine_are_marked(make_python: MakePython) -> None:
     config = inspect_python(make_python())
     assert config.arguments["directory"].default == COMPUTED
     assert config.env == {
@@ -76,14 +76,14 @@ def test_what_the_machine_decides_is_marked_as_such(make_python: MakePython) -> 
     }
 
 
-def test_the_callers_own_settings_are_no_defaults(make_python: MakePython, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callers_settings_do_not_change_defaults(make_python: MakePython, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_PLAIN", "77")
     monkeypatch.setenv("VLLM_UNSET", "secret")
     config = inspect_python(make_python())
     assert (config.env["VLLM_PLAIN"], config.env["VLLM_UNSET"]) == (3, None)
 
 
-def test_the_version_is_what_is_installed_unless_it_is_told(make_python: MakePython) -> None:
+def test_the_version_is_the_installed_one_unless_given(make_python: MakePython) -> None:
     python = make_python()
     assert inspect_python(python).version == VERSION
     assert inspect_python(python, Version.parse("commit:0123abc+cpu")).version == Version.parse("commit:0123abc+cpu")
@@ -110,7 +110,7 @@ def test_a_parser_that_has_moved_is_found(make_python: MakePython) -> None:
     assert inspect_python(make_python(moved)).arguments["max_num_seqs"].default == 256
 
 
-def test_without_arguments_and_variables_there_is_nothing_to_tell(make_python: MakePython) -> None:
+def test_no_arguments_and_no_variables_is_an_error(make_python: MakePython) -> None:
     broken = {"vllm/__init__.py": "raise ImportError('libcuda.so.1 is missing')\n"}
     with pytest.raises(ProvisionError, match=r"cannot be read: no arguments \(ImportError: libcuda"):
         inspect_python(make_python(broken))
@@ -127,7 +127,7 @@ def test_without_arguments_and_variables_there_is_nothing_to_tell(make_python: M
         ('print(\'{"missing": {}, "arguments": {"a": 1}}\')', "cannot be parsed"),
     ],
 )
-def test_a_python_that_answers_nonsense(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_invalid_answer_is_an_error(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ProvisionError) as error:
         inspect_python(write_python(tmp_path, text + "\n"), VERSION)
     assert complaint in str(error.value)
@@ -135,12 +135,12 @@ def test_a_python_that_answers_nonsense(tmp_path: Path, text: str, complaint: st
     assert "\n" not in str(error.value)
 
 
-def test_no_python_at_all(tmp_path: Path) -> None:
+def test_a_missing_python_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProvisionError, match="does not start"):
         inspect_python(tmp_path / "bin" / "python", VERSION)
 
 
-def test_one_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_a_hanging_python_is_killed_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     python = write_python(
         tmp_path,
@@ -166,7 +166,7 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def test_only_an_environment_of_ours_can_be_asked() -> None:
+def test_only_an_environment_of_the_tool_can_be_inspected() -> None:
     with pytest.raises(
         ProvisionError, match=r"the arguments of 0\.19\.1\+cpu cannot be read: it is not in an environment of"
     ):

@@ -50,7 +50,7 @@ def test_the_vllm_of_the_environment_is_asked(make_environment: MakeEnvironment,
     assert said == ["asking 0.19.1+cpu for the libraries that it uses"]
 
 
-def test_it_sees_neither_the_users_settings_nor_home(
+def test_the_users_settings_and_home_are_not_visible(
     make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("VLLM_API_KEY", "HF_TOKEN", "PYTHONPATH"):
@@ -59,7 +59,9 @@ def test_it_sees_neither_the_users_settings_nor_home(
     assert environment_libraries(make_environment(script)) == {"libc": "2"}
 
 
-def test_uv_is_found_where_only_we_know_it(make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_beside_the_running_python_is_on_the_path(
+    make_environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     script = 'command -v uv >/dev/null && echo "Libc version : 2.36"'
     assert environment_libraries(make_environment(script)) == {"libc": "2.36"}
@@ -75,21 +77,21 @@ def test_uv_is_found_where_only_we_know_it(make_environment: MakeEnvironment, mo
         ("printf '\\377\\376'", "gives no versions"),
     ],
 )
-def test_where_it_does_not_tell_them_it_is_said_why(
+def test_a_failing_command_is_an_error_with_the_reason(
     make_environment: MakeEnvironment, script: str, complaint: str
 ) -> None:
     with pytest.raises(ProvisionError, match=complaint):
         environment_libraries(make_environment(script))
 
 
-def test_where_there_is_no_program_it_is_said(make_environment: MakeEnvironment) -> None:
+def test_a_missing_program_is_an_error(make_environment: MakeEnvironment) -> None:
     environment = make_environment("")
     (environment.path / "venv" / "bin" / "vllm").unlink()
     with pytest.raises(ProvisionError, match="does not start"):
         environment_libraries(environment)
 
 
-def test_one_that_does_not_end_is_ended_with_its_children(make_environment: MakeEnvironment, tmp_path: Path) -> None:
+def test_a_hanging_command_is_ended_with_its_children(make_environment: MakeEnvironment, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -112,5 +114,5 @@ def _is_held(reader: int) -> bool:
     return True
 
 
-def test_a_version_that_is_not_ours_is_not_asked() -> None:
+def test_other_environments_are_not_asked() -> None:
     assert environment_libraries(FakeEnvironment(Version.parse("0.19.1"), {})) == {}

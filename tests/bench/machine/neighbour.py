@@ -1,4 +1,4 @@
-"""A process that is no descendant of the tests, as other users' are not: what the tool starts is its own."""
+"""A process that is not a descendant of the tests, like those of other users."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What others did to the machine is told apart from what the servers did."""
+"""Load of other processes is separated from that of servers and client."""
 
 import os
 import subprocess
@@ -31,7 +31,9 @@ def sleeper() -> Iterator[psutil.Process]:
     yield from neighbour(SLEEP)
 
 
-def test_a_neighbour_counts_as_outside_and_the_servers_do_not(burner: psutil.Process, sleeper: psutil.Process) -> None:
+def test_another_process_counts_as_outside_load_and_servers_do_not(
+    burner: psutil.Process, sleeper: psutil.Process
+) -> None:
     with (
         ConditionsWatch(lambda: [sleeper], gpus=(), interval=0.1) as with_neighbour,
         ConditionsWatch(lambda: [sleeper, burner], gpus=(), interval=0.1) as with_two_servers,
@@ -50,7 +52,7 @@ def test_a_neighbour_counts_as_outside_and_the_servers_do_not(burner: psutil.Pro
     assert neighbour.outside_cpu_cores - servers.outside_cpu_cores == pytest.approx(burnt, abs=0.15)
 
 
-def test_what_the_tool_itself_started_is_no_neighbour() -> None:
+def test_child_processes_of_the_tool_do_not_count_as_outside_load() -> None:
     meter = CpuMeter(tuple)
     begin = meter.read()
     with subprocess.Popen([sys.executable, "-c", BURN]) as client:
@@ -61,7 +63,7 @@ def test_what_the_tool_itself_started_is_no_neighbour() -> None:
     assert end.ours - begin.ours >= 0.5
 
 
-def test_the_host_is_not_said_to_take_more_than_there_is(sleeper: psutil.Process) -> None:
+def test_steal_time_is_at_most_all_cores(sleeper: psutil.Process) -> None:
     with ConditionsWatch(lambda: [sleeper], gpus=(), interval=0.05) as watch:
         time.sleep(0.2)
     steal = watch.conditions().steal_cpu_cores
@@ -69,7 +71,7 @@ def test_the_host_is_not_said_to_take_more_than_there_is(sleeper: psutil.Process
     assert steal is None or 0 <= steal <= (os.cpu_count() or 1)
 
 
-def test_a_server_that_cannot_be_seen_makes_the_load_of_others_unknown() -> None:
+def test_outside_load_is_unknown_if_no_server_process_is_visible() -> None:
     def gone() -> list[psutil.Process]:
         raise psutil.NoSuchProcess(1)
 
@@ -94,7 +96,9 @@ class TestGpus:
     def _on_the_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "sees_all_processes", lambda: True)
 
-    def test_a_slowed_and_shared_gpu_is_told(self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process) -> None:
+    def test_a_throttled_and_shared_gpu_is_recorded(
+        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process
+    ) -> None:
         gpu = FakeGpu(reasons=0x44, clock=1200, celsius=91, pids=[sleeper.pid, 1])
         library = FakeNvml(FakeGpu(pids=[7, 8, 9]), gpu)
         monkeypatch.setitem(sys.modules, "pynvml", library)
@@ -127,7 +131,7 @@ class TestGpus:
         assert watch.between(begin, time.monotonic()).gpu_throttled == 0.0
 
     @pytest.mark.parametrize("gpus", [(), [5]])
-    def test_without_gpus_of_ours_nothing_is_said_of_any(
+    def test_gpu_conditions_are_unknown_without_watched_gpus(
         self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process, gpus: list[int]
     ) -> None:
         monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(pids=[sleeper.pid])))
@@ -137,9 +141,7 @@ class TestGpus:
         assert (seen.gpu_throttled, seen.gpu_clock_mhz, seen.gpu_other_processes) == (None, None, None)
         assert seen.outside_cpu_cores is not None
 
-    def test_amd_gpus_are_watched_as_nvidias_are(
-        self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process
-    ) -> None:
+    def test_amd_gpus_are_watched(self, monkeypatch: pytest.MonkeyPatch, sleeper: psutil.Process) -> None:
         gpu = FakeAmdGpu(violations=violations(hbm_thrm=True), celsius=93, processes=[{"pid": sleeper.pid}, {"pid": 1}])
         library = FakeAmdSmi(FakeAmdGpu(processes=[{"pid": 7}]), gpu)
         monkeypatch.setitem(sys.modules, "pynvml", None)

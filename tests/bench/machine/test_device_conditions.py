@@ -47,14 +47,14 @@ def test_samples_of_a_window_become_conditions() -> None:
         ([], True, None),
     ],
 )
-def test_others_are_counted_only_where_the_list_is_of_our_namespace(
+def test_other_processes_count_only_in_our_process_namespace(
     lists: list[set[int] | None], sees_all: bool, others: float | None
 ) -> None:
     samples = seeing(*lists)
     assert other_processes(samples, samples, {SERVER, 4001}, sees_all=sees_all) == others
 
 
-def test_a_server_seen_at_any_time_speaks_for_all_lists() -> None:
+def test_a_server_in_one_sample_validates_all_samples() -> None:
     loading, serving = seeing({NEIGHBOUR}, {SERVER})
     assert other_processes([loading], [loading, serving], {SERVER}, sees_all=True) == 1.0
     assert other_processes([], [loading, serving], {SERVER}, sees_all=True) is None

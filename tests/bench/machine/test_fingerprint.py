@@ -1,4 +1,4 @@
-"""The machine is told by facts that stay the same from run to run."""
+"""The facts of a machine stay the same from run to run."""
 
 import os
 import sys
@@ -43,7 +43,7 @@ def test_accelerators_are_read_from_the_drivers_program(tmp_path: Path, monkeypa
     assert find_accelerators() is None
 
 
-def test_the_drivers_library_tells_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drivers_library_gives_more_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     library = FakeNvml(FakeGpu(), FakeGpu())
     monkeypatch.setitem(sys.modules, "pynvml", library)
     bed = fingerprint()
@@ -53,19 +53,19 @@ def test_the_drivers_library_tells_more(monkeypatch: pytest.MonkeyPatch) -> None
     assert library.open == 0
 
 
-def test_what_is_found_is_believed_before_what_the_suite_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_found_accelerator_goes_before_the_suites(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(name="NVIDIA A100-SXM4-40GB")))
     bed = fingerprint(accelerator="H100")
     assert (bed.accelerator, bed.accelerator_count) == ("NVIDIA A100-SXM4-40GB", 1)
 
 
-def test_where_nothing_is_found_the_suites_word_has_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accelerator_that_is_not_found_has_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_accelerators", lambda: None)
     bed = fingerprint(accelerator="MI300X")
     assert (bed.accelerator, bed.accelerator_count) == ("MI300X", None)
 
 
-def test_a_machine_is_another_testbed_by_its_processor_than_by_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_name_differs_for_cpu_and_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.platform, "node", lambda: "node3")
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(name="NVIDIA H100 80GB HBM3")))
     assert fingerprint(accelerator="cpu").name == fingerprint(accelerator="CPU").name == "node3"
@@ -73,7 +73,7 @@ def test_a_machine_is_another_testbed_by_its_processor_than_by_its_gpus(monkeypa
     assert fingerprint("mine").name == "mine"
 
 
-def test_what_accelerators_do_not_have_in_common_or_do_not_tell_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_in_which_accelerators_differ_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     few = FakeGpu(name="NVIDIA L4", capability=(8, 9), limit=None)
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(limit=None), few))
     found = find_accelerators()
@@ -81,7 +81,7 @@ def test_what_accelerators_do_not_have_in_common_or_do_not_tell_is_unknown(monke
 
 
 @pytest.mark.parametrize("library", [FakeNvml(), FakeNvml(FakeGpu(name=None)), FakeNvml(FakeGpu(), driver=False)])
-def test_a_library_that_knows_of_none_leaves_it_to_the_program(
+def test_the_drivers_program_is_used_if_the_library_finds_nothing(
     monkeypatch: pytest.MonkeyPatch, library: FakeNvml
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library)
@@ -104,7 +104,7 @@ def test_a_containers_limits_count(
     assert module.usable_memory() == (psutil.virtual_memory().total if memory is None else memory)
 
 
-def test_a_cpu_that_proc_does_not_name_is_looked_up_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_cpu_that_is_not_in_proc_comes_from_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda *_args, **_options: "processor : 0\nFeatures : fp asimd sve\n")
     monkeypatch.setattr(module, "_cpu_brand", lambda: "Neoverse-V2")
     assert module.cpu_name() == "Neoverse-V2 (asimd sve)"

@@ -1,4 +1,4 @@
-"""The time of processes that come and go is neither lost nor counted twice."""
+"""CPU time of processes that start and end is neither lost nor counted twice."""
 
 import subprocess
 import sys
@@ -76,13 +76,13 @@ def family() -> Iterator[Family]:
     made.popen.stdout.close()
 
 
-def test_time_before_the_first_look_does_not_count(family: Family) -> None:
+def test_time_before_the_first_reading_does_not_count(family: Family) -> None:
     family.tell("burn")
     family.tell("short")
     assert ProcessTreeCpuTime().used([family.parent]) == 0.0
 
 
-def test_children_that_no_look_saw_count(family: Family) -> None:
+def test_children_between_two_readings_count(family: Family) -> None:
     time = ProcessTreeCpuTime()
     time.used([family.parent])
     before = family.all_time()
@@ -91,7 +91,7 @@ def test_children_that_no_look_saw_count(family: Family) -> None:
     assert time.used([family.parent]) >= 0.2
 
 
-def test_a_child_that_was_seen_counts_once_and_to_its_last_moment(family: Family) -> None:
+def test_a_child_that_was_read_counts_once_and_completely(family: Family) -> None:
     time = ProcessTreeCpuTime()
     time.used([family.parent])
     before = family.all_time()
@@ -105,7 +105,7 @@ def test_a_child_that_was_seen_counts_once_and_to_its_last_moment(family: Family
     assert spent >= seen + 0.1
 
 
-def test_a_child_from_before_the_first_look_counts_from_there(family: Family) -> None:
+def test_a_child_older_than_the_first_reading_counts_from_there(family: Family) -> None:
     child = psutil.Process(int(family.tell("child")))
     family.tell("work")
     before = family.all_time() + sum(child.cpu_times()[:2])
@@ -115,7 +115,7 @@ def test_a_child_from_before_the_first_look_counts_from_there(family: Family) ->
     assert time.used([family.parent]) == pytest.approx(family.all_time() - before, abs=TICKS)
 
 
-def test_what_was_used_stays_used(family: Family) -> None:
+def test_used_time_never_decreases(family: Family) -> None:
     time = ProcessTreeCpuTime()
     time.used([family.parent])
     family.tell("burn")

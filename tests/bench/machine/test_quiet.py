@@ -1,4 +1,4 @@
-"""A run starts when others leave the machine alone, or is told that they do not."""
+"""Waiting until other processes leave the machine idle, up to a time limit."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,13 +36,13 @@ def load(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return loads
 
 
-def test_a_quiet_machine_is_waited_for_as_long_as_it_takes_to_see_it(load: list[float]) -> None:
+def test_an_idle_machine_takes_one_window(load: list[float]) -> None:
     seen = wait_until_quiet(0.1, within=60)
     assert (seen.quiet, seen.outside_cpu_cores, seen.waited) == (True, 0.0, 3.0)
     assert load == []
 
 
-def test_a_neighbour_is_waited_for_and_its_load_is_told(load: list[float]) -> None:
+def test_waiting_reports_the_load_of_other_processes(load: list[float]) -> None:
     load += [1.0] * 20
     told: list[tuple[float, float]] = []
     seen = wait_until_quiet(0.1, 60, lambda cores, waited: told.append((cores, waited)))
@@ -57,19 +57,19 @@ def test_a_short_pause_is_not_quiet(load: list[float]) -> None:
     assert wait_until_quiet(0.1, 60).waited > 12.0
 
 
-def test_who_waited_long_enough_is_told_what_there_still_is(load: list[float]) -> None:
+def test_the_result_after_the_time_limit_has_the_remaining_load(load: list[float]) -> None:
     load += [0.5] * 100
     seen = wait_until_quiet(0.1, within=10)
     assert (seen.quiet, seen.outside_cpu_cores, seen.waited) == (False, 0.5, 10.0)
 
 
-def test_even_without_patience_the_machine_is_looked_at(load: list[float]) -> None:
+def test_a_time_limit_of_zero_still_takes_one_window(load: list[float]) -> None:
     load += [0.5] * 100
     seen = wait_until_quiet(1.0, within=0)
     assert (seen.quiet, seen.waited) == (True, 3.0)
 
 
-def test_a_real_neighbour_is_seen_and_a_server_of_ours_is_none(burner: psutil.Process) -> None:
+def test_a_real_process_counts_and_a_server_of_the_tool_does_not(burner: psutil.Process) -> None:
     with ThreadPoolExecutor() as side_by_side:
         before = burner.cpu_times()
         neighbour = side_by_side.submit(wait_until_quiet, 0.0, 0, over=2.0)

@@ -52,7 +52,9 @@ def held(directory: Path, accelerators: str) -> Iterator[subprocess.Popen[str]]:
         ("0", [], False),
     ],
 )
-def test_who_may_run_beside_whom(tmp_path: Path, theirs: str, ours: list[int] | None, free: bool) -> None:
+def test_runs_overlap_only_on_different_accelerators(
+    tmp_path: Path, theirs: str, ours: list[int] | None, free: bool
+) -> None:
     with held(tmp_path, theirs) as process:
         if free:
             with machine_lock(ours, directory=tmp_path):
@@ -63,9 +65,7 @@ def test_who_may_run_beside_whom(tmp_path: Path, theirs: str, ours: list[int] | 
         assert f"process {process.pid}" in str(refused.value)
 
 
-def test_a_job_with_a_temporary_directory_of_its_own_meets_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_with_its_own_tmpdir_uses_the_same_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.delenv(DIRECTORY_VARIABLE, raising=False)
@@ -74,13 +74,13 @@ def test_a_job_with_a_temporary_directory_of_its_own_meets_the_others(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_the_locks_are_can_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_directory_of_locks_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     with held(tmp_path, ""), pytest.raises(MachineBusyError), machine_lock():
         pass
 
 
-def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
+def test_a_killed_run_releases_its_locks(tmp_path: Path) -> None:
     with held(tmp_path, "0") as process:
         process.kill()
         process.wait()
@@ -88,7 +88,7 @@ def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
             pass
 
 
-def test_one_can_wait_for_the_other(tmp_path: Path) -> None:
+def test_a_run_can_wait_for_another(tmp_path: Path) -> None:
     with held(tmp_path, "") as process:
         begin = time.monotonic()
         assert process.stdin is not None
@@ -100,7 +100,7 @@ def test_one_can_wait_for_the_other(tmp_path: Path) -> None:
             pass
 
 
-def test_a_link_in_the_locks_place_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "regress-gate-machine.lock").symlink_to(victim)

@@ -1,4 +1,4 @@
-"""The GPUs that a suite's servers take: what they may see, and as many of it as their parallelism wants."""
+"""The GPUs that the servers of a suite use: of the visible ones, as many as their parallelism."""
 
 import sys
 from typing import Any
@@ -35,13 +35,11 @@ def server(visible: str | None = None, **engine_args: Any) -> ServerConfig:
         ({"tensor_parallel_size": 0}, (0,)),
     ],
 )
-def test_a_server_takes_the_first_ones_as_many_as_it_is_spread_over(
-    engine_args: dict[str, Any], taken: tuple[int, ...]
-) -> None:
+def test_a_server_uses_as_many_gpus_as_its_parallelism(engine_args: dict[str, Any], taken: tuple[int, ...]) -> None:
     assert server_gpus([server(**engine_args)], {}) == taken
 
 
-def test_the_suites_own_variable_goes_over_that_of_the_tool() -> None:
+def test_the_variable_of_a_suite_goes_before_the_tools() -> None:
     assert server_gpus([server()], {"CUDA_VISIBLE_DEVICES": "5,6"}) == (5,)
     assert server_gpus([server("3,2", tensor_parallel_size=2)], {"CUDA_VISIBLE_DEVICES": "5,6"}) == (3, 2)
     assert server_gpus([server("")], {}) == ()
@@ -62,13 +60,13 @@ def test_all_servers_of_a_suite_count() -> None:
         ("all", "GPU-4932,GPU-5932", (4, 5)),
     ],
 )
-def test_a_container_has_what_it_is_given(given: str, visible: str | None, taken: tuple[int, ...]) -> None:
+def test_a_container_uses_the_given_gpus(given: str, visible: str | None, taken: tuple[int, ...]) -> None:
     # What the tool itself may see does not count: the container's engine hands out the machine's GPUs.
     environment = {"CUDA_VISIBLE_DEVICES": "3"}
     assert server_gpus([server(visible, tensor_parallel_size=2)], environment, container=given) == taken
 
 
-def test_gpus_of_several_kinds_all_count_because_it_is_not_known_which_is_the_first(
+def test_all_gpus_of_several_kinds_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(), FakeGpu(name="NVIDIA L4", uuid="GPU-4")))

@@ -1,4 +1,4 @@
-"""A folder of wheels as the only source, and a provisioner that keeps its environments beside it."""
+"""A folder of wheels as the only source, and a provisioner with a cache beside it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The user's own launch line: filled in, split without a shell, refused when it cannot mean anything."""
+"""The user's own launch line: placeholders, splitting without a shell, and invalid lines."""
 
 import re
 
@@ -41,11 +41,11 @@ def test_the_line_is_filled_in_word_by_word() -> None:
         ("run '{version} {port}", "cannot be read"),
     ],
 )
-def test_a_line_that_cannot_be_meant_is_refused(line: str, complaint: str) -> None:
+def test_an_invalid_line_is_refused(line: str, complaint: str) -> None:
     with pytest.raises(InputError, match=re.escape(complaint)):
         CommandProvisioner(line)
 
 
-def test_a_program_that_is_not_there_is_told_before_anything_starts() -> None:
+def test_a_missing_program_is_an_error_before_the_start() -> None:
     with pytest.raises(InputError, match="'no-such-program' is not an executable program"):
         CommandProvisioner("no-such-program {version} {port}").provision(VERSION)

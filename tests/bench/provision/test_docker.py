@@ -1,4 +1,4 @@
-"""Images are found, pulled, verified and run by digest; the program of the engine is a stand-in (`fake_docker`)."""
+"""Images are found, pulled, verified and run by digest. The engine's program is a stand-in (`fake_docker`)."""
 
 import os
 import signal
@@ -52,12 +52,12 @@ class TestImage:
         assert environment.launch(REQUEST, 1).command[-8:-5] == ("--entrypoint=vllm", environment.image, "serve")
         assert said[:2] == [f"pulling {IMAGE} with docker", "1 of 2 layers"]
 
-    def test_one_that_came_from_no_registry_is_run_by_its_content(self, docker: FakeDocker) -> None:
+    def test_an_image_without_a_registry_is_run_by_its_id(self, docker: FakeDocker) -> None:
         docker.remember(images={"my/vllm": {"Id": CONTENT, "RepoDigests": []}})
         assert provisioner(docker, image="my/vllm").provision(VERSION).image == CONTENT
         assert docker.calls("pull") == []
 
-    def test_what_it_holds_is_asked_once_and_whether_it_starts_every_time(self, docker: FakeDocker) -> None:
+    def test_content_is_read_once_and_starting_is_tried_every_time(self, docker: FakeDocker) -> None:
         docker.publish(IMAGE)
         for _ in range(2):
             provisioner(docker).provision(VERSION)
@@ -65,7 +65,7 @@ class TestImage:
         tried = [call for call in docker.calls("run") if "--entrypoint=sh" in call]
         assert (len(asked), len(tried), len(docker.calls("pull"))) == (1, 2, 1)
 
-    def test_notes_that_cannot_be_read_are_made_anew(self, docker: FakeDocker) -> None:
+    def test_unreadable_cache_files_are_made_again(self, docker: FakeDocker) -> None:
         docker.publish(IMAGE)
         provisioner(docker).provision(VERSION)
         (notes,) = (docker.folder / "facts").glob("*.json")
@@ -78,7 +78,7 @@ class TestImage:
         with pytest.raises(ProvisionError, match=r"0\.20\.0 was asked for, but my/vllm:latest contains 0\.19\.1"):
             provisioner(docker, image="my/vllm:latest").provision(Version.parse("0.20.0"))
 
-    def test_a_commit_is_verified_and_never_believed(self, docker: FakeDocker) -> None:
+    def test_a_commit_is_verified(self, docker: FakeDocker) -> None:
         docker.publish(f"docker.io/vllm/vllm-openai:nightly-{COMMIT}")
         wanted = Version.parse(f"commit:{COMMIT}")
         with pytest.raises(ProvisionError, match="does not name its commit"):
@@ -88,7 +88,7 @@ class TestImage:
             notes.unlink()
         assert provisioner(docker).provision(wanted).version == Version(None, COMMIT)
 
-    def test_where_the_first_registry_has_none_the_older_one_is_tried(self, docker: FakeDocker) -> None:
+    def test_the_older_registry_is_tried_second(self, docker: FakeDocker) -> None:
         docker.remember(said={"version": "0.19.1+cpu", "device": "cpu"})
         names = ("vllm-cpu-release-repo", "vllm-arm64-cpu-release-repo")
         for name in names:
@@ -96,7 +96,7 @@ class TestImage:
         assert provisioner(docker, variant="cpu").provision(VERSION).version == Version.parse("0.19.1+cpu")
         assert next(call[1] for call in docker.calls("pull")) == "docker.io/vllm/vllm-openai-cpu:v0.19.1"
 
-    def test_podman_does_as_well(self, tmp_path: Path) -> None:
+    def test_podman_works_too(self, tmp_path: Path) -> None:
         podman = FakeDocker(tmp_path / "podman", name="podman")
         command = launch(podman, gpus="0,1").command
         assert command[0] == podman.program
@@ -133,7 +133,7 @@ class TestFailures:
         assert "\n" not in str(failed.value)
         assert failed.value.exit_code is ExitCode.COULD_NOT_MEASURE
 
-    def test_of_what_runs_inside_are_told_in_its_own_words(self, docker: FakeDocker) -> None:
+    def test_failures_inside_the_container_are_quoted(self, docker: FakeDocker) -> None:
         docker.publish(IMAGE)
         docker.fail("run", "Traceback: no such host\nImportError: libcuda.so.1: cannot open shared object file", 1)
         with pytest.raises(ProvisionError, match="can be started: ImportError: libcuda"):
@@ -157,7 +157,7 @@ class TestFailures:
         assert docker.calls("ps")
         assert docker.memory["containers"] == {}
 
-    def test_an_image_that_answers_nonsense_is_not_measured(self, docker: FakeDocker) -> None:
+    def test_an_image_with_an_invalid_answer_is_refused(self, docker: FakeDocker) -> None:
         docker.publish(IMAGE)
         docker.remember(said={"version": "unknown"})
         with pytest.raises(ProvisionError, match="calls itself 'unknown', which is not a version"):
@@ -182,7 +182,7 @@ class TestCommandLine:
         assert "--host=0.0.0.0" in command
         assert "--network=host" not in command
 
-    def test_values_of_variables_stand_on_no_command_line(self, docker: FakeDocker) -> None:
+    def test_values_of_variables_are_not_on_the_command_line(self, docker: FakeDocker) -> None:
         made = launch(docker, environ={"HF_TOKEN": "hf_t0ken", "VLLM_MINE": "1"})
         line = " ".join(made.command)
         assert "s3cr3t" not in line + repr(made)
@@ -191,13 +191,13 @@ class TestCommandLine:
         assert (made.env["SECRET"], made.env["HF_TOKEN"]) == ("s3cr3t", "hf_t0ken")
         assert "VLLM_MINE" not in line  # of the caller's shell, not of the suite
 
-    def test_a_variable_that_would_steer_the_program_is_for_the_container_alone(self, docker: FakeDocker) -> None:
+    def test_a_variable_of_the_engine_is_set_in_the_container_only(self, docker: FakeDocker) -> None:
         made = launch(docker, ServeRequest("m", "m", {}, {"LD_LIBRARY_PATH": "/x", "DOCKER_HOST": "tcp://y"}))
         assert {"--env=LD_LIBRARY_PATH=/x", "--env=DOCKER_HOST=tcp://y"} <= set(made.command)
         assert not {"LD_LIBRARY_PATH", "DOCKER_HOST"} & set(made.env)
 
     @pytest.mark.parametrize("name", ["A=B", "A B", ""])
-    def test_what_is_no_name_of_a_variable_is_refused(self, docker: FakeDocker, name: str) -> None:
+    def test_an_invalid_name_of_a_variable_is_refused(self, docker: FakeDocker, name: str) -> None:
         with pytest.raises(InputError, match="is not a valid name of a variable"):
             launch(docker, ServeRequest("m", "m", {}, {name: "x"}))
 
@@ -224,7 +224,7 @@ class TestCommandLine:
         assert environment.version == Version("0.19.1", None, "xpu")
         assert "--device=/dev/dri" in environment.launch(REQUEST, 1).command
 
-    def test_amds_gpus_and_no_gpu_at_all(self, docker: FakeDocker) -> None:
+    def test_amd_gpus_and_invalid_devices(self, docker: FakeDocker) -> None:
         docker.remember(said={"version": "0.19.1", "hip": "7.0", "device": "cuda"})
         docker.publish("docker.io/vllm/vllm-openai-rocm:v0.19.1")
         command = provisioner(docker, variant="rocm").provision(VERSION).launch(REQUEST, 1).command

@@ -42,7 +42,7 @@ def test_published_images_are_named_with_their_registry(version: str, variant: s
         ("0.19.1", "tpu", "are published for tpu"),
     ],
 )
-def test_what_is_not_published_is_said_before_anything_is_pulled(version: str, variant: str, complaint: str) -> None:
+def test_an_unpublished_image_is_an_error_before_pulling(version: str, variant: str, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         published_images(Version.parse(version), variant)
 
@@ -70,7 +70,7 @@ def test_an_own_image_is_named_as_its_template_says(template: str, image: str) -
         ("x y", "is not a valid name of an image"),
     ],
 )
-def test_a_template_that_cannot_be_meant_is_refused(template: str, complaint: str) -> None:
+def test_an_invalid_template_is_refused(template: str, complaint: str) -> None:
     with pytest.raises(InputError, match=re.escape(complaint)):
         named_image(template, Version.parse("0.19.1"), None)
 

@@ -47,12 +47,12 @@ def test_a_local_pin_loses_its_local_part_and_unwanted_packages_go() -> None:
     assert 'torchvision; sys_platform == "never"' in overrides
 
 
-def test_a_requirement_that_is_none_is_a_failure_of_the_build() -> None:
+def test_an_invalid_requirement_is_a_failure_of_the_build() -> None:
     with pytest.raises(ProvisionError, match="unreadable requirement"):
         cpu_requirements(["torch ===== 1"])
 
 
-def test_uvs_own_settings_win_and_folders_add_up() -> None:
+def test_settings_of_uv_go_first_and_folders_add_up() -> None:
     sources = PackageSources("https://a/simple", ("https://b/simple",), ("/wheels",), cert="/ca.pem")
     assert sources.uv_variables({}) == {
         "UV_DEFAULT_INDEX": "https://a/simple",

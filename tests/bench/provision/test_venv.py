@@ -103,7 +103,7 @@ def test_a_damaged_environment_is_made_anew(world: World, damage: str) -> None:
         assert module.read_text().strip() == "__version__ = '9.1.0'"
 
 
-def test_a_version_that_is_not_there_could_not_be_measured_and_says_why(world: World) -> None:
+def test_a_missing_version_is_an_error_with_the_reason(world: World) -> None:
     with pytest.raises(ProvisionError) as failed:
         world.provisioner().provision(Version.parse("9.9.9"))
     assert failed.value.exit_code is ExitCode.COULD_NOT_MEASURE
@@ -115,7 +115,7 @@ def test_a_version_that_is_not_there_could_not_be_measured_and_says_why(world: W
     assert [entry.marker for entry in world.provisioner().cache.entries()] == [None]
 
 
-def test_a_build_that_cannot_be_imported_could_not_be_measured(world: World) -> None:
+def test_a_build_that_cannot_be_imported_is_an_error(world: World) -> None:
     make_cpu_build(world.wheels, "9.2.0", broken="import libtorchcodec_that_is_not_there")
     with pytest.raises(ProvisionError, match=r"cannot be imported: ModuleNotFoundError: No module named 'libtorch"):
         world.provisioner().provision(Version.parse("9.2.0"))
@@ -141,14 +141,14 @@ def test_a_commit_is_installed_from_its_own_index(world: World) -> None:
         assert environment.version == Version(None, COMMIT, "cpu")
 
 
-def test_an_index_that_gives_another_commit_is_found_out(world: World) -> None:
+def test_another_commit_from_the_index_is_refused(world: World) -> None:
     build = "9.5.1rc1.dev3+gdeadbeef0"
     index = publish(world, f"{COMMIT}/cpu", make_wheel(world.wheels / "away", "vllm", build, vllm_files(build)))
     with pytest.raises(ProvisionError, match="was asked for, but commit:deadbeef0"):
         world.provisioner(wheel_index=index).provision(Version.parse(f"commit:{COMMIT}"))
 
 
-def test_a_commit_without_wheels_or_with_too_few_digits_is_told_so(world: World) -> None:
+def test_a_commit_without_wheels_or_with_too_few_digits_is_an_error(world: World) -> None:
     provisioner = world.provisioner(wheel_index=world.wheels.as_uri() + "/")
     with pytest.raises(ProvisionError, match="cannot be read"):
         provisioner.provision(Version.parse(f"commit:{COMMIT}"))
@@ -156,7 +156,7 @@ def test_a_commit_without_wheels_or_with_too_few_digits_is_told_so(world: World)
         provisioner.provision(Version.parse(f"commit:{COMMIT[:9]}"))
 
 
-def test_a_wheel_for_another_machine_is_no_wheel(world: World) -> None:
+def test_wheels_for_other_machines_are_not_used(world: World) -> None:
     wheel = make_wheel(world.wheels, "vllm", "9.6.0", vllm_files("9.6.0"))
     index = publish(world, f"{COMMIT}/cpu", wheel, platform_tag="manylinux_2_28_sparc")
     with pytest.raises(ProvisionError, match=r"no wheel for .* in this variant .published: manylinux_2_28_sparc"):
@@ -201,7 +201,7 @@ def test_the_users_own_environment_is_neither_used_nor_changed(world: World, tmp
 
 
 @BOTH_INSTALLERS
-def test_sources_from_pips_configuration_file_count_and_its_target_does_not(
+def test_sources_of_pips_configuration_file_are_used_and_its_target_is_not(
     world: World, tmp_path: Path, use_uv: bool
 ) -> None:
     config = tmp_path / "pip.conf"
@@ -213,7 +213,7 @@ def test_sources_from_pips_configuration_file_count_and_its_target_does_not(
     assert not target.exists()
 
 
-def test_passwords_of_an_index_are_not_told(world: World) -> None:
+def test_passwords_of_an_index_are_masked(world: World) -> None:
     world.environ["PIP_INDEX_URL"] = "http://me:secret@127.0.0.1:1/simple"
     del world.environ["PIP_NO_INDEX"]
     world.environ["UV_HTTP_RETRIES"] = "0"
@@ -258,7 +258,7 @@ def test_two_processes_make_one_environment(world: World) -> None:
     assert lines.count("9.1.0+cpu\n") == 3  # verified once, and used by both
 
 
-def test_what_a_killed_process_left_half_made_is_not_used(world: World) -> None:
+def test_a_half_made_environment_is_not_used(world: World) -> None:
     process = start(world)
     assert next(said(process)).startswith("installing")
     process.kill()
@@ -298,7 +298,7 @@ def test_an_engine_argument_that_the_tool_sets_is_refused(world: World) -> None:
         environment.launch(ServeRequest("m", "m", {"port": 1}), 2)
 
 
-def test_the_state_of_an_environment_is_told(world: World) -> None:
+def test_the_state_of_an_environment(world: World) -> None:
     cache = world.provisioner().cache
     with world.provisioner().provision(VERSION) as environment:
         (entry,) = cache.entries()
@@ -315,7 +315,7 @@ def test_the_state_of_an_environment_is_told(world: World) -> None:
     assert environment.path.exists()
 
 
-def test_a_wheel_that_does_not_tell_its_commit_is_the_one_of_the_place_it_came_from(world: World) -> None:
+def test_a_wheel_without_a_commit_has_that_of_its_place(world: World) -> None:
     index = publish(world, f"{COMMIT}/cpu", make_wheel(world.wheels / "away", "vllm", "9.5.1", vllm_files("9.5.1")))
     with world.provisioner(wheel_index=index).provision(Version.parse(f"commit:{COMMIT}")) as environment:
         assert environment.version == Version(None, COMMIT, "cpu")

@@ -138,7 +138,7 @@ def test_an_index_that_does_not_answer_is_an_error() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_whatever_an_index_answers_is_an_error_of_ours_or_a_build(answer: bytes) -> None:
+def test_any_answer_of_an_index_is_a_build_or_an_error(answer: bytes) -> None:
     with pytest.raises(ProvisionError):
         newest_nightly(get=lambda _: answer)
 
@@ -154,6 +154,6 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_whatever_an_index_lists_is_an_error_of_ours(value: Any) -> None:
+def test_any_listing_without_wheels_is_an_error(value: Any) -> None:
     with pytest.raises(ProvisionError):
         newest_nightly(get=lambda _: json.dumps(value).encode())

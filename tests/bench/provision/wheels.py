@@ -1,4 +1,4 @@
-"""Made-up wheels in a folder: an installer's whole world, without any net."""
+"""Small wheels in a folder, for installing without a network."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
