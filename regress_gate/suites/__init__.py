@@ -1,6 +1,6 @@
-"""Suites: those that come with the program, by name, and those of users, by path.
+"""Suites: shipped ones by name, and those of users by path.
 
-Results remember the suite's name and version, not its text.
+Results store the suite's name and version, not its content.
 """
 
 from importlib import resources
@@ -14,7 +14,7 @@ from regress_gate.text import did_you_mean
 
 
 def shipped_suites() -> dict[str, Suite]:
-    """All shipped suites by name; each stands in a file of that name."""
+    """All shipped suites by name."""
     found = {}
     for entry in sorted(resources.files(__name__).iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".yaml"):
@@ -25,18 +25,18 @@ def shipped_suites() -> dict[str, Suite]:
 
 
 def find_shipped_suite(ref: SuiteRef) -> Suite | None:
-    """The shipped suite in exactly this version; None for any other, whose limits and margins are then the defaults."""
+    """The shipped suite in exactly this version, or None: default limits and margins then apply."""
     suite = shipped_suites().get(ref.name)
     return suite if suite is not None and suite.version == ref.version else None
 
 
 def is_suite_path(name: str) -> bool:
-    """Whether what was given for a suite is a file and not a name."""
+    """Whether the user gave a file, not the name of a suite."""
     return name.endswith((".yaml", ".yml"))
 
 
 def read_document(file: Path) -> Document:
-    """The file's data with the lines on which they stand, not yet held against the schema. Raises InputError."""
+    """The file's data with their lines, not yet checked against the schema. Raises InputError."""
     try:
         return parse_yaml(file.read_text(encoding="utf-8"), file)
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def read_document(file: Path) -> Document:
 
 
 def suite_template(name: str) -> str:
-    """A suite to begin with: complete, commented, and of that name."""
+    """The text of a new suite with that name: complete and commented."""
     text = (resources.files(__name__) / "template.txt").read_text(encoding="utf-8")
     return text.replace("NAME", name, 1)
 

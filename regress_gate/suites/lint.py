@@ -1,7 +1,7 @@
-"""Everything that is wrong or doubtful in the file of one suite, in one pass: for its author, not for a run.
+"""All errors and warnings in the file of a suite, in one pass: for its author, not for a run.
 
-Loading stops at the first error and asks only whether the suite can be used. What only a running server can tell (is
-there such a model? does this version know the engine argument?) is not checked here.
+Loading stops at the first error and only checks whether the suite can be used. Facts that only a running server knows
+(does the model exist? does this version know the engine argument?) are not checked here.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,7 +21,7 @@ from regress_gate.text import did_you_mean, plural
 
 
 def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
-    """All complaints by line, of a file that need not be valid or even there. `known_issues` are ids and aliases."""
+    """All messages by line. The file may be invalid or missing. `known_issues` are ids and aliases."""
     try:
         document = read_document(file)
         if not isinstance(document.data, dict):
@@ -33,11 +33,11 @@ def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
     policy = Policy().over(_read(PolicyOverrides, document.data.get("gate")) or PolicyOverrides())
     for index, data in enumerate(_items(document.data.get("scenarios"))):
         if (scenario := _read(Scenario, data)) is None:
-            continue  # the schema has said why
+            continue  # already reported by the schema
         for location, what, severity in _scenario(scenario, policy, known_issues):
             line = document.line(("scenarios", index, *location))
             found.append(LintMessage(file, line, f"scenario {scenario.name}: {what}", severity))
-    return sorted(found, key=lambda complaint: (complaint.line or 0, complaint.what))
+    return sorted(found, key=lambda message: (message.line or 0, message.what))
 
 
 def _schema(document: Document, file: Path) -> Iterator[LintMessage]:
@@ -50,10 +50,10 @@ def _schema(document: Document, file: Path) -> Iterator[LintMessage]:
 
 def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str]) -> Iterator[LocatedMessage]:
     if not scenario.why:
-        yield (), "no why: nobody will know what it is for", "warning"
+        yield (), "why is missing: say what the scenario is for", "warning"
     for index, issue in enumerate(scenario.sees):
         if issue not in known_issues:
-            yield ("sees", index), f"{issue} is no known issue" + did_you_mean(issue, known_issues), "warning"
+            yield ("sees", index), f"{issue} is not a known issue" + did_you_mean(issue, known_issues), "warning"
     yield from _measurable(scenario)
     yield from _limits(scenario)
     yield from _percentiles(scenario, policy)
@@ -62,10 +62,10 @@ def _scenario(scenario: Scenario, policy: Policy, known_issues: Collection[str])
 def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
     workload = scenario.workload
     if workload.missing:
-        what = f"cannot be measured, only imported: the workload does not say {', '.join(workload.missing)}"
+        what = f"cannot be measured, only imported: the workload lacks {', '.join(workload.missing)}"
         yield ("workload",), what, "warning"
     if isinstance(workload.dataset, RecordedPrompts):
-        if not _is_there(Path(workload.dataset.file)):
+        if not _exists(Path(workload.dataset.file)):
             what = f"cannot be measured from here: there is no file {workload.dataset.file!r}"
             yield ("workload", "dataset", "file"), what, "warning"
     elif workload.dataset != "random":
@@ -77,31 +77,31 @@ def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
         yield ("workload", "num_requests"), what, "warning"
 
 
-def _is_there(file: Path) -> bool:
+def _exists(file: Path) -> bool:
     try:
         return file.is_file()
-    except OSError:  # a folder that may not be looked into, a name that is too long
+    except OSError:  # a folder without permission, a name that is too long
         return False
 
 
 def _limits(scenario: Scenario) -> Iterator[LocatedMessage]:
-    """What the server's own limits say of the workload; engine arguments that are not given are not guessed."""
+    """Checks the workload against the server's limits, as far as the engine arguments give them."""
     workload = scenario.workload
     arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
-    longest, seats = arguments.get("max_model_len"), arguments.get("max_num_seqs")
+    longest, max_seqs = arguments.get("max_model_len"), arguments.get("max_num_seqs")
     length = (workload.input_len or 0) + (workload.output_len or 0)
     if type(longest) is int and length > longest:
         what = f"{length} tokens of prompt and answer are more than max_model_len ({longest})"
         yield ("workload", "input_len"), what, "error"
-    if type(longest) is int and _may_be_longer(workload, longest):
+    if type(longest) is int and _may_exceed(workload, longest):
         what = f"conversations of up to {MAX_CONVERSATION_TOKENS} tokens are sent, and max_model_len is {longest}"
         yield ("workload", "dataset"), what, "warning"
-    if type(seats) is int and workload.concurrency is not None and workload.concurrency > seats:
-        what = f"concurrency {workload.concurrency} is above max_num_seqs ({seats}): the rest only waits"
+    if type(max_seqs) is int and workload.concurrency is not None and workload.concurrency > max_seqs:
+        what = f"concurrency {workload.concurrency} is above max_num_seqs ({max_seqs}): the other requests only wait"
         yield ("workload", "concurrency"), what, "warning"
 
 
-def _may_be_longer(workload: Workload, max_model_len: int) -> bool:
+def _may_exceed(workload: Workload, max_model_len: int) -> bool:
     dataset = workload.dataset
     return (
         isinstance(dataset, RecordedPrompts)

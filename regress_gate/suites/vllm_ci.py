@@ -1,8 +1,8 @@
-"""Suite definitions of vLLM's CI (`serving-tests.json` and its like) as suites of ours. Not for its results.
+"""Test definitions of vLLM's CI (`serving-tests.json` and similar files), converted to suites. Not for its results.
 
-A definition is a list of tests, or `{defaults, tests}`; each serving test has a server, a client, and lists of request
-rates and concurrencies of which every pair is a scenario here, under the name that the CI gives to the pair's result
-file. What a suite cannot say is named and left out whole: nothing is sent that is only nearly the same.
+A definition is a list of tests, or `{defaults, tests}`. Each serving test has a server, a client, and lists of request
+rates and concurrencies; every pair of them becomes a scenario with the name of the CI's result file of that pair. A
+test that a suite cannot express exactly is left out as a whole, with the reason.
 """
 
 import json
@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from regress_gate.model.suite import Scenario
 
 MAX_SCENARIOS = 2000
-"""Of one definition; the largest that are known have about 200."""
+"""Limit for one definition; the largest known ones have about 200."""
 
 _OTHER_TESTS = {
-    "parameters": "is no serving test; suites hold no `vllm bench latency`, throughput or startup",
+    "parameters": "is not a serving test; suites do not contain `vllm bench latency`, throughput or startup",
     "common_parameters": "compares several engines; suites are for vLLM alone",
 }
 _TEST_KEYS = {
@@ -29,38 +29,38 @@ _TEST_KEYS = {
 }
 _MERGED = ("server_parameters", "server_environment_variables", "client_parameters")
 _SERVER_OURS = ("model", "host", "port", "served_model_name")
-"""Server parameters that the tool sets itself."""
+"""Server parameters that this tool sets itself."""
 _BACKENDS = {"vllm": "completions", "openai": "completions", "openai-embeddings": "embeddings"}
 _ENDPOINTS = {"completions": "/v1/completions", "embeddings": "/v1/embeddings"}
 _WITHOUT_EFFECT = {
     *("model", "percentile_metrics", "metric_percentiles", "disable_tqdm", "save_result", "save_detailed"),
     *("ready_check_timeout_sec", "trust_remote_code", "host", "port", "base_url"),
 }
-"""Client parameters that change nothing of what is sent."""
+"""Client parameters that do not change the requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedSuite:
-    """A definition as the data of a suite."""
+    """A definition, converted to the data of a suite."""
 
     suite: Mapping[str, Any] | None
-    """None where no test of it can be said."""
+    """None: no test could be converted."""
     left_out: tuple[str, ...]
-    """Each test or scenario that the suite lacks, with the reason."""
+    """The tests and scenarios that are not in the suite, each with the reason."""
 
 
 class _UnsupportedError(Exception):
-    """`str()` of it says why a test or scenario cannot be said in a suite."""
+    """A suite cannot express a test or scenario; `str()` is the reason."""
 
 
 def is_definition(data: object) -> bool:
-    """Whether it has the shape of one, usable or not."""
+    """Whether the data has the form of a test definition."""
     tests = data.get("tests") if isinstance(data, dict) else data
     return isinstance(tests, list) and any(isinstance(test, dict) and "test_name" in test for test in tests)
 
 
 def convert_definition(data: object, name: str, source: str) -> ImportedSuite:
-    """The definition as a suite of that name, version 1. `source` says in its description where it is from."""
+    """The definition as a suite of that name, version 1. Its description names the `source`."""
     scenarios: dict[str, Mapping[str, Any]] = {}
     left_out: list[str] = []
     for test in _merged(data):
@@ -68,7 +68,7 @@ def convert_definition(data: object, name: str, source: str) -> ImportedSuite:
         try:
             for scenario in _scenarios(test):
                 if len(scenarios) >= MAX_SCENARIOS:
-                    raise _UnsupportedError(f"has more than the {MAX_SCENARIOS} scenarios that a definition may have")
+                    raise _UnsupportedError(f"has more than {MAX_SCENARIOS} scenarios")
                 try:
                     _check(scenario, scenarios)
                 except _UnsupportedError as reason:
@@ -85,7 +85,7 @@ def convert_definition(data: object, name: str, source: str) -> ImportedSuite:
 
 
 def _merged(data: object) -> Iterator[object]:
-    """The tests, each with the defaults where it is silent."""
+    """The tests, each with the defaults for missing keys."""
     if not isinstance(data, dict):
         yield from data if isinstance(data, list) else ()
         return
@@ -108,14 +108,14 @@ def _label(test: object) -> str:
 
 
 def _scenarios(test: object) -> Iterator[dict[str, Any]]:
-    """The scenarios of a test. Raises _LeftOutError for a test of which none can be said."""
+    """The scenarios of a test. Raises _UnsupportedError if a suite cannot express any of them."""
     if not isinstance(test, dict) or not isinstance(test.get("test_name"), str):
         raise _UnsupportedError("is not an object with a test_name")
     for key, reason in _OTHER_TESTS.items():
         if key in test:
             raise _UnsupportedError(reason)
     if unknown := [key for key in test if key not in _TEST_KEYS]:
-        raise _UnsupportedError(f"has {unknown[0]!r}, which is not known")
+        raise _UnsupportedError(f"has the unknown key {unknown[0]!r}")
     server = _server(test)
     client = {key.replace("-", "_"): value for key, value in _dict(test.get("client_parameters")).items()}
     if client.get("model") != server["model"]:
@@ -123,8 +123,8 @@ def _scenarios(test: object) -> Iterator[dict[str, Any]]:
     workload = _workload(client)
     requests = workload["num_requests"]
     for rate, limit in product(_rates(test), _limits(test, requests)):
-        told = "inf" if rate is None else f"{rate:g}"
-        name = f"{test['test_name']}_qps_{told}_concurrency_{limit}"
+        rate_text = "inf" if rate is None else f"{rate:g}"
+        name = f"{test['test_name']}_qps_{rate_text}_concurrency_{limit}"
         load: dict[str, Any] = {"concurrency": limit}
         if rate is not None:
             load["request_rate"] = rate
@@ -139,7 +139,7 @@ def _scenarios(test: object) -> Iterator[dict[str, Any]]:
 def _server(test: Mapping[str, Any]) -> dict[str, Any]:
     given = {key.replace("-", "_"): value for key, value in _dict(test.get("server_parameters")).items()}
     if not isinstance(given.get("model"), str):
-        raise _UnsupportedError("does not say which model it serves")
+        raise _UnsupportedError("does not name the model of the server")
     arguments = {key: _argument(key, value) for key, value in given.items() if key not in _SERVER_OURS}
     env = {key: _env(key, value) for key, value in _dict(test.get("server_environment_variables")).items()}
     server: dict[str, Any] = {"model": given["model"]}
@@ -151,7 +151,7 @@ def _server(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _argument(key: str, value: object) -> str | int | float | bool:
-    """An engine argument: empty text is a bare flag, as on a command line; an object is written as JSON."""
+    """An engine argument: an empty text is a bare flag, an object is written as JSON."""
     if value == "":
         return True
     if isinstance(value, dict | list):
@@ -170,13 +170,13 @@ def _env(key: str, value: object) -> str:
 
 
 def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
-    """What each pair of rate and concurrency shares. Every parameter is used, known to change nothing, or refused."""
+    """The workload without rate and concurrency. Every parameter is used, known to have no effect, or refused."""
     left = dict(client)
     backend = left.pop("backend", "openai")
     if (api := _BACKENDS.get(backend) if isinstance(backend, str) else None) is None:
-        raise _UnsupportedError(f"asks the backend {backend!r}; suites have completions, embeddings and rerank")
+        raise _UnsupportedError(f"uses the backend {backend!r}; suites have completions, embeddings and rerank")
     if (endpoint := left.pop("endpoint", _ENDPOINTS[api])) != _ENDPOINTS[api]:
-        raise _UnsupportedError(f"asks {endpoint!r}, which suites do not")
+        raise _UnsupportedError(f"uses the endpoint {endpoint!r}, which suites do not")
     dataset, file = left.pop("dataset_name", "random"), left.pop("dataset_path", None)
     if dataset == "random":
         workload = _random(left, api)
@@ -187,7 +187,7 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
             f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt"
         )
     if not (requests := _count(left, "num_prompts")):
-        raise _UnsupportedError("does not say num_prompts")
+        raise _UnsupportedError("lacks num_prompts")
     workload["num_requests"] = requests
     if warmup := _count(left, "num_warmups"):
         workload["warmup_requests"] = warmup
@@ -199,7 +199,7 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
         if left.get(key) == neutral:
             del left[key]
     if unknown := sorted(left.keys() - _WITHOUT_EFFECT):
-        raise _UnsupportedError(f"has the client parameter {unknown[0]!r}, which suites cannot say")
+        raise _UnsupportedError(f"has the client parameter {unknown[0]!r}, which suites cannot express")
     return workload
 
 
@@ -207,7 +207,7 @@ def _random(left: dict[str, Any], api: str) -> dict[str, Any]:
     prefix = _count(left, "random_prefix_len") or 0
     length = _count(left, "random_input_len")
     if not length:
-        raise _UnsupportedError("does not say random_input_len")
+        raise _UnsupportedError("lacks random_input_len")
     workload: dict[str, Any] = {"input_len": length + prefix}
     if prefix:
         workload["prefix_len"] = prefix
@@ -215,13 +215,13 @@ def _random(left: dict[str, Any], api: str) -> dict[str, Any]:
     if api != "completions":
         return {**workload, "api": api}
     if not answer:
-        raise _UnsupportedError("does not say random_output_len")
+        raise _UnsupportedError("lacks random_output_len")
     return {**workload, "output_len": answer, "ignore_eos": _ignores_eos(left)}
 
 
 def _conversations(left: dict[str, Any], file: object) -> dict[str, Any]:
     if not isinstance(file, str) or not file:
-        raise _UnsupportedError("does not say dataset_path")
+        raise _UnsupportedError("lacks dataset_path")
     workload: dict[str, Any] = {"dataset": {"format": "sharegpt", "file": file}}
     if answer := _count(left, "sharegpt_output_len"):
         workload["output_len"] = answer
@@ -233,13 +233,13 @@ def _ignores_eos(left: dict[str, Any]) -> bool:
 
 
 def _count(parameters: dict[str, Any], key: str) -> int | None:
-    """Takes a whole number, or digits, out of the parameters; None where it is not given."""
+    """Remove and return a whole number, or digits, from the parameters; None if it is missing."""
     value = parameters.pop(key, None)
     if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 16:
         return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise _UnsupportedError(f"has {key} {value!r}, which is no count")
+    raise _UnsupportedError(f"has {key} {value!r}, which is not a count")
 
 
 def _rates(test: Mapping[str, Any]) -> list[float | None]:
@@ -248,19 +248,19 @@ def _rates(test: Mapping[str, Any]) -> list[float | None]:
     if not isinstance(given, list) or not given:
         raise _UnsupportedError("has no qps_list")
     if bad := [rate for rate in given if rate != "inf" and not _is_positive(rate)]:
-        raise _UnsupportedError(f"has {bad[0]!r} in qps_list, which is no rate")
+        raise _UnsupportedError(f"has {bad[0]!r} in qps_list, which is not a rate")
     return [None if rate == "inf" else rate for rate in given]
 
 
 def _limits(test: Mapping[str, Any], requests: int) -> list[int]:
-    """Requests in flight. The CI takes the number of requests where a test does not say, which is no limit."""
+    """Requests in flight. The default is the number of requests, as in the CI: no limit."""
     given = test.get("max_concurrency_list")
     if given is None:
         return [requests]
     if not isinstance(given, list) or not given:
         raise _UnsupportedError("has an empty max_concurrency_list")
     if bad := [limit for limit in given if not _is_positive(limit) or limit != int(limit)]:
-        raise _UnsupportedError(f"has {bad[0]!r} in max_concurrency_list, which is no count")
+        raise _UnsupportedError(f"has {bad[0]!r} in max_concurrency_list, which is not a count")
     return [int(limit) for limit in given]
 
 
@@ -269,7 +269,7 @@ def _is_positive(value: object) -> bool:
 
 
 def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Raises _LeftOutError for a scenario that a suite would refuse."""
+    """Raises _UnsupportedError for a scenario that a suite would refuse."""
     if scenario["name"] in others:
         raise _UnsupportedError("is given twice")
     try:
@@ -277,7 +277,7 @@ def _check(scenario: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     except ValidationError as failure:
         error = failure.errors(include_url=False)[0]
         where = ".".join(map(str, error["loc"]))
-        raise _UnsupportedError(f"cannot be said in a suite: {where}: {error['msg']}") from None
+        raise _UnsupportedError(f"is not valid in a suite: {where}: {error['msg']}") from None
     longest = scenario["server"].get("engine_args", {}).get("max_model_len")
     tokens = sum(scenario["workload"].get(key, 0) for key in ("input_len", "output_len"))
     if type(longest) is int and tokens > longest:
@@ -289,7 +289,7 @@ WIDTH = 120
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists inside the mappings that hold them, and quotes text that could be taken for another."""
+    """Indents lists inside mappings, and quotes text that could be read as another type."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - PyYAML's signature
         super().increase_indent(flow, indentless=False)
@@ -307,6 +307,6 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def suite_text(suite: Mapping[str, Any], comments: Iterable[str] = ()) -> str:
-    """The YAML text, with the comments (one line each) before it."""
+    """The suite as YAML text that reads back to the same data, after the comments (one line each)."""
     body = yaml.dump(dict(suite), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return "".join(f"# {line}\n" for line in comments) + str(body)

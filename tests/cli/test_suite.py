@@ -109,7 +109,7 @@ class TestLint:
         gate("suite", "new", "chat.yaml")
         text = (gate.directory / "chat.yaml").read_text().replace("sees: []", "sees: [VLLM-1]", 1)
         done = gate("suite", "lint", written(gate, text))
-        assert (done.code, "VLLM-1 is no known issue" in done.out) == (0, True)
+        assert (done.code, "VLLM-1 is not a known issue" in done.out) == (0, True)
 
     def test_several_files_are_checked_and_one_that_is_not_there_is_an_error(self, gate):
         gate("suite", "new", "chat.yaml")

@@ -25,7 +25,7 @@ def test_the_suite_goes_to_stdout_and_what_it_lacks_to_stderr(gate, definition):
     assert done.code == 0
     assert "name: serving-tests\n" in done.out
     assert "sends the dataset 'sonnet'" in done.err
-    assert "latency_tiny is no serving test" in done.err
+    assert "latency_tiny is not a serving test" in done.err
     assert "# Left out: latency_tiny" in done.out
 
 

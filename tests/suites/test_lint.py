@@ -66,13 +66,13 @@ def test_every_error_is_told_at_once_with_its_line(linted):
         (
             "concurrency: 4",
             "concurrency: 16",
-            ":12: warning: scenario a: concurrency 16 is above max_num_seqs (8): the rest only waits",
+            ":12: warning: scenario a: concurrency 16 is above max_num_seqs (8): the other requests only wait",
         ),
-        ("    why: because\n", "", ":6: warning: scenario a: no why: nobody will know what it is for"),
+        ("    why: because\n", "", ":6: warning: scenario a: why is missing: say what the scenario is for"),
         (
             "why: because",
             "sees: [VLLM-28882, VLLM-28883]\n    why: because",
-            ":7: warning: scenario a: VLLM-28883 is no known issue (did you mean 'VLLM-28882'?)",
+            ":7: warning: scenario a: VLLM-28883 is not a known issue (did you mean 'VLLM-28882'?)",
         ),
         (
             "[ttft_median]",
@@ -82,7 +82,7 @@ def test_every_error_is_told_at_once_with_its_line(linted):
         (
             "concurrency: 4\n      num_requests: 20",
             "request_rate: 4",
-            ":9: warning: scenario a: cannot be measured, only imported: the workload does not say num_requests",
+            ":9: warning: scenario a: cannot be measured, only imported: the workload lacks num_requests",
         ),
         (
             "num_requests: 20",

@@ -148,32 +148,32 @@ def test_embeddings_of_random_tokens_are_embeddings():
 @pytest.mark.parametrize(
     ("test", "why"),
     [
-        ({"test_name": "latency_tiny", "parameters": {"model": "m"}}, "latency_tiny is no serving test"),
+        ({"test_name": "latency_tiny", "parameters": {"model": "m"}}, "latency_tiny is not a serving test"),
         ({"test_name": "llama8B", "common_parameters": {}}, "compares several engines"),
-        (serving(test_name="serving_\ud800", qps_list=[1]), "cannot be said in a suite: name"),
+        (serving(test_name="serving_\ud800", qps_list=[1]), "is not valid in a suite: name"),
         (client(dataset_name="sonnet"), "sends the dataset 'sonnet'"),
-        (conversations(dataset_path=None), "does not say dataset_path"),
+        (conversations(dataset_path=None), "lacks dataset_path"),
         (
             conversations(backend="openai-embeddings"),
             "sends the dataset 'sharegpt'; suites send random tokens and, for",
         ),
-        (conversations(sharegpt_output_len="x"), "has sharegpt_output_len 'x', which is no count"),
-        (client(backend="openai-chat"), "asks the backend 'openai-chat'"),
-        (client(endpoint="/v1/chat/completions"), "asks '/v1/chat/completions'"),
+        (conversations(sharegpt_output_len="x"), "has sharegpt_output_len 'x', which is not a count"),
+        (client(backend="openai-chat"), "uses the backend 'openai-chat'"),
+        (client(endpoint="/v1/chat/completions"), "uses the endpoint '/v1/chat/completions'"),
         (client(model="org/other"), "serves 'org/tiny' and asks for 'org/other'"),
-        (client(num_prompts=None), "does not say num_prompts"),
-        (client(random_output_len=0), "does not say random_output_len"),
-        (client(random_range_ratio=0.5), "'random_range_ratio', which suites cannot say"),
-        (client(burstiness=0.5), "'burstiness', which suites cannot say"),
-        (client(num_prompts="many"), "num_prompts 'many', which is no count"),
+        (client(num_prompts=None), "lacks num_prompts"),
+        (client(random_output_len=0), "lacks random_output_len"),
+        (client(random_range_ratio=0.5), "'random_range_ratio', which suites cannot express"),
+        (client(burstiness=0.5), "'burstiness', which suites cannot express"),
+        (client(num_prompts="many"), "num_prompts 'many', which is not a count"),
         (client(random_output_len=8000), "8128 tokens, more than its max_model_len of 4096"),
         (serving(qps_list=[]), "has no qps_list"),
-        (serving(qps_list=[0]), "0 in qps_list, which is no rate"),
-        (serving(max_concurrency_list=[1.5]), "1.5 in max_concurrency_list, which is no count"),
-        (serving(surprise=1), "'surprise', which is not known"),
-        (serving(server_parameters={}), "does not say which model it serves"),
+        (serving(qps_list=[0]), "0 in qps_list, which is not a rate"),
+        (serving(max_concurrency_list=[1.5]), "1.5 in max_concurrency_list, which is not a count"),
+        (serving(surprise=1), "has the unknown key 'surprise'"),
+        (serving(server_parameters={}), "does not name the model of the server"),
         (serving(server_parameters={"model": "org/tiny", "x": None}), "no value for the server parameter 'x'"),
-        (serving(test_name="serving " + "x" * 90, qps_list=[1]), "cannot be said in a suite: name"),
+        (serving(test_name="serving " + "x" * 90, qps_list=[1]), "is not valid in a suite: name"),
         (5, "a test without a name is not an object with a test_name"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_definition_has_only_so_many_scenarios():
     many = serving(qps_list=list(range(1, MAX_SCENARIOS + 2)), max_concurrency_list=[1])
     imported = convert_definition([many], "ci", "x.json")
     assert len(imported.suite["scenarios"]) == MAX_SCENARIOS
-    assert "more than the 2000 scenarios" in imported.left_out[0]
+    assert "more than 2000 scenarios" in imported.left_out[0]
 
 
 JSON = st.recursive(
