@@ -213,6 +213,15 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
                     return
             self._give(status, headers, body)
 
+        def do_POST(self) -> None:
+            """Accepts everything that is written."""
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            if github.script:
+                scripted = github.script.pop(0)
+                self._give(scripted.status, scripted.headers, scripted.body, scripted.promised)
+                return
+            self._give(201, {}, b'{"id": 1, "body": "written"}')
+
         def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, dict[str, str], Any]:
             page, size = int(query.get("page", ["1"])[0]), int(query.get("per_page", ["30"])[0])
             if path in github.gone:

@@ -1,4 +1,4 @@
-"""What follows from what a deployment says, and that a default is a fact only for a complete launch line."""
+"""Facts derived from a deployment; a default is a fact only for a complete launch line."""
 
 import json
 
@@ -15,7 +15,7 @@ def test_platform_and_level_follow_from_the_accelerator() -> None:
     assert (facts.platform, facts.gpu_arch) == ("cuda", "sm_90")
 
 
-def test_what_is_given_goes_before_what_follows() -> None:
+def test_given_facts_come_before_derived_ones() -> None:
     facts = derive_facts(Deployment(accelerator="NVIDIA H200", platform="rocm", gpu_arch="SM120"))
     assert (facts.platform, facts.gpu_arch) == ("rocm", "sm_120")
 
@@ -78,7 +78,7 @@ def test_features_follow_from_arguments(argument: str, value: ArgValue, feature:
     assert derive_facts(Deployment(engine_args={argument: value})).features.get(feature) is used
 
 
-def test_a_feature_that_is_given_goes_before_what_follows() -> None:
+def test_a_given_feature_comes_before_a_derived_one() -> None:
     said = Deployment(model="meta-llama/Llama-3.1-8B", features={"multimodal": True})
     assert derive_facts(said).features["multimodal"] is True
 

@@ -12,8 +12,8 @@ from regress_gate import github as client_module
 from regress_gate.errors import InputError
 from regress_gate.github import ATTEMPTS, GoneError, UnavailableError, check_address
 from regress_gate.github import GitHub as Client
-from tests.known.asking import NOW, session
 from tests.known.github_server import REPO, GitHub, Scripted, closed, serving
+from tests.known.github_session import NOW, session
 
 PATH = f"/repos/{REPO}/issues/1"
 TOKEN = "ghp_secret0123456789"
@@ -36,7 +36,7 @@ def entries(directory: Path) -> list[Path]:
 
 
 class TestTheCache:
-    def test_what_has_not_changed_is_not_sent_again(self, github: GitHub, tmp_path: Path) -> None:
+    def test_an_unchanged_answer_is_not_sent_again(self, github: GitHub, tmp_path: Path) -> None:
         github.issue(1)
         first = read(session(github, tmp_path)).raw_data
         again = session(github, tmp_path)
@@ -55,7 +55,7 @@ class TestTheCache:
         offline = session(github, tmp_path, offline=True)
         assert offline.answered_at(read(offline)) == datetime(2026, 11, 20, tzinfo=UTC)
 
-    def test_what_has_changed_is(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_changed_answer_is_read_anew(self, github: GitHub, tmp_path: Path) -> None:
         github.issue(1)
         read(session(github, tmp_path))
         github.issue(1, state="closed")
@@ -143,7 +143,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("status", [403, 429])
     @pytest.mark.parametrize("token", [None, TOKEN])
-    def test_a_used_up_quota_ends_the_asking_with_the_time_of_its_return(
+    def test_a_used_up_quota_stops_the_session_with_the_time_of_its_reset(
         self, github: GitHub, tmp_path: Path, status: int, token: str | None
     ) -> None:
         github.date = NOW.timestamp()
@@ -200,7 +200,7 @@ class TestLimits:
         assert api.stopped is None
 
 
-class TestTrouble:
+class TestFailures:
     def test_a_server_error_is_asked_again(self, github: GitHub, tmp_path: Path) -> None:
         github.issue(1)
         github.script = [Scripted(502, {}, b"<html>"), Scripted(500)]
@@ -209,7 +209,7 @@ class TestTrouble:
         assert waits == [1.0, 2.0]
 
     @pytest.mark.parametrize("status", [500, 503, 202])
-    def test_but_not_for_ever(self, github: GitHub, tmp_path: Path, status: int) -> None:
+    def test_retries_end(self, github: GitHub, tmp_path: Path, status: int) -> None:
         github.script = [Scripted(status)] * 50
         api = session(github, tmp_path)
         for number in range(5):
@@ -236,7 +236,7 @@ class TestTrouble:
         assert len(github.asked) == 2
 
     @pytest.mark.parametrize("body", [b"17", b'"' + b"x" * 99 + b'"', b"<html></html>"])
-    def test_what_is_no_json_object_is_asked_again_and_never_kept(
+    def test_an_answer_without_json_is_retried_and_never_kept(
         self, github: GitHub, tmp_path: Path, body: bytes
     ) -> None:
         github.script = [Scripted(200, {"ETag": '"x"'}, body)] * ATTEMPTS
@@ -244,7 +244,7 @@ class TestTrouble:
             read(session(github, tmp_path))
         assert entries(tmp_path) == []
 
-    def test_an_answer_without_end_is_left(
+    def test_an_endless_answer_is_abandoned(
         self, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(client_module, "MAX_BYTES", 1024 * 1024)
@@ -252,7 +252,7 @@ class TestTrouble:
         with pytest.raises(UnavailableError, match="larger than 1 MiB"):
             read(session(github, tmp_path))
 
-    def test_an_answer_that_only_trickles_in_is_left(
+    def test_a_trickling_answer_is_abandoned(
         self, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(client_module, "LONGEST_ANSWER", -1.0)
@@ -262,12 +262,12 @@ class TestTrouble:
         assert len(github.asked) == ATTEMPTS
 
     @pytest.mark.parametrize("status", [404, 410, 451])
-    def test_what_is_not_there_is_gone(self, github: GitHub, tmp_path: Path, status: int) -> None:
+    def test_a_missing_thing_is_gone(self, github: GitHub, tmp_path: Path, status: int) -> None:
         github.gone[PATH] = status
         with pytest.raises(GoneError, match=str(status)):
             read(session(github, tmp_path))
 
-    def test_without_a_network_the_cache_answers_and_the_rest_is_said_once(self, tmp_path: Path) -> None:
+    def test_without_a_network_the_cache_answers_alone(self, tmp_path: Path) -> None:
         with serving(GitHub()) as github:
             github.issue(1)
             read(session(github, tmp_path))
@@ -294,7 +294,7 @@ class TestRedirects:
                 read(session(github, tmp_path, token=TOKEN))
             assert other.asked == []
 
-    def test_a_circle_ends(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_redirect_loop_ends(self, github: GitHub, tmp_path: Path) -> None:
         github.moved = {PATH: f"{github.url}/a", "/a": f"{github.url}{PATH}"}
         for _ in range(2):
             with pytest.raises(UnavailableError, match="too often"):
@@ -308,6 +308,33 @@ class TestRedirects:
             enterprise.moved[PATH] = f"{enterprise.url.removesuffix('/api/v3')}/elsewhere"
             with pytest.raises(UnavailableError, match="redirects"):
                 read(session(enterprise, tmp_path))
+
+
+class TestWriting:
+    def write(self, client: Client) -> str:
+        with client.reading():
+            return client.api.get_repo(REPO).get_issue(1).create_comment("text").body
+
+    def test_a_write_is_sent_once_and_never_cached(self, github: GitHub, tmp_path: Path) -> None:
+        assert self.write(session(github, tmp_path, token=TOKEN)) == "written"
+        assert (len(github.asked), entries(tmp_path)) == (1, [])
+
+    def test_a_write_that_may_have_arrived_is_not_repeated(self, github: GitHub, tmp_path: Path) -> None:
+        github.script = [Scripted(502)]
+        with pytest.raises(UnavailableError, match="502"):
+            self.write(session(github, tmp_path, token=TOKEN))
+        assert len(github.asked) == 1
+
+    def test_a_write_that_a_limit_refused_is_repeated(self, github: GitHub, tmp_path: Path) -> None:
+        github.script = [Scripted(403, {"Retry-After": "7"})]
+        waits: list[float] = []
+        assert self.write(session(github, tmp_path, token=TOKEN, waits=waits)) == "written"
+        assert waits[0] == 7.0
+
+    def test_nothing_is_written_offline(self, github: GitHub, tmp_path: Path) -> None:
+        with pytest.raises(UnavailableError, match="offline"):
+            self.write(session(github, tmp_path, offline=True))
+        assert github.asked == []
 
 
 class TestTheToken:
@@ -341,13 +368,13 @@ class TestTheToken:
             read(session(github, tmp_path, token=TOKEN))
         assert TOKEN not in str(caught.value)
 
-    def test_a_wrong_one_is_said_to_be(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_rejected_token_is_reported(self, github: GitHub, tmp_path: Path) -> None:
         github.script = [Scripted(401, {}, b'{"message": "Bad credentials"}')]
         with pytest.raises(UnavailableError, match="does not accept GITHUB_TOKEN"):
             read(session(github, tmp_path, token=TOKEN))
 
     @pytest.mark.parametrize("token", ["two words", "line\nend", "café", "nul\x00"])
-    def test_what_cannot_be_one_is_refused_without_being_shown(self, token: str) -> None:
+    def test_an_invalid_token_is_refused_without_being_shown(self, token: str) -> None:
         with pytest.raises(InputError) as caught:
             check_address("https://api.github.com", token)
         assert token not in str(caught.value)
@@ -359,7 +386,7 @@ class TestTheToken:
     @pytest.mark.parametrize(
         "base", ["", "api.github.com", "ftp://x", "https://", "https://u:p@host", "https://h:99999", "https://h/?a=b"]
     )
-    def test_an_address_that_is_none(self, base: str) -> None:
+    def test_an_invalid_address_is_refused(self, base: str) -> None:
         with pytest.raises(InputError, match="REGRESS_GATE_GITHUB_API") as caught:
             check_address(base, None)
         assert "u:p" not in str(caught.value)

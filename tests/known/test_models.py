@@ -1,4 +1,4 @@
-"""What the name of a model and its architecture say, and what they leave open."""
+"""Facts that follow from a model's name and architecture, and facts that do not."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""When two names mean the same model, quantization or value."""
+"""Names with different spellings of one model, quantization or value."""
 
 import pytest
 from hypothesis import given
@@ -114,7 +114,7 @@ def test_engine_arguments_are_known_by_their_full_names() -> None:
         ("{" * 100_000, {"a": "{" * 100_000}),
     ],
 )
-def test_arguments_that_are_json_objects_are_taken_apart(value: str, taken: dict[str, ArgValue]) -> None:
+def test_arguments_that_are_json_objects_are_flattened(value: str, taken: dict[str, ArgValue]) -> None:
     assert names.canonical_args({"a": value}) == taken
 
 

@@ -44,7 +44,7 @@ def test_osvs_fields_are_osvs() -> None:
     assert document["references"][0] == {"type": "REPORT", "url": f"{REPO}/issues/1"}
 
 
-def test_what_osv_has_no_field_for_comes_along() -> None:
+def test_fields_that_osv_lacks_are_exported_too() -> None:
     own = osv()["database_specific"]
     assert own["scope"] == {"accelerator": ["H200"], "model": ["org/Model*"]}
     assert own["severity"] == "high"
@@ -58,7 +58,7 @@ def test_commits_are_exported_whole_or_not_at_all() -> None:
     assert ranges(short) == [[{"introduced": "0.20.0"}]]
 
 
-def test_a_range_with_both_kinds_of_ends_is_cut_at_its_turns() -> None:
+def test_a_range_with_both_kinds_of_ends_is_split() -> None:
     events = ({"introduced": "0.1.0"}, {"last_affected": "0.2.0"}, {"introduced": "0.3.0"}, {"fixed": "0.4.0"})
     assert ranges(osv(affected=[affected(*events)])) == [list(events[:2]), list(events[2:])]
 

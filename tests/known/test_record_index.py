@@ -53,7 +53,7 @@ def test_what_is_no_index_is_ignored(directory: Path, content: str) -> None:
     assert len(load_records(directory)) == 3
 
 
-def test_what_it_holds_is_held_against_the_schema(directory: Path) -> None:
+def test_its_data_is_validated(directory: Path) -> None:
     (directory / INDEX_NAME).write_text(index_of(directory))
     altered(directory, severity="severe")
     assert load_records(directory)[0].severity == "high"

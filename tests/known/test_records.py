@@ -1,4 +1,4 @@
-"""Loading: which files are records, and how each way of being none is said."""
+"""Loading: which files are records, and the error for each kind of invalid file."""
 
 import subprocess
 import sys

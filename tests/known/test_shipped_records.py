@@ -97,7 +97,7 @@ VERSIONS = [("0.11.0", "0.33.0"), ("0.19.1", "0.20.0"), ("0.23.0", "0.24.0"), (N
 
 
 @pytest.mark.parametrize("versions", VERSIONS)
-def test_a_dense_unquantized_model_on_h100_meets_none_of_what_others_meet(versions: tuple[str | None, str]) -> None:
+def test_a_dense_unquantized_model_on_h100_has_none_of_the_issues_of_others(versions: tuple[str | None, str]) -> None:
     found = answers(*versions, DENSE)
     assert {found[name].applies for name in NAMED & found.keys()} <= {Applies.NO}
 

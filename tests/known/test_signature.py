@@ -1,4 +1,4 @@
-"""What a record claims of one scenario and family of metrics, and how literally."""
+"""A record's claim about one scenario and family of metrics, and how direct it is."""
 
 import math
 from typing import Any
@@ -61,12 +61,12 @@ class TestClaims:
         claim = claim_on(self.ISSUE, unit("ttft_median", concurrency=4))
         assert claim == Claim(0, "worse", (pytest.approx(math.log(1.3)), pytest.approx(math.log(1.5))))
 
-    def test_where_it_bites_but_was_not_seen_the_claim_is_indirect(self) -> None:
+    def test_a_workload_in_scope_but_outside_of_the_claimed_region_is_an_indirect_claim(self) -> None:
         claim = claim_on(self.ISSUE, unit("ttft_median", concurrency=12))
         assert claim is not None
         assert not claim.is_direct
 
-    def test_where_it_does_not_bite_nothing_is_claimed(self) -> None:
+    def test_a_workload_outside_of_the_scope_has_no_claim(self) -> None:
         assert claim_on(self.ISSUE, unit("ttft_median", concurrency=64)) is None
 
     def test_a_number_that_is_not_known_makes_the_claim_indirect(self) -> None:
@@ -86,7 +86,7 @@ class TestClaims:
     def test_memory_does_not_follow_from_pace(self) -> None:
         assert claim_on(self.ISSUE, unit("peak_memory", concurrency=4)) is None
 
-    def test_a_tail_is_no_direct_evidence_for_a_claim_on_the_whole(self) -> None:
+    def test_a_tail_is_not_direct_evidence_for_a_claim_on_the_body(self) -> None:
         claim = claim_on(self.ISSUE, unit("ttft_p99", concurrency=4))
         assert claim is not None
         assert not claim.is_direct
@@ -95,7 +95,7 @@ class TestClaims:
         assert claim is not None
         assert claim.is_direct
 
-    def test_a_part_with_its_own_region_holds_beyond_the_scope(self) -> None:
+    def test_a_signature_region_counts_beyond_the_scope_region(self) -> None:
         issue = record(
             scope={"workload": {"concurrency": "<=8"}},
             signature=[part("ttft"), part("output_throughput", "better", workload={"concurrency": ">=16"})],
@@ -103,7 +103,7 @@ class TestClaims:
         claim = claim_on(issue, unit("output_throughput", concurrency=32))
         assert claim == Claim(0, "better", None)
 
-    def test_throughput_at_a_given_rate_is_claimed_only_by_who_names_a_rate(self) -> None:
+    def test_throughput_at_a_given_rate_is_claimed_only_with_a_named_rate(self) -> None:
         any_load = record(signature=[part("output_throughput")])
         assert claim_on(any_load, unit("output_throughput", request_rate=4)) is None
         at_rate = record(signature=[part("output_throughput", workload={"request_rate": ">=4"})])
@@ -119,7 +119,7 @@ class TestClaims:
         assert claim_on(record(signature=[]), unit("ttft_median")) is None
 
 
-class TestWhatWouldShow:
+class TestMeasurableLosses:
     def test_only_workloads_inside_of_the_region_of_a_loss(self) -> None:
         issue = TestClaims.ISSUE
         assert is_measurable_in(issue, Workload(concurrency=8))

@@ -1,4 +1,5 @@
-"""A sync says what has changed since the last one, costs nothing where nothing has, and goes on where it stopped."""
+"""A sync finds what has changed since the last one, transfers nothing without changes, and continues where it
+stopped."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,8 +12,8 @@ from regress_gate.known.tracker.sync import SyncResult, sync
 from regress_gate.model.issue import KnownIssue
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record
-from tests.known.asking import NOW, session
 from tests.known.github_server import BOT, REPO, GitHub, Scripted, closed, named_by
+from tests.known.github_session import NOW, session
 
 TODAY = NOW.date()
 
@@ -43,7 +44,7 @@ def told(found: SyncResult) -> list[tuple[str, str]]:
 
 
 class TestChanges:
-    def test_the_first_look_is_new_and_the_second_nothing(self, github: GitHub, tmp_path: Path) -> None:
+    def test_the_first_sync_finds_new_threads_and_the_second_no_change(self, github: GitHub, tmp_path: Path) -> None:
         github.issue(1)
         assert told(run(github, tmp_path, tracked(1))) == [("VLLM-1", "new")]
         assert told(run(github, tmp_path, tracked(1))) == []
@@ -67,7 +68,7 @@ class TestChanges:
         assert told(found) == [("VLLM-1", "closed")]
         assert found.changes[0].thread.reason == "stale"
 
-    def test_a_fix_that_is_taken_back(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_reverted_fix_is_a_change(self, github: GitHub, tmp_path: Path) -> None:
         fix = named_by(42379, merged="2026-05-20T00:00:00Z", body="Fixes #1")
         github.issue(1, fix, closed("2026-05-20T00:00:00Z"), state="closed", state_reason="completed")
         github.pull(42379, merged="2026-05-20T00:00:00Z", commit="fix")
@@ -150,7 +151,7 @@ class TestTheSnapshot:
         github.issue(1, **fields)
         return run(github, tmp_path, tracked(1)).snapshot
 
-    def test_what_was_seen_later_counts(self, github: GitHub, tmp_path: Path) -> None:
+    def test_the_newer_state_counts(self, github: GitHub, tmp_path: Path) -> None:
         snapshot = self.thread(github, tmp_path, state="closed", state_reason="not_planned")
         tracker = as_last_seen(tracked(1), snapshot, TODAY).tracker
         assert (tracker.state, tracker.state_reason, tracker.checked) == ("closed", "not_planned", TODAY)
@@ -163,7 +164,7 @@ class TestTheSnapshot:
         snapshot = run(github, tmp_path, tracked(1)).snapshot
         assert as_last_seen(tracked(1), snapshot, TODAY).tracker.state == "open"
 
-    def test_a_thread_that_is_gone_leaves_the_records_word(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_thread_that_is_gone_leaves_the_records_state(self, github: GitHub, tmp_path: Path) -> None:
         github.gone[f"/repos/{REPO}/issues/1"] = 404
         snapshot = run(github, tmp_path, tracked(1)).snapshot
         assert as_last_seen(tracked(1), snapshot, TODAY) == tracked(1)
@@ -181,6 +182,6 @@ class TestTheSnapshot:
         assert as_last_seen(tracked(1, tracker=known), snapshot, TODAY).tracker.state_reason == "stale"
 
     @pytest.mark.parametrize("damage", [b"", b"{", b'{"form": 2}', b'{"form": 1, "threads": {"a": 1}}', b"\xff"])
-    def test_a_damaged_one_is_none(self, tmp_path: Path, damage: bytes) -> None:
+    def test_a_damaged_snapshot_counts_as_empty(self, tmp_path: Path, damage: bytes) -> None:
         (tmp_path / SNAPSHOT_NAME).write_bytes(damage)
         assert read_snapshot(tmp_path) == Snapshot()

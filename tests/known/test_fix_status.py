@@ -1,4 +1,4 @@
-"""What is known about a fix: the record's ranges first, then how the thread was left. Closed is never fixed."""
+"""The status of a fix by the record: its ranges first, then the state of the thread. Closed alone is never fixed."""
 
 import pytest
 
@@ -39,7 +39,7 @@ IN_MAIN = affected({"introduced": "0.20.0"}, commits=({"introduced": "b" * 7}, {
         (IN_MAIN, "open", None, f"commit:{'b' * 7}", Status.FIX_NOT_IN_CANDIDATE, "does not have the recorded fix"),
     ],
 )
-def test_the_status_and_what_it_rests_on(
+def test_the_status_and_its_reason(
     ranges: dict[str, object], state: str, reason: str | None, candidate: str, status: Status, why: str
 ) -> None:
     tracker = {"url": f"{REPO}/issues/1", "state": state, "state_reason": reason, "checked": "2026-11-01"}

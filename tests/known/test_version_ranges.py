@@ -26,7 +26,7 @@ def test_last_affected_is_inside() -> None:
     assert [affects(issue, V(text)) for text in ("0.20.0", "0.21.0", "0.21.1")] == [True, True, False]
 
 
-def test_a_fix_can_leave_again() -> None:
+def test_a_fix_can_be_reverted() -> None:
     issue = record(affected=[affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"}, {"introduced": "0.24.0"})])
     assert [affects(issue, V(text)) for text in ("0.22.0", "0.23.0", "0.24.0", "0.33.0")] == [True, False, True, True]
     assert range_text(issue) == "0.20.0 to before 0.23.0; since 0.24.0, no fixed release known"
@@ -55,7 +55,7 @@ def test_introduced_zero_with_a_fix_ends_there() -> None:
         ("0.19.0rc1", False),
     ],
 )
-def test_a_candidate_of_the_release_that_turns_may_be_on_either_side(candidate: str, expected: bool | None) -> None:
+def test_a_release_candidate_of_the_fixing_release_is_unknown(candidate: str, expected: bool | None) -> None:
     issue = record(affected=[affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})])
     assert affects(issue, V(candidate)) is expected
 

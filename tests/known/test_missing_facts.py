@@ -1,4 +1,4 @@
-"""Of many facts that are missing, the ones that would settle most are asked for."""
+"""Of many missing facts, those that would decide the most issues are named."""
 
 from regress_gate.known.matching.findings import match_issues, missing_facts_text
 from regress_gate.model.deployment import Deployment
@@ -21,7 +21,7 @@ def test_flags_are_named_by_how_many_issues_wait_for_them() -> None:
     )
 
 
-def test_what_the_decision_waits_for_is_named_first() -> None:
+def test_facts_for_the_decision_are_named_first() -> None:
     found = match_issues(RECORDS, Deployment(), Version.parse("0.19.0"), Version.parse("0.20.0"))
     assert missing_facts_text(found, {"VLLM-3"}).endswith(
         "most wanted: --engine-arg block_size (1), --model (2), --accelerator (1)."

@@ -1,4 +1,4 @@
-"""Is it really fixed in the build? Git history first: ancestors, picks of a release branch, reverts."""
+"""Whether a build has a fix, by its git history: ancestors, cherry-picks of a release branch, reverts."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from regress_gate.model.issue import KnownIssue, Status
 from regress_gate.model.version import Version
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record
-from tests.known.asking import session
 from tests.known.github_server import BOT, GitHub, closed, comment, named_by, sha
+from tests.known.github_session import session
 
 IN, OUT = Status.FIX_IN_CANDIDATE, Status.FIX_NOT_IN_CANDIDATE
 UNFIXED = [affected({"introduced": "0.20.0"})]
@@ -100,7 +100,9 @@ class TestTheHistoryOfTheBuild:
             (f"0.24.1rc1.dev7+g{sha('head')[:9]}", OUT, "reverts it"),
         ],
     )
-    def test_a_fix_that_left_again(self, story: GitHub, tmp_path: Path, version: str, status: Status, why: str) -> None:
+    def test_membership_of_a_fix_that_was_reverted_later(
+        self, story: GitHub, tmp_path: Path, version: str, status: Status, why: str
+    ) -> None:
         found, found_why = verified(story, tmp_path, fixed_by({"pull": 42379}), version)
         assert found is status
         assert why in found_why
@@ -113,7 +115,7 @@ class TestTheHistoryOfTheBuild:
         assert verified(story, tmp_path, by_commit, "0.24.0")[0] is OUT
         assert verified(story, tmp_path, by_commit, "0.23.0")[0] is IN
 
-    def test_a_fix_that_was_put_in_again(self, story: GitHub, tmp_path: Path) -> None:
+    def test_a_reapplied_fix_counts(self, story: GitHub, tmp_path: Path) -> None:
         again = named_by(48000, merged="2026-07-10T00:00:00Z", body="Reverts vllm-project/vllm#46070")
         story.pull(46070, again, merged="2026-06-18T00:00:00Z", commit="revert")
         story.pull(48000, merged="2026-07-10T00:00:00Z", commit="head")
@@ -122,7 +124,7 @@ class TestTheHistoryOfTheBuild:
         assert "#48000 (merged 2026-07-10) reapplies it" in why
         assert verified(story, tmp_path, fixed_by({"pull": 42379}), "0.24.0")[0] is OUT
 
-    def test_what_was_seen_once_in_a_build_is_not_asked_again(self, story: GitHub, tmp_path: Path) -> None:
+    def test_a_comparison_is_fetched_only_once(self, story: GitHub, tmp_path: Path) -> None:
         verified(story, tmp_path, fixed_by({"pull": 42379}), "0.24.0")
         story.asked.clear()
         verified(story, tmp_path, fixed_by({"pull": 42379}), "0.24.0")
@@ -138,7 +140,7 @@ class TestTheHistoryOfTheBuild:
         assert status is OUT
         assert "v0.22.1 does not have #45000" in why
 
-    def test_a_later_fix_does_where_the_first_one_left(self, story: GitHub, tmp_path: Path) -> None:
+    def test_a_later_fix_counts_if_the_first_was_reverted(self, story: GitHub, tmp_path: Path) -> None:
         story.pull(47000, merged="2026-06-20T00:00:00Z", commit="cut24")
         status, why = verified(story, tmp_path, fixed_by({"pull": 42379}, {"pull": 47000}), "0.24.0")
         assert status is IN
@@ -164,7 +166,7 @@ class TestTheHistoryOfTheBuild:
         assert "ROCm/aiter#5 is not part of vllm-project/vllm" in why
 
 
-class TestWhereTheFixComesFrom:
+class TestSourcesOfFixes:
     def test_the_thread_names_it_where_the_record_does_not(self, story: GitHub, tmp_path: Path) -> None:
         event = named_by(42379, merged="2026-05-20T00:00:00Z", body="Fixes #1")
         story.issue(1, event, state="closed", state_reason="completed")
@@ -228,14 +230,14 @@ class TestWithoutAFix:
         assert found is status
         assert why in found_why
 
-    def test_a_thread_that_is_gone_leaves_the_records_word(self, story: GitHub, tmp_path: Path) -> None:
+    def test_a_thread_that_is_gone_leaves_the_records_state(self, story: GitHub, tmp_path: Path) -> None:
         story.gone[f"/repos/{VLLM_REPO_NAME}/issues/1"] = 410
         status, why = verified(story, tmp_path, known(), "0.24.0")
         assert status is Status.OPEN
         assert "(tracker seen 2026-11-01)" in why
         assert "the thread is gone" in why
 
-    def test_the_merge_of_the_change_itself_is_no_fix(self, story: GitHub, tmp_path: Path) -> None:
+    def test_the_merge_of_the_causing_change_is_not_a_fix(self, story: GitHub, tmp_path: Path) -> None:
         url = f"{REPO_URL}/pull/42379"
         issue = known(
             kind="default-change",
@@ -249,7 +251,7 @@ class TestWithoutAFix:
         assert "fixed" not in why
 
 
-class TestWhatIsStrongerAndWeaker:
+class TestOrderOfEvidence:
     def test_a_measurement_goes_before_everything(self, story: GitHub, tmp_path: Path) -> None:
         found = verified(story, tmp_path, fixed_by({"pull": 42379}), "0.24.0", measured="measured on lab")
         assert found == (Status.MEASURED_FIXED, "measured on lab")
@@ -260,7 +262,7 @@ class TestWhatIsStrongerAndWeaker:
         assert verified(story, tmp_path, issue, "0.23.0")[0] is IN
         assert verified(story, tmp_path, issue, "0.24.0")[0] is OUT
 
-    def test_an_issue_that_came_back_by_itself_is_back(self, story: GitHub, tmp_path: Path) -> None:
+    def test_an_issue_that_came_back_is_not_fixed(self, story: GitHub, tmp_path: Path) -> None:
         back = [affected({"introduced": "0.20.0"}, {"fixed": "0.22.1"}, {"introduced": "0.23.0"})]
         status, why = verified(story, tmp_path, fixed_by({"pull": 42379}, affected=back), "0.23.0")
         assert status is OUT

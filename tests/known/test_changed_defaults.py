@@ -1,4 +1,4 @@
-"""A thread that is the change itself: its merge is not the end of the issue but its beginning."""
+"""A thread that is the causing change: its merge starts the issue."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def status(version: str = "0.24.0", **changes: Any) -> tuple[Status, str]:
         },
     ],
 )
-def test_the_merge_of_the_change_reads_as_no_fix(changes: dict[str, Any]) -> None:
+def test_the_merge_of_a_changed_default_is_not_a_fix(changes: dict[str, Any]) -> None:
     found, why = status(**changes)
     assert found is Status.CLOSED_UNFIXED
     assert why == "the thread is the change itself; no revert is known (tracker seen 2026-11-01)"
@@ -58,7 +58,7 @@ def test_the_merge_of_anything_else_may_be_a_fix_of_which_no_release_is_known(ch
     assert why.startswith("merged, but no fixed release is recorded")
 
 
-def test_a_default_that_went_back_is_taken_back_and_not_fixed() -> None:
+def test_a_reverted_default_is_reverted_and_not_fixed() -> None:
     back = [affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})]
     assert status(affected=back)[1].startswith("0.24.0 has the recorded revert")
     assert "does not have the recorded revert" in status("0.22.0", affected=back)[1]

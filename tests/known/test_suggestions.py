@@ -79,7 +79,7 @@ class TestTheScenario:
         (one,) = suggested(found(loses()), deployment=short).scenarios
         assert (one.workload.input_len or 0) + (one.workload.output_len or 0) <= 512
 
-    def test_an_issue_without_a_region_goes_along_with_one_that_has_one(self) -> None:
+    def test_an_issue_without_a_region_shares_a_scenario(self) -> None:
         (one,) = suggested(found(loses()), found(loses(workload={"concurrency": "1"}), number=2)).scenarios
         assert (one.sees, one.workload.concurrency) == (["VLLM-2", "VLLM-1"], 1)
         assert one.why is not None
@@ -97,7 +97,7 @@ class TestTheScenario:
         assert (one.workload.api, one.workload.documents) == ("rerank", 10)
 
 
-class TestWhoGetsOne:
+class TestWhichIssuesGetAScenario:
     @pytest.mark.parametrize(
         "changes", [{"applies": "unknown"}, {"applies": "no"}, {"effect": "resolved"}, {"effect": "carried"}]
     )
@@ -108,10 +108,10 @@ class TestWhoGetsOne:
         assert suggested(found(loses(), effect="carried"), has_baseline=False).scenarios
 
     @pytest.mark.parametrize("parts", [[], [{"metric": "ttft", "direction": "better"}]])
-    def test_who_claims_no_loss_needs_none(self, parts: list[dict[str, Any]]) -> None:
+    def test_an_issue_without_a_claimed_loss_needs_no_scenario(self, parts: list[dict[str, Any]]) -> None:
         assert suggested(found(*parts)) == Suggestions((), ())
 
-    def test_what_the_suite_shows_already_needs_none(self) -> None:
+    def test_an_issue_that_the_suite_shows_needs_no_scenario(self) -> None:
         scenario = Scenario(name="c8", server=ServerConfig(model="m"), workload=Workload(concurrency=8))
         suite = Suite(name="s", version="1", description="made up", scenarios=[scenario])
         finding = found(loses(workload={"concurrency": "<=8"}))
@@ -135,7 +135,9 @@ class TestWhoGetsOne:
             ),
         ],
     )
-    def test_who_cannot_have_one_is_told_why(self, finding: IssueFinding, deployment: Deployment, why: str) -> None:
+    def test_an_issue_without_a_scenario_has_a_reason(
+        self, finding: IssueFinding, deployment: Deployment, why: str
+    ) -> None:
         result = suggested(finding, deployment=deployment)
         assert result.scenarios == ()
         assert result.impossible[0].startswith("VLLM-1: ")

@@ -1,4 +1,4 @@
-"""Holding a record against a deployment (four answers) and a move (three effects)."""
+"""Matching a record with a deployment (four answers) and with a move (three effects)."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_a_deployment_that_every_key_fits_is_affected() -> None:
     assert why.startswith("accelerator NVIDIA H200; model org/Model-8B; quantization FP8; engine argument tensor_")
 
 
-def test_a_record_without_scope_applies_to_everybody() -> None:
+def test_a_record_without_scope_applies_to_every_deployment() -> None:
     assert match_scope(record(scope={}), Deployment()) == (Applies.YES, "the record applies to every deployment")
 
 
@@ -176,7 +176,7 @@ def test_one_of_several_workarounds_is_enough_and_plain_advice_is_never_active()
     assert match_scope(record(workarounds=[advice, BOTH, one]), running)[0] is Applies.MITIGATED
 
 
-def test_with_a_fact_missing_an_active_workaround_is_mentioned() -> None:
+def test_an_active_workaround_is_named_beside_a_missing_fact() -> None:
     running = Deployment(accelerator="H200", engine_args={"moe_backend": "triton"})
     applies, why = match_scope(record(), running)
     assert applies is Applies.UNKNOWN
@@ -246,7 +246,7 @@ def test_a_deployment_out_of_scope_stays_out_whatever_the_build() -> None:
 
 
 @pytest.mark.parametrize("kind", ["default-change", "removed-flag"])
-def test_what_changed_before_the_move_is_no_news(kind: str) -> None:
+def test_changes_before_the_move_are_left_out(kind: str) -> None:
     assert one_finding("0.20.0", "0.21.0", kind=kind) is None
     crossed = one_finding("0.19.0", "0.21.0", kind=kind)
     assert crossed is not None
@@ -262,7 +262,7 @@ def test_without_a_base_only_what_changed_in_that_series_is_news(kind: str) -> N
     assert one_finding(None, "0.21.0", **unset) is not None
 
 
-def test_a_flag_that_went_long_ago_is_news_to_who_sets_it() -> None:
+def test_a_flag_removed_long_ago_matters_if_it_is_set() -> None:
     gone = record(kind="removed-flag", scope={"env": {"VLLM_GONE": ["1"]}}, workarounds=[])
     setting, other = (Deployment(env={"VLLM_GONE": value}) for value in ("1", "0"))
     assert match_issues([gone], setting, None, Version.parse("0.22.0"))[0].applies is Applies.YES

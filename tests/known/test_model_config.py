@@ -1,4 +1,4 @@
-"""The facts in a model's own `config.json`, and that a name which is no directory here tells none."""
+"""The facts in a model's `config.json`; a name that is not a directory gives none."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When a measurement shows a known issue gone: only where it could have been seen, and was not."""
+"""A measurement shows that an issue is fixed only if the issue would have been visible and was not."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a thread was left: what closed it, who, of what it is a duplicate, and what took a fix back."""
+"""The state of a thread: who and what closed it, its original if it is a duplicate, and reverts of a fix."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +13,8 @@ from regress_gate.known.threads import ThreadRef
 from regress_gate.known.tracker import threads
 from regress_gate.known.tracker.snapshot import Thread
 from regress_gate.known.tracker.threads import read_duplicate, read_pull, read_thread
-from tests.known.asking import NOW, session
 from tests.known.github_server import BOT, PERSON, REPO, GitHub, Scripted, closed, comment, named_by
+from tests.known.github_session import NOW, session
 
 ONE = ThreadRef(REPO, 1)
 DAY = "2026-06-02T10:00:00Z"
@@ -48,7 +48,7 @@ def test_an_open_one_may_have_been_closed_before(github: GitHub, tmp_path: Path)
     assert read_thread(session(github, tmp_path), ONE).reason == "reopened"
 
 
-class TestWhatFixedIt:
+class TestClosingPulls:
     def fixes(self, github: GitHub, tmp_path: Path, *events: dict[str, Any], **fields: Any) -> list[int]:
         github.issue(1, *events, **{"state": "closed", "state_reason": "completed", "closed_at": DAY, **fields})
         return [pull.number for pull in read_thread(session(github, tmp_path), ONE).fixes]
@@ -57,7 +57,7 @@ class TestWhatFixedIt:
         event = named_by(2, merged="2026-06-01T00:00:00Z", body="Fixes #1")
         assert self.fixes(github, tmp_path, event, event) == [2]
 
-    def test_or_with_whose_merge_it_was_closed(self, github: GitHub, tmp_path: Path) -> None:
+    def test_a_merge_within_a_minute_of_the_closing_counts(self, github: GitHub, tmp_path: Path) -> None:
         assert self.fixes(github, tmp_path, named_by(2, merged="2026-06-02T09:59:58Z", body="Helps #1")) == [2]
 
     @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ class TestWhatFixedIt:
         ],
         ids=["only related", "not merged", "another issue", "an issue of a fork", "at once, but elsewhere"],
     )
-    def test_nothing_else(self, github: GitHub, tmp_path: Path, event: dict[str, Any]) -> None:
+    def test_no_other_reference_counts_as_a_fix(self, github: GitHub, tmp_path: Path, event: dict[str, Any]) -> None:
         assert self.fixes(github, tmp_path, event) == []
 
-    def test_what_came_before_it_was_opened_again_did_not_do(self, github: GitHub, tmp_path: Path) -> None:
+    def test_merges_from_before_a_reopening_do_not_count(self, github: GitHub, tmp_path: Path) -> None:
         events = (
             named_by(2, merged="2026-05-01T00:00:00Z", body="Fixes #1"),
             {"event": "reopened", "created_at": "2026-05-03T00:00:00Z"},
@@ -106,7 +106,7 @@ class TestDuplicates:
         assert len(github.asked) < 10
 
 
-class TestThreadsThatGoElsewhere:
+class TestMovedAndDeletedThreads:
     @pytest.mark.parametrize("status", [404, 410])
     def test_deleted(self, github: GitHub, tmp_path: Path, status: int) -> None:
         github.gone[f"/repos/{REPO}/issues/1"] = status
@@ -125,7 +125,7 @@ def test_a_pull_request_that_is_merged(github: GitHub, tmp_path: Path) -> None:
     assert read_thread(session(github, tmp_path), ONE).state == "merged"
 
 
-def test_what_took_a_pull_request_back(github: GitHub, tmp_path: Path) -> None:
+def test_reverts_of_a_pull_request(github: GitHub, tmp_path: Path) -> None:
     title = 'Revert "Faster (#1)"'
     github.pull(
         1,

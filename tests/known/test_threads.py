@@ -1,4 +1,4 @@
-"""What threads and commits say of each other in words: closing, duplicating, reverting, and a commit's own number."""
+"""References in the texts of threads and commits: closing, duplicating, reverting, and a commit's own number."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which record made which loss: cases with known answers, and probabilities that mean what they say."""
+"""Attribution of losses to records: cases with known answers, and calibrated probabilities."""
 
 import math
 from typing import Any, ClassVar
@@ -97,12 +97,12 @@ class TestKnownAnswers:
         assert standing.series == ("c1/ttft_median", "c8/ttft_median")
         assert all(score(found, number) < 0.25 for number in (2, 3, 4, 5, 6))
 
-    def test_a_loss_that_nobody_claims_is_unexplained(self) -> None:
+    def test_a_loss_without_a_claim_is_unexplained(self) -> None:
         found = joined([claims(1, loses("peak_memory", 0.2, 0.3))], measured(c64_tpot=0.2))
         (one,) = found.explanations
         assert (one.issue, one.shares) == (None, ())
 
-    def test_an_unexplained_loss_names_what_comes_near(self) -> None:
+    def test_an_unexplained_loss_names_the_likeliest_records(self) -> None:
         found = joined([claims(1, loses("ttft", 0.3, 0.6, at="1"))], measured(c64_ttft=0.4))
         (one,) = found.explanations
         assert one.issue is None
@@ -114,13 +114,13 @@ class TestKnownAnswers:
         found = joined([small, large], everywhere)
         assert score(found, 2) > 0.8 > 0.2 > score(found, 1)
 
-    def test_of_two_records_the_one_with_the_place_is_likelier(self) -> None:
+    def test_of_two_records_the_one_with_the_region_is_likelier(self) -> None:
         everywhere, few = claims(1, loses("ttft", 0.4, 0.6)), claims(2, loses("ttft", 0.4, 0.6, at="<=8"))
         found = joined([everywhere, few], measured(c1_ttft=0.5, c8_ttft=0.5))
         assert {one.issue for one in found.explanations} == {"VLLM-2"}
         assert score(found, 2) > 0.7 > 0.5 > score(found, 1)
 
-    def test_two_issues_at_once_are_told_apart(self) -> None:
+    def test_two_issues_at_once_are_distinguished(self) -> None:
         ttft, tpot = claims(1, loses("ttft", 0.4, 0.6, at="1")), claims(2, loses("tpot", 0.1, 0.2, at=">=64"))
         found = joined([ttft, tpot], measured(c1_ttft=0.5, c64_tpot=0.15))
         assert [one.issue for one in found.explanations] == ["VLLM-1", "VLLM-2"]
@@ -156,7 +156,7 @@ class TestPriors:
             {"confidence": "low"},
         ],
     )
-    def test_less_is_believed_of_a_record_that(self, less: dict[str, Any]) -> None:
+    def test_the_prior_is_lower_for_a_record_that(self, less: dict[str, Any]) -> None:
         part = loses("ttft", 0.3, 0.6, at="<=8")
         plain, doubtful = claims(1, part), claims(2, part, **less)
         assert issue_prior(doubtful) < issue_prior(plain)
@@ -164,11 +164,11 @@ class TestPriors:
         assert score(found, 2) < score(found, 1)
 
     @pytest.mark.parametrize("never", [{"applies": "no"}, {"effect": "resolved"}])
-    def test_what_does_not_apply_or_is_left_behind_is_not_asked(self, never: dict[str, Any]) -> None:
+    def test_facts_for_resolved_or_inapplicable_issues_are_not_asked_for(self, never: dict[str, Any]) -> None:
         assert joined([claims(1, loses("ttft", 0.3, 0.6), **never)], measured(c1_ttft=0.45)).standings == {}
 
 
-class TestWhatCameOfAClaim:
+class TestOutcomeOfAClaim:
     def test_predicted_but_not_observed(self) -> None:
         standing = joined([TTFT_OF_FEW], measured()).standings["VLLM-1"]
         assert (standing.measured, standing.score) == (IssueObservation.NOT_OBSERVED, None)
@@ -178,7 +178,7 @@ class TestWhatCameOfAClaim:
         wide = [a_unit("c1", "ttft_median", 0.0, 1, error=math.log(1.3) / 1.6)]
         assert joined([TTFT_OF_FEW], wide).standings["VLLM-1"].measured is IssueObservation.UNCLEAR
 
-    def test_without_a_size_it_is_the_margin_that_must_be_excluded(self) -> None:
+    def test_without_a_claimed_size_the_margin_must_be_excluded(self) -> None:
         unsized = claims(1, loses("ttft"))
         assert joined([unsized], measured()).standings["VLLM-1"].measured is IssueObservation.NOT_OBSERVED
         wide = [a_unit("c1", "ttft_median", 0.0, 1, error=0.1)]
@@ -195,7 +195,7 @@ class TestWhatCameOfAClaim:
         assert "model tiny is not DeepSeek-R1" in found.standings["VLLM-1"].why
         assert found.explanations[0].issue is None
 
-    def test_what_both_versions_have_is_not_looked_for_in_their_difference(self) -> None:
+    def test_issues_of_both_versions_are_not_expected_in_their_difference(self) -> None:
         carried = claims(1, loses("ttft", 0.3, 0.6), effect="carried")
         assert joined([carried], measured()).standings == {}
 
@@ -223,7 +223,7 @@ class TestProbabilities:
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(parts, min_size=1, max_size=4), changes)
-    def test_they_are_probabilities_whatever_was_measured_and_in_whatever_order(
+    def test_scores_are_probabilities_for_any_measurements_in_any_order(
         self, parts: list[dict[str, Any]], changes: dict[str, float]
     ) -> None:
         findings = [claims(number, part) for number, part in enumerate(parts, 1)]
@@ -254,7 +254,7 @@ class TestProbabilities:
         assert sum(sure) / len(sure) > 0.75
 
 
-class TestWhereTheNumbersComeFrom:
+class TestSourcesOfTheAssumptions:
     """The assumptions that are said to be those of the shipped records are."""
 
     SIZED: ClassVar = [
