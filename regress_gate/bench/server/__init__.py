@@ -1,4 +1,4 @@
-"""The life of one server: start, readiness, what it tells of itself, how it fails, its end, and what a crash leaves.
+"""The life of one server: start, readiness, facts, failures, stop, and recovery after a crash of the tool.
 
-Not for sending a workload, and not for judging: a failure is told with its cause, and the gate decides what it means.
+Not for sending a workload. Failures are reported with their cause; the gate decides what they mean.
 """

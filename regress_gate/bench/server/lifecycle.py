@@ -1,4 +1,7 @@
-"""Starting a server's command in a process group of its own, and signals to such a group. Not for waiting or ending."""
+"""Start a server's command, protect the start from interrupts, lower the server's priority, end its processes.
+
+Not for choosing which processes belong to a server (see `processes`).
+"""
 
 import os
 import signal
@@ -19,6 +22,7 @@ from regress_gate.bench.server.processes import TOKEN_VARIABLE
 
 
 def spawn(launch: Launch, token: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start the command in a session of its own. Its environment carries the token."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         return subprocess.Popen(  # noqa: S603 - the environment's command
@@ -42,12 +46,8 @@ def process_group(pid: int) -> int | None:
 def signal_group(leader: int, number: signal.Signals) -> None:
     try:
         os.killpg(leader, number)
-    except (ProcessLookupError, PermissionError):  # gone, or all that is left of it are zombies
+    except (ProcessLookupError, PermissionError):  # ended, or only zombies are left
         return
-
-
-# MERGED regress_gate.bench.server.interrupts: Keeps Ctrl-C and its like waiting while something is half-done that
-# nobody could undo: a process between its start and the moment at which it is known.
 
 
 _DEFERRED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -55,14 +55,18 @@ _DEFERRED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """What comes while this is entered is delivered when it is left. A signal without a handler of ours is not kept."""
+    """Deliver SIGINT, SIGTERM and SIGHUP only when the block is left.
+
+    It protects the moment between the start of a process and the record of it. Only signals with a Python handler are
+    deferred.
+    """
     if threading.current_thread() is not threading.main_thread():  # signals are handled in the main thread only
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
-        came.append(number)
+        received.append(number)
 
     before = {number: signal.getsignal(number) for number in _DEFERRED_SIGNALS}
     kept = {number: handler for number, handler in before.items() if callable(handler)}
@@ -73,23 +77,23 @@ def interrupts_deferred() -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-        for caught in came:
+        for caught in received:
             signal.raise_signal(caught)
 
 
-# MERGED regress_gate.bench.server.priority: Lets a server yield to whoever measures it, where both share the cores.
-# Nothing else about it changes.  Engines wait for work by spinning. On two cores such a server kept the load client
-# of vLLM 0.24.0 waiting for up to half a second (p99), and with this for 0.2 ms, at the same speed of its own.
-
-
 NICENESS = 10
+"""Of a server, which shares its cores with the load client.
+
+Engines wait for work by spinning. On two cores, vLLM 0.24.0 delayed the client by up to half a second (p99) without
+this, and by 0.2 ms with it; the server was as fast as before.
+"""
 
 
 def lower_priority(pid: int) -> None:
     """Lower the priority of a server that has just been started in a session of its own. Never raises.
 
-    Linux weighs sessions before it weighs the processes in them (autogroups, see sched(7)), where it does so at all;
-    so both are told. Nobody needs a privilege to be nice.
+    Where Linux groups processes by session (autogroups, see sched(7)), the group's niceness counts before the
+    process's, so both are set. Lowering a priority needs no privilege.
     """
     with suppress(OSError, psutil.Error):
         psutil.Process(pid).nice(NICENESS)
@@ -97,31 +101,27 @@ def lower_priority(pid: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
-# MERGED regress_gate.bench.server.ending: Ending processes: ask, wait, force, and look whether anything is left.
-# Not for choosing which.
-
-
 _END_POLL = 0.05
 KILL_WAIT = 5.0
-"""Seconds that a killed process is given to be gone; one that waits for a device may take that."""
+"""Seconds until a killed process must be gone. A process that waits for a device may need them."""
 
 PORT_CLOSE_WAIT = 5.0
-"""Seconds after the end of its processes within which a server's port must have fallen silent."""
+"""Seconds until a server's port must refuse connections after its processes have ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopReport:
     seconds: float
     forced: bool
-    """Whether something did not end when asked and was killed."""
+    """Whether a process ignored SIGTERM and was killed."""
     left: tuple[int, ...]
-    """Processes that are still there; empty is what is meant to be."""
+    """Processes that still exist. Normally empty."""
     trouble: str | None = None
-    """What went wrong with ending what is out of our reach, in one line."""
+    """What failed outside of the processes (a container, a port that still answers), in one line."""
 
     @property
     def remains(self) -> str | None:
-        """What is still there, in one line; None when nothing is."""
+        """Everything that was not ended, in one line; None if all was."""
         pids = ", ".join(map(str, self.left))
         processes = f"processes {pids} of the server could not be ended" if pids else None
         return "; ".join(each for each in (processes, self.trouble) if each) or None
@@ -130,10 +130,10 @@ class StopReport:
 def end_processes(
     find: Callable[[], list[psutil.Process]], grace: float, *, already_asked: Iterable[int] = ()
 ) -> StopReport:
-    """End what `find` finds, looking again until it finds nothing: what is asked to end may start others first.
+    """End the processes that `find` returns, and call it again until it returns none: a process may start others.
 
-    Each process is asked once (SIGTERM; vLLM takes a second one as haste) unless it has been already, and killed when
-    it is there after `grace` seconds.
+    Each process gets SIGTERM once (vLLM treats a second one as urgent), unless it is in `already_asked`. Processes that
+    exist after `grace` seconds are killed.
     """
     begin = time.monotonic()
     asked = set(already_asked)
@@ -153,7 +153,7 @@ def end_processes(
 
 
 def port_closes(port: int) -> bool:
-    """Whether soon nothing takes connections at a loopback port any more: what left our reach may serve on."""
+    """Whether a loopback port refuses connections within PORT_CLOSE_WAIT. A process that escaped may still serve."""
     deadline = time.monotonic() + PORT_CLOSE_WAIT
     while True:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -168,6 +168,6 @@ def port_closes(port: int) -> bool:
 def _signal_each(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
     for process in processes:
         try:
-            send(process)  # psutil looks first whether the number is still the same process
+            send(process)  # psutil checks that the pid is still the same process
         except psutil.Error:
             continue

@@ -1,9 +1,11 @@
-"""Telling our server's processes from all others, also after some of them died, moved away or rewrote themselves.
+"""Which processes belong to a server, also after some of them died, left the session or overwrote their environment.
 
-A process number alone proves nothing: numbers are used again. Three marks are held together: number, start time, and
-a random token that every server is given in its environment and its children inherit. vLLM's engine processes write
-their title over their environment, so for a process whose environment is blank the session it belongs to stands in
-for the token: the kernel gives a session's number to nobody else while one of its processes lives.
+A pid alone proves nothing, because pids are reused. Three marks are combined: pid, start time, and a random token in
+the environment of every server, which its children inherit. vLLM's engine processes overwrite their environment with
+their title. For a process with a blank environment the session replaces the token: the kernel does not reuse a session
+id while one of its processes lives.
+
+Also samples the memory of a server's processes while it runs. Not for starting or ending processes.
 """
 
 import os
@@ -24,18 +26,18 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process, for ever: numbers are used again, but not with the same start."""
+    """One process, for ever: a pid is reused, but not with the same start time."""
 
     pid: int
     started: str
-    """Kernel's clock ticks and boot on Linux, where the wall clock may be set; creation time elsewhere."""
+    """On Linux the boot id and the kernel's clock ticks, independent of the wall clock; else creation time."""
 
 
 def identify_process(pid: int) -> ProcessIdentity | None:
-    """The process that has this number now; None when there is none."""
+    """The process that has this pid now; None if there is none."""
     try:
         if sys.platform == "linux":
-            # The second field is a name that may hold anything, spaces and brackets too.
+            # The second field is a name and may contain spaces and brackets.
             ticks = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
             return ProcessIdentity(pid, f"{_boot_id()}:{ticks}")
         return ProcessIdentity(pid, repr(psutil.Process(pid).create_time()))
@@ -44,7 +46,7 @@ def identify_process(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(process: ProcessIdentity | None) -> bool:
-    """Whether exactly this process is still there and has not ended."""
+    """Whether exactly this process still runs."""
     if process is None or identify_process(process.pid) != process:
         return False
     try:
@@ -59,15 +61,15 @@ def _boot_id() -> str:
 
 @dataclass(slots=True)
 class ServerProcesses:
-    """The processes of one server. Asked by several threads."""
+    """The processes of one server. Used by several threads."""
 
     token: str
     leader: ProcessIdentity
     listed: frozenset[ProcessIdentity] = frozenset()
-    """All that were seen, dead ones too; it is what survives us in the state file."""
+    """All processes seen so far, also ended ones. The state file records them."""
 
     def find(self) -> list[psutil.Process]:
-        """Those in the leader's session and those seen before: cheap, because it is asked during measurements."""
+        """Processes in the leader's session and those seen before. Cheap, because it runs during measurements."""
         known = {listed.pid: listed for listed in self.listed}
         found = {}
         for pid in psutil.pids():
@@ -78,10 +80,10 @@ class ServerProcesses:
                         found[pid] = process
                 except psutil.Error:
                     continue
-        return self._seen(found)
+        return self._remember(found)
 
     def find_all(self) -> list[psutil.Process]:
-        """Those, their descendants, and every process that carries the token, wherever it went."""
+        """Also their descendants, and every process with the token, whatever its session."""
         ours = {process.pid: process for process in self.find()}
         parents: dict[int, tuple[psutil.Process, int]] = {}
         for process in living_processes():
@@ -89,11 +91,11 @@ class ServerProcesses:
                 ours[process.pid] = process
             elif (parent := parent_of(process)) is not None:
                 parents[process.pid] = process, parent
-        return self._seen(ours | {each.pid: each for each in descendants(ours, parents)})
+        return self._remember(ours | {each.pid: each for each in descendants(ours, parents)})
 
-    def _seen(self, ours: dict[int, psutil.Process]) -> list[psutil.Process]:
+    def _remember(self, ours: dict[int, psutil.Process]) -> list[psutil.Process]:
         before = {listed.pid for listed in self.listed}
-        # Replaced, not changed: what a thread loses to another here it sees again the next time.
+        # Replaced, not changed. If two threads race, the lost entry is found again at the next call.
         self.listed = self.listed | {
             seen for pid in ours if pid not in before and (seen := identify_process(pid)) is not None
         }
@@ -101,7 +103,7 @@ class ServerProcesses:
 
 
 def descendants(roots: Iterable[int], parents: dict[int, tuple[psutil.Process, int]]) -> list[psutil.Process]:
-    """Those of `parents` (process and its parent's number, by number) that descend from the roots."""
+    """The processes of `parents` (pid to process and parent's pid) that descend from the roots."""
     known, found, grew = set(roots), [], True
     while grew:
         grew = False
@@ -114,7 +116,7 @@ def descendants(roots: Iterable[int], parents: dict[int, tuple[psutil.Process, i
 
 
 def living_processes() -> list[psutil.Process]:
-    """All processes that have not ended, but for this one."""
+    """All running processes except this one."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -140,7 +142,7 @@ def parent_of(process: psutil.Process) -> int | None:
 
 
 def token_of(process: psutil.Process) -> str | None:
-    """The token in the process's environment; None where it has none or may not be read."""
+    """The token in the process's environment; None if it has none or cannot be read."""
     try:
         return process.environ().get(TOKEN_VARIABLE)
     except (psutil.Error, OSError, ValueError):
@@ -148,65 +150,64 @@ def token_of(process: psutil.Process) -> str | None:
 
 
 def listens_on(connection: Any, port: int | None) -> bool:
-    """Whether a connection, as psutil gives it, waits for others on this port."""
+    """Whether a connection of psutil listens on this port."""
     return bool(connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port)
 
 
 def has_blank_environment(process: psutil.Process) -> bool:
-    """Whether its environment can be read and holds nothing: it has been written over."""
+    """Whether its environment is readable and empty, because the process overwrote it."""
     try:
         return not any(process.environ().values())
     except (psutil.Error, OSError, ValueError):
         return False
 
 
-# MERGED regress_gate.bench.server.watching: A thread that looks at a server's processes once in a while: how much
-# memory they hold, and who they are.  Of the rest of the machine it sees only whether it left them enough memory.
-
-
 WATCH_INTERVAL = 1.0
-"""Seconds between looks, at least."""
+"""Least seconds between two samples."""
 MAX_WATCH_SHARE = 0.01
-"""Of one core that looking may cost: on a machine of very many processes it is done less often."""
+"""Share of one core that sampling may use. With very many processes the interval grows."""
 MEMORY_SHORTAGE_SHARE = 0.1
-"""Share of the machine's memory: with less at hand between two looks, the kernel may have ended a process for it."""
+"""Share of the machine's memory. With less available, the kernel may have killed a process between two samples."""
 
 
 class ServerWatch:
-    """Sampling from `start` to `stop`; `peak_bytes` is the largest sum of resident memory that was seen.
+    """A thread that samples the server's memory from `start` to `stop`, and reports new processes.
 
-    `squeezed`: whether memory was seen to be short while others held more of it than the server.
+    `peak_bytes` is the largest sum of resident memory seen. `memory_short` is set if the machine ran short of memory
+    while other processes held more of it than the server.
     """
 
-    def __init__(self, kin: ServerProcesses, on_change: Callable[[], None], interval: float = WATCH_INTERVAL) -> None:
+    def __init__(
+        self, processes: ServerProcesses, on_change: Callable[[], None], interval: float = WATCH_INTERVAL
+    ) -> None:
         self.peak_bytes = 0
-        self.squeezed = False
-        self._kin = kin
+        self.memory_short = False
+        self._processes = processes
         self._on_change = on_change
         self._interval = interval
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="server-watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def _run(self) -> None:
-        told = self._kin.listed
-        while not self._over.is_set():
+        reported = self._processes.listed
+        while not self._stopped.is_set():
             begin = time.monotonic()
-            held = sum(map(_resident_bytes, self._kin.find()))
+            held = sum(map(_resident_bytes, self._processes.find()))
             self.peak_bytes = max(self.peak_bytes, held)
             memory = psutil.virtual_memory()
             if memory.available < MEMORY_SHORTAGE_SHARE * memory.total:
-                self.squeezed = self.squeezed or memory.total - memory.available > 2 * held
-            if self._kin.listed != told:  # by this look, or by another thread's since the last one
-                told = self._kin.listed
+                self.memory_short = self.memory_short or memory.total - memory.available > 2 * held
+            if self._processes.listed != reported:  # changed by this sample or by another thread
+                reported = self._processes.listed
                 self._on_change()
-            self._over.wait(max(self._interval, (time.monotonic() - begin) / MAX_WATCH_SHARE))
+            self._stopped.wait(max(self._interval, (time.monotonic() - begin) / MAX_WATCH_SHARE))
 
 
 def _resident_bytes(process: psutil.Process) -> int:

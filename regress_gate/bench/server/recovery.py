@@ -1,7 +1,7 @@
-"""The file that outlives us: which server we started, so that a later call finds what a crash of ours left running.
+"""State files of running servers, and the recovery of servers that a killed regress-gate left behind (orphans).
 
-One file per running server, written before the start and deleted after the stop. Not a lock, and nothing is decided
-here about whose a process is.
+One file per running server, written before its start and deleted after its stop. Only processes that certainly belong
+to an orphan are ended; doubtful ones are reported. A state file is not a lock.
 """
 
 import json
@@ -36,17 +36,17 @@ class ServerState:
     tool: ProcessIdentity
     """The regress-gate that started it."""
     leader: ProcessIdentity | None
-    """None until it has been started."""
+    """None before the start."""
     members: tuple[ProcessIdentity, ...]
-    """All processes seen of it."""
+    """All processes seen so far."""
     what: str
-    """For people: what was served."""
+    """What was served, for messages."""
     url: str
     log: str
     started: float
     """Unix time."""
     container: Container | None = None
-    """Where it runs, if in one: what ending its processes does not reach."""
+    """Set if the server runs in a container. Ending its processes does not end the container."""
 
 
 def write_state(directory: Path, state: ServerState) -> None:
@@ -59,7 +59,7 @@ def delete_state(directory: Path, token: str) -> None:
 
 
 def read_states(directory: Path) -> Iterator[ServerState]:
-    """All that can be read; a file that another user or a full disk has spoilt is passed over, never deleted."""
+    """All readable states. Damaged files and those of other users are skipped, never deleted."""
     for path in sorted(directory.glob("*.json")) if directory.is_dir() else []:
         try:
             if path.stat().st_uid != os.getuid():
@@ -86,27 +86,23 @@ def _container_from_document(data: dict[str, Any]) -> Container:
     return Container(**{**data, "address": tuple((name, value) for name, value in data["address"])})
 
 
-# MERGED regress_gate.bench.server.orphans: Servers that a regress-gate left running when it was killed: found,
-# told, and ended if they are surely ours.
-
-
 ORPHAN_GRACE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """What is left of one server whose regress-gate is gone."""
+    """The rest of one server whose regress-gate no longer runs."""
 
     state: ServerState
     ours: tuple[ProcessIdentity, ...]
-    """Processes that are surely of that server."""
+    """Processes that certainly belong to the server."""
     doubtful: tuple[int, ...]
-    """Processes that look like it in part: told, never ended."""
+    """Processes with only some of its marks: reported, never ended."""
     in_container: bool = False
-    """Whether its container may still be there."""
+    """Whether its container may still exist."""
 
     def __str__(self) -> str:
-        pids = ", ".join(str(process.pid) for process in self.ours) or "none that are surely ours"
+        pids = ", ".join(str(process.pid) for process in self.ours) or "none that certainly belong to it"
         container = self.state.container
         where = f", container {container.name}" if container is not None and self.in_container else ""
         doubt = f"; left alone: {', '.join(map(str, self.doubtful))}" if self.doubtful else ""
@@ -114,9 +110,9 @@ class Orphan:
 
 
 def find_orphans(directory: Path | None = None) -> list[Orphan]:
-    """Orphans by the state files. Files of servers of which nothing is left are deleted.
+    """Orphans by their state files. The files of servers that ended completely are deleted.
 
-    While a server's container is there, what merely carries its token is taken for what runs in it, and not told.
+    While a server's container exists, processes with only its token are assumed to run in it and are not reported.
     """
     directory = directory or servers_directory()
     found = []
@@ -126,11 +122,11 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
         ours, doubtful = _classify_processes(state)
         in_container = state.container is not None and state.container.is_there() is not False
         if ours or doubtful or in_container:
-            marks = (identify_process(process.pid) for process in ours)
+            identities = (identify_process(process.pid) for process in ours)
             found.append(
                 Orphan(
                     state,
-                    tuple(seen for seen in marks if seen is not None),
+                    tuple(identity for identity in identities if identity is not None),
                     () if in_container else tuple(process.pid for process in doubtful),
                     in_container,
                 )
@@ -141,11 +137,11 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
 
 
 def end_orphan(orphan: Orphan, directory: Path | None = None, *, grace: float = ORPHAN_GRACE) -> StopReport:
-    """End the processes that are surely ours, looking at each one's marks again right before, and the container."""
+    """End the processes that certainly belong to the server, after checking their marks again, and its container."""
     report = end_processes(lambda: _remaining_processes(orphan), grace)
     container = orphan.state.container
     if container is not None and orphan.in_container and not container.remove(grace):
-        text = f"the container {container.name} may still be there; end it with `{container.program} rm -f`"
+        text = f"the container {container.name} may still exist; end it with `{container.program} rm -f`"
         report = replace(report, trouble=text)
     if not report.left and not orphan.doubtful and report.trouble is None:
         delete_state(directory or servers_directory(), orphan.state.token)
@@ -153,7 +149,7 @@ def end_orphan(orphan: Orphan, directory: Path | None = None, *, grace: float = 
 
 
 def _remaining_processes(orphan: Orphan) -> list[psutil.Process]:
-    """Also those that are just ending and have lost their environment, and with it the token, but not their devices."""
+    """Also processes that are ending: they have lost their environment with the token, but may still hold a device."""
     ours = {process.pid: process for process in _classify_processes(orphan.state)[0]}
     for seen in orphan.ours:
         if seen.pid not in ours and is_alive(seen):
@@ -165,7 +161,7 @@ def _remaining_processes(orphan: Orphan) -> list[psutil.Process]:
 
 
 def _classify_processes(state: ServerState) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """Living processes that are surely of this server, and those of which only some marks fit."""
+    """Running processes that certainly belong to the server, and those with only some of its marks."""
     processes = list(_processes_of_user(living_processes()))
     leader = state.leader or _find_unrecorded_leader(state.token, processes)
     listed = {member.pid: member for member in (*state.members, *([leader] if leader else []))}
@@ -192,7 +188,7 @@ def _classify_processes(state: ServerState) -> tuple[list[psutil.Process], list[
 
 
 def _find_unrecorded_leader(token: str, processes: list[psutil.Process]) -> ProcessIdentity | None:
-    """For a tool that was killed between starting a server and writing down which process it is."""
+    """The leader, for a tool that was killed after starting a server and before recording its process."""
     for process in processes:
         if session_of(process.pid) == process.pid and token_of(process) == token:
             return identify_process(process.pid)
@@ -200,7 +196,7 @@ def _find_unrecorded_leader(token: str, processes: list[psutil.Process]) -> Proc
 
 
 def _processes_of_user(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
-    """This user's: others cannot be ours."""
+    """Only this user's processes."""
     for process in processes:
         try:
             if process.uids().real == os.getuid():

@@ -1,4 +1,8 @@
-"""What a ready server tells of itself, by its log, `/version` and `/metrics`. Not for what it was told to do."""
+"""What a ready server reports about itself: its log, `/health`, `/version` and `/metrics`.
+
+Values are kept as plain JSON of bounded size, without secrets. Not for what the server was asked to do, and not for
+sending a workload.
+"""
 
 import http.client
 import json
@@ -18,24 +22,20 @@ from regress_gate.vllm.secrets import MASK, mask, mask_values, names_secret
 from regress_gate.vllm.server_metrics import kv_cache_tokens, parse_metrics
 from regress_gate.vllm.start_log import StartLog, read_start_log
 
-# MERGED regress_gate.bench.server.bounded: Values as a server printed them, made fit to be kept: plain JSON,
-# bounded in size, without secrets. Not a reader.
-
-
 MAX_ENTRIES = 200
-"""Of a mapping or a list; the first are kept."""
+"""Entries of a mapping or a list; the first ones are kept."""
 MAX_LENGTH = 500
 """Characters of a string."""
 MAX_INNER = 4 * MAX_LENGTH
-"""Characters, as text, of a mapping or a list within another; a longer one is kept as cut text."""
+"""Characters, as text, of a mapping or a list within another. A longer one is kept as shortened text."""
 MAX_DEPTH = 4
-"""Levels of nesting; what is deeper is kept as text."""
+"""Levels of nesting. Deeper values are kept as text."""
 _LARGEST_INTEGER = 2**53
-"""Integers beyond it are not the same number to every reader of JSON."""
+"""JSON readers disagree about larger integers."""
 
 
 def bounded_json(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """The value, or what can be kept of it."""
+    """The value, shortened to the bounds above, with secrets masked."""
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= _LARGEST_INTEGER):
         return value
     if isinstance(value, float) and isfinite(value):
@@ -43,10 +43,10 @@ def bounded_json(value: Any, depth: int = MAX_DEPTH) -> Any:
     if not isinstance(value, (Mapping, list, tuple, Set)) or depth == 0:
         return _bounded_text(value)
     if isinstance(value, Mapping):
-        some = islice(value.items(), MAX_ENTRIES)
+        entries = islice(value.items(), MAX_ENTRIES)
         return {
             _bounded_text(key): MASK if _is_secret_entry(key, entry) else _bounded_inner(entry, depth - 1)
-            for key, entry in some
+            for key, entry in entries
         }
     return [_bounded_inner(entry, depth - 1) for entry in islice(value, MAX_ENTRIES)]
 
@@ -61,24 +61,21 @@ def _is_secret_entry(key: object, entry: object) -> bool:
 
 
 def _bounded_text(value: object) -> str:
-    """Without what cannot be written as UTF-8, as a lone surrogate."""
+    """As text that can be written as UTF-8: without lone surrogates."""
     try:
         text = str(value)[:MAX_INNER]
-    except (RecursionError, ValueError):  # nested, or a number of more digits, than can be written
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         return "…"
     text = mask(text).encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…"
 
 
-# MERGED regress_gate.bench.server.http: One GET to a server, for health and facts; the workload has a client of its
-# own.
-
-
 MAX_BODY = 2**24
+"""Bytes of a page that are read."""
 
 
 def http_get(url: str, path: str, timeout: float) -> tuple[int, bytes] | None:
-    """Status and body; None when there was no answer. Proxies are not asked: the server is addressed directly."""
+    """Status and body; None without an answer. Proxies are not used."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     connection = (
@@ -102,19 +99,20 @@ def is_healthy(url: str, timeout: float) -> bool:
 
 
 FACTS_TIMEOUT = 10.0
+"""Seconds for one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
     version: Version | None
-    """As /version says, else the log."""
+    """From /version, else from the log."""
     kv_cache_tokens: int | None
-    """As the log says, else /metrics."""
+    """From the log, else from /metrics."""
     log: StartLog
-    """Empty for a server whose log is not ours to read."""
+    """Empty for a server without a readable log."""
 
     def as_document(self) -> dict[str, Any]:
-        """Plain JSON values of bounded size, to be kept with what was measured on the server."""
+        """Plain JSON values of bounded size, stored with the run."""
         log = self.log
         return {
             "version": None if self.version is None else str(self.version),
@@ -130,7 +128,7 @@ class ServerFacts:
 
 
 def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
-    """Ask a server that is ready. `secrets` are masked wherever its log has them; `as_document` masks by looks, too."""
+    """Read the facts of a ready server. `secrets` are masked in its log; `as_document` also masks by pattern."""
     start = read_start_log(mask_values(read_log_ends(log), secrets)) if log else StartLog()
     tokens = start.kv_cache_tokens
     if tokens is None and (answer := http_get(url, "/metrics", FACTS_TIMEOUT)) is not None and answer[0] == 200:

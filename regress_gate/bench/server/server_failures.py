@@ -1,4 +1,9 @@
-"""How a server fails to serve. Whether that is the version's doing is for the gate, which knows the other side."""
+"""How a server fails, and whether its environment is the cause: the model hub, a disk, memory, a device.
+
+A version is not blamed for a model that could not be downloaded. Causes that a version may have itself are not
+environment causes: running out of memory, a file missing in the hub, a driver too old for the build. Whether a failure
+is the version's fault is decided by the gate, which knows the other side.
+"""
 
 import re
 import signal
@@ -11,35 +16,30 @@ from typing import Any, Self
 from regress_gate.errors import ExitCode, RegressGateError
 from regress_gate.vllm.log_lines import decisive_lines, is_consequence, read_log_end
 
-# MERGED regress_gate.bench.server.surroundings: Whether a server that failed speaks of its surroundings and not of
-# its version: the hub, the disk, the devices.  Nothing can be held against a version that could not get its model.
-# What a version may bring about itself is left out: memory that runs out, a file that the hub does not have, a
-# driver that is too old for it.
-
 
 @dataclass(frozen=True, slots=True)
 class _EnvironmentCause:
-    signs: str
-    what: str
+    pattern: str
+    text: str
     only_starting: bool = False
-    """Whether a server that was ready has no more need of it."""
+    """Whether only a starting server depends on it."""
 
 
 _ENVIRONMENT_CAUSES = (
     _EnvironmentCause(r"No space left on device|Disk quota exceeded|database or disk is full", "a disk is full"),
     _EnvironmentCause(
-        # Names of huggingface_hub.errors, and what transformers says in their place.
+        # Errors of huggingface_hub and the messages of transformers for them.
         r"\b(HfHubHTTPError|LocalEntryNotFoundError|OfflineModeIsEnabled|GatedRepoError|RepositoryNotFoundError)\b"
         r"|couldn't connect to 'https?://|trying to access a gated repo|is not a valid model identifier"
         r"|\brequests\.exceptions\.(ConnectionError|HTTPError|ReadTimeout|ConnectTimeout)\b|\bMaxRetryError\b"
         r"|\bhttpx\.(Connect|Read|Write|Proxy)(Error|Timeout)\b|\bHTTPError: (401|403|429|5\d\d) ",
-        "the model cannot be had from its hub",
+        "the model cannot be downloaded from its hub",
         only_starting=True,
     ),
     _EnvironmentCause(
-        # A version that wants more than it did says the same; where others hold memory, that cannot be told apart.
+        # A version that needs more memory than before prints the same; the two cannot be distinguished.
         r"(Free memory on device|Available memory on node)\b.* is less than desired",
-        "others hold the memory that it is to have",
+        "other processes hold the memory it needs",
         only_starting=True,
     ),
     _EnvironmentCause(
@@ -52,20 +52,20 @@ _ENVIRONMENT_CAUSES = (
 
 
 def environment_cause(lines: Sequence[str], *, ready: bool) -> str | None:
-    """What of its surroundings a server's decisive lines speak of, in a few words; None where they do not.
+    """The environment cause in a server's decisive lines, in a few words; None if there is none.
 
-    All causes count, because what failed first is often told as the cause of something vaguer.
+    Every line counts except consequences: the first error is often reported as the cause of a vaguer one.
     """
     causes = [line for line in lines if not is_consequence(line)]
     for cause in _ENVIRONMENT_CAUSES:
-        if not (ready and cause.only_starting) and any(re.search(cause.signs, line) for line in causes):
-            return cause.what
+        if not (ready and cause.only_starting) and any(re.search(cause.pattern, line) for line in causes):
+            return cause.text
     return None
 
 
 _PORT_TAKEN = re.compile(r"address (is )?already in use|port is already allocated|\[Errno (98|48)\]", re.IGNORECASE)
 _KILL_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""Also as a shell or a container's engine tells it."""
+"""Of the process itself, and as a shell or a container engine reports it."""
 _OUT_OF_MEMORY = "as when the kernel kills it because memory ran out"
 
 
@@ -73,21 +73,21 @@ class ServerFailureKind(StrEnum):
     NOT_STARTED = "not_started"
     """The command could not be run at all."""
     PORT_TAKEN = "port_taken"
-    """Something else has the port."""
+    """Another program uses the port."""
     ENVIRONMENT = "environment"
-    """What it needs was not there: its model's hub, room on a disk, memory that others held, a device that works."""
+    """Its environment failed: model hub, disk space, memory held by other processes, a broken device."""
     NOT_STOPPED = "not_stopped"
-    """Something of it was still there after it was stopped."""
+    """A part of it still exists after the stop."""
     DIED_AT_START = "died_at_start"
     NEVER_READY = "never_ready"
-    """It lived and did not become healthy in time."""
+    """Alive, but not healthy in time."""
     DIED_UNDER_LOAD = "died_under_load"
     UNRESPONSIVE = "unresponsive"
-    """It lives, was healthy, and is no more."""
+    """Alive but unresponsive, after it was healthy."""
 
     @property
     def may_be_the_version(self) -> bool:
-        """Whether a version can be the cause. Where it can, and another version serves, that is evidence against it."""
+        """Whether the version can be the cause. If another version serves, it is evidence against this one."""
         return self in (
             ServerFailureKind.DIED_AT_START,
             ServerFailureKind.NEVER_READY,
@@ -102,19 +102,19 @@ class ServerFailure:
     text: str
     """One line: what happened."""
     lines: tuple[str, ...]
-    """Why, in the server's own words: the first is the likeliest cause. May be empty."""
+    """Decisive lines of the log, the likeliest cause first. May be empty."""
     seconds: float
     """After the start."""
     log: Path | None
     exit_status: int | None = None
-    """As a shell has it, but negative for a signal; None while the process lives."""
+    """As in a shell, but negative for a signal; None while the process is alive."""
 
     def __str__(self) -> str:
         cause = f": {self.lines[0]}" if self.lines else ""
         return self.text + cause + (f" (log: {self.log})" if self.log else "")
 
     def as_document(self) -> dict[str, Any]:
-        """Plain JSON values, to be kept. Without the log, which is not kept as long."""
+        """Plain JSON values for the store. Without the log, which is deleted earlier."""
         return {
             "kind": str(self.kind),
             "text": self.text,
@@ -125,7 +125,7 @@ class ServerFailure:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """What `as_document` made. Raises KeyError or ValueError for anything else."""
+        """The inverse of `as_document`. Raises KeyError or ValueError for other documents."""
         return cls(
             ServerFailureKind(document["kind"]),
             str(document["text"]),
@@ -153,30 +153,30 @@ def describe_death(
     *,
     ready: bool,
     secrets: tuple[str, ...] = (),
-    squeezed: bool = False,
+    memory_short: bool = False,
 ) -> ServerFailure:
-    """What is known of a server that has ended by itself, or (without an exit status) whose engine has.
+    """The failure of a server that ended by itself, or (without an exit status) whose engine did.
 
-    `squeezed`: whether the machine was short of memory of which others held more than the server.
+    `memory_short`: whether the machine ran short of memory while other processes held more of it than the server.
     """
     text = read_log_end(log)
     lines = decisive_lines(text, secrets)
     kind = ServerFailureKind.DIED_UNDER_LOAD if ready else ServerFailureKind.DIED_AT_START
     who = "the server" if exit_status is not None else "the server's engine"
     what = f"{who} ended {seconds:.1f} s after its start" + ("" if ready else ", before it was ready")
-    how = "its API server lives on" if exit_status is None else exit_text(exit_status)
+    how = "its API server still runs" if exit_status is None else exit_text(exit_status)
     if exit_status == 0 and not ready:
         how += "; the command must stay in the foreground"
-    lost_one = bool(lines) and is_consequence(lines[0])
-    if lost_one and exit_status != -signal.SIGKILL:
-        how += f"; one of its processes ended without a word, {_OUT_OF_MEMORY}"
-    fault = environment_cause(lines, ready=ready)
-    if squeezed and (lost_one or exit_status in _KILL_STATUSES):
-        fault = "the machine was short of memory, and others held most of it"
+    lost_process = bool(lines) and is_consequence(lines[0])
+    if lost_process and exit_status != -signal.SIGKILL:
+        how += f"; one of its processes ended without a message, {_OUT_OF_MEMORY}"
+    cause = environment_cause(lines, ready=ready)
+    if memory_short and (lost_process or exit_status in _KILL_STATUSES):
+        cause = "the machine ran short of memory, and other processes held most of it"
     if not ready and _PORT_TAKEN.search(text[-20_000:]):
         kind = ServerFailureKind.PORT_TAKEN
-    elif fault is not None:
-        kind, what = ServerFailureKind.ENVIRONMENT, f"{fault}: {what}"
+    elif cause is not None:
+        kind, what = ServerFailureKind.ENVIRONMENT, f"{cause}: {what}"
     return ServerFailure(kind, f"{what} ({how})", lines, seconds, log, exit_status)
 
 

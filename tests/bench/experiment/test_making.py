@@ -231,7 +231,7 @@ class TestFailing:
                 return replace(super().launch(request, port), command=(sys.executable, "-c", says))
 
         with pytest.raises(
-            ServerError, match=r"the model cannot be had from its hub: .* it was started 2 times"
+            ServerError, match=r"the model cannot be downloaded from its hub: .* it was started 2 times"
         ) as caught:
             bay.made(BOTH[1:], {CANDIDATE: Offline(CAND, {})})
         assert caught.value.failure.kind is ServerFailureKind.ENVIRONMENT

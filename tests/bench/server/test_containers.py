@@ -53,7 +53,7 @@ def test_it_is_found_and_ended(docker: FakeDocker, tmp_path: Path) -> None:
     (orphan,) = find_orphans(states)
     assert "container regress-gate-" in str(orphan)
     docker.fail("ps", "Cannot connect to the Docker daemon")
-    assert "may still be there" in (end_orphan(orphan, states, grace=1).trouble or "")
+    assert "may still exist" in (end_orphan(orphan, states, grace=1).trouble or "")
     docker.remember(failures={})
     (orphan,) = find_orphans(states)
     assert end_orphan(orphan, states, grace=1).trouble is None

@@ -222,7 +222,7 @@ class TestContainers:
     ) -> None:
         docker.fail("ps", "Cannot connect to the Docker daemon")
         (orphan,) = find_orphans(states)
-        assert "may still be there; end it with" in (end_orphan(orphan, states, grace=0.0).trouble or "")
+        assert "may still exist; end it with" in (end_orphan(orphan, states, grace=0.0).trouble or "")
         docker.remember(failures={})
         (orphan,) = find_orphans(states)
         assert end_orphan(orphan, states, grace=0.0).trouble is None

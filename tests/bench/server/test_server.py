@@ -101,13 +101,15 @@ def test_one_that_waits_for_a_hub_that_does_not_answer_is_not_its_version(start:
 
 def test_one_that_is_killed_while_others_hold_the_memory_is_not_its_version(start: Start) -> None:
     server = start()
-    server._watch.squeezed = True
+    server._watch.memory_short = True
     os.kill(server.pid, signal.SIGKILL)
     server._process.wait()
     failure = server.failure()
     assert failure is not None
     assert failure.kind is ServerFailureKind.ENVIRONMENT
-    assert failure.text.startswith("the machine was short of memory, and others held most of it: the server ended")
+    assert failure.text.startswith(
+        "the machine ran short of memory, and other processes held most of it: the server ended"
+    )
 
 
 def test_one_that_does_not_end_when_asked_is_killed(start: Start) -> None:

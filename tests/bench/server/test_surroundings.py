@@ -28,11 +28,11 @@ CONSEQUENCE = "RuntimeError: Engine core initialization failed. See root cause a
         ("httpx.ConnectError: [Errno -3] Temporary failure in name resolution", "the model"),
         (
             "ValueError: Free memory on device cuda:0 (7.3/139.7 GiB) on startup is less than desired GPU memory",
-            "others hold the memory",
+            "other processes hold the memory",
         ),
         (
             "ValueError: Available memory on node 0 (4.85/18.0 GiB) on startup is less than desired CPU memory",
-            "others hold the memory",
+            "other processes hold the memory",
         ),
         ("RuntimeError: No CUDA GPUs are available", "the GPU or its driver"),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "the GPU or its driver"),
@@ -79,7 +79,7 @@ def test_such_a_death_says_so_first_and_is_no_evidence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("squeezed", "status", "kind"),
+    ("memory_short", "status", "kind"),
     [
         (True, -signal.SIGKILL, ServerFailureKind.ENVIRONMENT),
         (True, 137, ServerFailureKind.ENVIRONMENT),
@@ -88,15 +88,15 @@ def test_such_a_death_says_so_first_and_is_no_evidence(tmp_path: Path) -> None:
     ],
 )
 def test_a_kill_while_others_held_the_memory_is_not_the_versions(
-    tmp_path: Path, squeezed: bool, status: int, kind: ServerFailureKind
+    tmp_path: Path, memory_short: bool, status: int, kind: ServerFailureKind
 ) -> None:
-    assert describe_death(status, 2.0, tmp_path / "none", ready=True, squeezed=squeezed).kind is kind
+    assert describe_death(status, 2.0, tmp_path / "none", ready=True, memory_short=memory_short).kind is kind
 
 
 def test_nor_is_an_engine_that_was_lost_then(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ERROR 11-21 06:56:03 [a.py:9] vllm.v1.engine.exceptions.EngineDeadError: EngineCore is gone\n")
-    assert describe_death(0, 2.0, log, ready=True, squeezed=True).kind is ServerFailureKind.ENVIRONMENT
+    assert describe_death(0, 2.0, log, ready=True, memory_short=True).kind is ServerFailureKind.ENVIRONMENT
 
 
 Available = Callable[[int], tuple[float, float]]
@@ -104,7 +104,7 @@ Available = Callable[[int], tuple[float, float]]
 
 
 @pytest.mark.parametrize(
-    ("memory", "squeezed"),
+    ("memory", "memory_short"),
     [
         (lambda held: (100 * held, 9 * held), True),
         (lambda held: (100 * held, 11 * held), False),
@@ -113,7 +113,7 @@ Available = Callable[[int], tuple[float, float]]
     ids=["others hold most", "enough is left", "the server holds most"],
 )
 def test_memory_is_short_through_others_only_where_they_hold_most_of_it(
-    memory: Available, squeezed: bool, monkeypatch: pytest.MonkeyPatch
+    memory: Available, memory_short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     this = psutil.Process()
     total, available = memory(this.memory_info().rss)
@@ -123,4 +123,4 @@ def test_memory_is_short_through_others_only_where_they_hold_most_of_it(
     watch = ServerWatch(ServerProcesses("token", leader, frozenset({leader})), lambda: None)
     watch.start()
     watch.stop()
-    assert watch.squeezed is squeezed
+    assert watch.memory_short is memory_short
