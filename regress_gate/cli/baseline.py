@@ -9,7 +9,7 @@ import click
 from regress_gate.cli.options import CONTEXT, format_option, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.report import print_view
-from regress_gate.report.views.inventory_view import stored_runs, stored_versions
+from regress_gate.report.views.list_view import stored_runs, stored_versions
 
 if TYPE_CHECKING:
     from regress_gate.model.version import Version

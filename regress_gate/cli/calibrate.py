@@ -18,7 +18,7 @@ from regress_gate.cli.options import (
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
 from regress_gate.report import print_view
-from regress_gate.report.views.calibration_view import CalibrationView
+from regress_gate.report.views.planning_view import CalibrationView
 
 
 @click.command(

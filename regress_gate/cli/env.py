@@ -22,7 +22,7 @@ from regress_gate.cli.options import (
 )
 from regress_gate.errors import InputError
 from regress_gate.report import print_view
-from regress_gate.report.views.inventory_view import environment_size, environments
+from regress_gate.report.views.list_view import environment_size, environments
 
 if TYPE_CHECKING:
     from regress_gate.app.settings import Settings

@@ -203,7 +203,7 @@ def _report(intake: "ImportResult", *, dry_run: bool, quiet: bool, verbose: bool
 def _width() -> int:
     import sys
 
-    from regress_gate.report.render.render_options import options_for
+    from regress_gate.report.render.output_formats import options_for
 
     return options_for(sys.stdout).width
 

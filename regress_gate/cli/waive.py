@@ -9,7 +9,7 @@ import click
 from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, read_config
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
 from regress_gate.report import print_view
-from regress_gate.report.views.inventory_view import days_left, waivers
+from regress_gate.report.views.list_view import days_left, waivers
 from regress_gate.text import plural
 
 

@@ -4,15 +4,18 @@ Importing this package is cheap: a format's module, and with it rich, is importe
 """
 
 from regress_gate.report.render.output_formats import (
+    COMMENT_LIMIT,
     FORMATS,
+    JOB_SUMMARY_LIMIT,
     OutputFormat,
+    RenderOptions,
     Source,
     find_format,
     format_names,
+    options_for,
     print_view,
     render,
 )
-from regress_gate.report.render.render_options import COMMENT_LIMIT, JOB_SUMMARY_LIMIT, RenderOptions, options_for
 
 __all__ = [
     "COMMENT_LIMIT",

@@ -6,7 +6,7 @@ import pytest
 from regress_gate.app.calibrate import RUNS_SHOWN, _effects
 from regress_gate.model.run import BlockPosition
 from regress_gate.report import render
-from regress_gate.report.views.calibration_view import CalibrationView
+from regress_gate.report.views.planning_view import CalibrationView
 from tests.cli.measuring.lab import Lab
 from tests.factories.runs import make_run, make_trial
 

@@ -4,7 +4,7 @@ import pytest
 
 from regress_gate.model.issue import Applies
 from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation
-from regress_gate.report.views import regression_causes
+from regress_gate.report.views import issues_view
 from tests.factories.results import a_result, an_issue
 
 
@@ -14,7 +14,7 @@ def explanation(*series: str, issue: str | None = None, **shares: float) -> Expl
 
 
 def lines(*explanations: ExplanationOut) -> list[str]:
-    return regression_causes.lines(a_result(explanations=list(explanations)))
+    return issues_view.cause_lines(a_result(explanations=list(explanations)))
 
 
 def test_one_line_for_each_issue_that_explains_something() -> None:
@@ -74,4 +74,4 @@ def test_nothing_is_shown_as_certain() -> None:
     ],
 )
 def test_what_came_of_an_issue_is_said_where_it_applies(changes: dict[str, object], told: str | None) -> None:
-    assert regression_causes.measured(an_issue(**changes)) == told
+    assert issues_view.observation_text(an_issue(**changes)) == told

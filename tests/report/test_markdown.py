@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from regress_gate.model.result import Reason, ReasonCode, Result
 from regress_gate.report import COMMENT_LIMIT, RenderOptions
-from regress_gate.report.render.markdown_escape import escape
+from regress_gate.report.render.markdown import escape
 from regress_gate.text import one_line
 from tests.factories.results import HOSTILE, a_result, a_series, an_issue, crowded, failing, filled_with, render_result
 

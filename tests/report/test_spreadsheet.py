@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from regress_gate.report import Source, find_format
-from regress_gate.report.render.spreadsheet import quoted_cell, run_frame
+from regress_gate.report.render.run_tables import quoted_cell, run_frame
 from tests.factories.runs import make_run, make_trial
 
 FORMULA = '=HYPERLINK("https://evil.example","x")'
@@ -72,6 +72,6 @@ def test_other_cells_stay_as_they_are(value):
 
 
 def test_pandas_is_imported_when_a_table_is_written():
-    script = "import sys, regress_gate.report.render.spreadsheet; print('pandas' in sys.modules)"
+    script = "import sys, regress_gate.report.render.run_tables; print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

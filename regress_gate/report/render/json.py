@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.report.document import View
-from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.render.output_formats import RenderOptions
 
 if TYPE_CHECKING:
     from regress_gate.model.issue import KnownIssue

@@ -1,8 +1,13 @@
-"""The output formats by name. A new format is one module with its function, and one line here."""
+"""The output formats by name, and what is known of the reader: width, colours and signs of the terminal, size limits.
+
+A new format is one module with its function, and one line in `FORMATS`. A format's module is imported on first use.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -10,8 +15,54 @@ from typing import Any, TextIO
 
 from regress_gate.errors import InputError
 from regress_gate.report.document import View
-from regress_gate.report.render.render_options import RenderOptions, options_for
 from regress_gate.text import did_you_mean, for_encoding
+
+COMMENT_LIMIT = 65_536
+"""Largest comment that GitHub accepts. It counts characters; the bytes are never fewer, so they are counted here."""
+JOB_SUMMARY_LIMIT = 1_048_576
+"""What GitHub accepts as the summary of one step, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOptions:
+    """A format uses what concerns it and ignores the rest."""
+
+    verbose: bool = False
+    """Show everything in full."""
+    width: int = 80
+    """Columns of the terminal; below 40 the table stops shrinking."""
+    color: bool = False
+    """Whether escape sequences for colour may be written."""
+    encoding: str = "utf-8"
+    """What the reader's terminal can show; signs outside it are replaced by their ASCII likeness."""
+    max_bytes: int = COMMENT_LIMIT
+    """The size that a document for GitHub must not exceed."""
+
+
+DEFAULT_WIDTH = 80
+"""The width if the stream is no terminal: the same everywhere, so that piped reports can be compared."""
+
+
+def options_for(stream: TextIO, *, verbose: bool = False, environ: Mapping[str, str] | None = None) -> RenderOptions:
+    """How to write to that stream: colour only on a terminal that wants it, COLUMNS before the terminal's own width."""
+    environ = os.environ if environ is None else environ
+    is_terminal = stream.isatty()
+    columns = environ.get("COLUMNS", "")
+    width = int(columns) if columns.isascii() and columns.isdigit() else 0
+    return RenderOptions(
+        verbose=verbose,
+        width=width or (_terminal_width(stream) if is_terminal else DEFAULT_WIDTH),
+        # NO_COLOR counts when it is set and not empty: https://no-color.org
+        color=is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
+        encoding=getattr(stream, "encoding", None) or "utf-8",
+    )
+
+
+def _terminal_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH
 
 
 class Source(Enum):
@@ -41,11 +92,11 @@ FORMATS: dict[str, OutputFormat] = {
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
     "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
-    "long": OutputFormat("regress_gate.report.render.long_table:CSV", Source.RUNS),
-    "long-json": OutputFormat("regress_gate.report.render.long_table:JSON", Source.RUNS),
-    "csv": OutputFormat("regress_gate.report.render.spreadsheet:CSV", Source.RUNS),
-    "parquet": OutputFormat("regress_gate.report.render.spreadsheet:PARQUET", Source.RUNS),
-    "xlsx": OutputFormat("regress_gate.report.render.spreadsheet:XLSX", Source.RUNS),
+    "long": OutputFormat("regress_gate.report.render.run_tables:LONG_CSV", Source.RUNS),
+    "long-json": OutputFormat("regress_gate.report.render.run_tables:LONG_JSON", Source.RUNS),
+    "csv": OutputFormat("regress_gate.report.render.run_tables:CSV", Source.RUNS),
+    "parquet": OutputFormat("regress_gate.report.render.run_tables:PARQUET", Source.RUNS),
+    "xlsx": OutputFormat("regress_gate.report.render.run_tables:XLSX", Source.RUNS),
     "osv": OutputFormat("regress_gate.report.render.json:render_osv", Source.RECORDS),
 }
 

@@ -1,12 +1,16 @@
-"""What a format of stored runs is: all runs as one content, or as files of a folder. The formats are in
-`output_formats`."""
+"""What the formats of stored runs share: one content or the files of a folder, and the identity of a trial.
+
+The formats are listed in `output_formats`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
-from regress_gate.model.run import Run
-from regress_gate.text import slugify
+from regress_gate.model.metric import DEFINITIONS_KEY
+from regress_gate.model.run import Run, Trial
+from regress_gate.text import MAX_NAME, is_valid_name, slugify
 
 Content = str | bytes
 
@@ -41,3 +45,35 @@ def table_format(ending: str, content: Callable[[Iterable[Run]], Content], *, is
 def place_name(run: Run) -> str:
     """Version, testbed and suite as a part of a file name."""
     return "-".join(map(slugify, (str(run.version), run.testbed.name, str(run.suite))))
+
+
+def importable(name: str) -> str:
+    """A name as an import takes it: `try/3` becomes `try-3`."""
+    return name if is_valid_name(name) else slugify(name)[:MAX_NAME].rstrip("-._+=") or "unnamed"
+
+
+def identity(run: Run, trial: Trial) -> dict[str, Any]:
+    """What every format writes about a trial besides its numbers, as an import reads it.
+
+    Keys are columns of the long table; None if not known. Seconds, ISO 8601.
+    """
+    return {
+        "version": str(run.version),
+        "testbed": importable(run.testbed.name),
+        "accelerator": run.testbed.accelerator and importable(run.testbed.accelerator),
+        "suite": str(run.suite),
+        "scenario": importable(trial.scenario),
+        "run": importable(run.label),
+        "trial": trial.ordinal,
+        "started": None if trial.started is None else trial.started.isoformat(),
+        "client": trial.source.client_version,
+        "completed": trial.completed,
+        "failed": trial.failed if states_failures(trial) else None,
+        "duration": trial.duration,
+        "definitions": trial.workload.get(DEFINITIONS_KEY),
+    }
+
+
+def states_failures(trial: Trial) -> bool:
+    """Whether failures were counted, so that 0 means none."""
+    return trial.failed > 0 or "failed_requests" in trial.metrics

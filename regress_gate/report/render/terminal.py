@@ -40,7 +40,7 @@ from regress_gate.report.document import (
     View,
     parts_of,
 )
-from regress_gate.report.render.render_options import RenderOptions
+from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.text import for_encoding, one_line
 
 NARROWEST = 40

@@ -1,11 +1,19 @@
-"""Plain lists: what is stored, shipped or configured, one thing a line, for people and for pipes."""
+"""Plain lists for people and for pipes, one thing a line: stored versions and their runs, environments, waivers."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.report.document import Column, Detail, Document, Paragraph, Row, Table, View
 from regress_gate.text import sanitise
+
+if TYPE_CHECKING:
+    from regress_gate.bench.provision.environment_cache import CacheEntry, EntryState
+    from regress_gate.model.policy import Waiver
+    from regress_gate.model.run import Run
+    from regress_gate.store.store_interface import Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +59,167 @@ def value_text(value: object) -> str:
 def printable(value: object) -> str:
     """The same for a message: without anything that a terminal would obey."""
     return sanitise(value_text(value))
+
+
+LONGEST_VERSION = 37
+"""Characters of an environment's version, so that the list fits 80 columns."""
+
+
+# Stored versions
+
+
+def stored_versions(holdings: "Sequence[Holding]") -> ListView:
+    return ListView(
+        titles=("version", "testbed", "suite", "runs", "trials", "scenarios", "last measured", "origin", "pinned"),
+        rows=[
+            (
+                str(holding.version),
+                holding.testbed,
+                str(holding.suite),
+                holding.runs,
+                holding.trials,
+                holding.scenarios,
+                "" if holding.last is None else holding.last.date().isoformat(),
+                holding.origin.value,
+                "yes" if holding.pinned else "",
+            )
+            for holding in holdings
+        ],
+        values={"schema_version": "1", "baselines": [_holding_values(holding) for holding in holdings]},
+        empty="nothing is stored; import results with `regress-gate import`",
+    )
+
+
+def _holding_values(holding: "Holding") -> dict[str, Any]:
+    return {
+        "version": str(holding.version),
+        "testbed": holding.testbed,
+        "suite": {"name": holding.suite.name, "version": holding.suite.version},
+        "runs": holding.runs,
+        "trials": holding.trials,
+        "scenarios": holding.scenarios,
+        "first": None if holding.first is None else holding.first.isoformat(),
+        "last": None if holding.last is None else holding.last.isoformat(),
+        "origin": holding.origin.value,
+        "pinned": holding.pinned,
+    }
+
+
+def stored_runs(runs: "Sequence[Run]") -> ListView:
+    """When the runs of a version were made, under which conditions, and where their numbers came from."""
+    sources = {(t.source.format, t.source.tool, t.source.client_version) for run in runs for t in run.trials}
+    return ListView(
+        titles=("ref", "version", "testbed", "suite", "run", "trials", "requests", "failed", "outside CPU", "started"),
+        rows=[_run_row(run) for run in runs],
+        notes=[
+            f"read as {format_}, made by {tool or 'an unknown tool'}" + (f", client {client}" if client else "")
+            for format_, tool, client in sorted(sources, key=str)
+        ],
+    )
+
+
+def _run_row(run: "Run") -> tuple[object, ...]:
+    load = run.conditions.outside_cpu_cores
+    return (
+        "shipped" if run.id is None else f"run:{run.id}",
+        str(run.version),
+        run.testbed.name,
+        str(run.suite),
+        run.label,
+        len(run.trials),
+        completed_requests(run),
+        failed_requests(run),
+        "not recorded" if load is None else f"{load:.3f}",
+        "" if run.started is None else run.started.isoformat(timespec="minutes"),
+    )
+
+
+def completed_requests(run: "Run") -> str:
+    """Of all trials that state it; with a question mark if some do not."""
+    return _sum([trial.completed for trial in run.trials])
+
+
+def failed_requests(run: "Run") -> str:
+    """Of all trials that state it; with a question mark if some do not: those have no fraction of failures either."""
+    return _sum([trial.failed if trial.failed or "failed_requests" in trial.metrics else None for trial in run.trials])
+
+
+def _sum(counts: list[int | None]) -> str:
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return str(sum(known))
+    return f"{sum(known)} + ?" if known else "?"
+
+
+# Environments
+
+
+def environments(
+    entries: "Sequence[CacheEntry]", state_of: "Callable[[CacheEntry], EntryState]", directory: object
+) -> ListView:
+    return ListView(
+        titles=("ID", "VERSION", "SIZE", "LAST USED", "STATE"),
+        rows=[_environment_row(entry, state_of(entry).value) for entry in entries],
+        values=[_environment_values(entry, state_of(entry).value) for entry in entries],
+        empty=f"no environments in {directory}",
+    )
+
+
+def _environment_row(entry: "CacheEntry", state: str) -> tuple[object, ...]:
+    version = entry.marker.version if entry.marker else entry.key
+    shown = re.sub(r"[0-9a-f]{40}", lambda commit: commit[0][:12], version)
+    shown = shown if len(shown) <= LONGEST_VERSION else f"{shown[: LONGEST_VERSION - 1]}…"
+    used = datetime.fromtimestamp(entry.last_used, UTC).date().isoformat()
+    return entry.id, shown, environment_size(entry), used, state
+
+
+def environment_size(entry: "CacheEntry") -> str:
+    return f"{entry.marker.size_bytes / 1e9:.1f} GB" if entry.marker else "?"
+
+
+def _environment_values(entry: "CacheEntry", state: str) -> dict[str, Any]:
+    marker = entry.marker
+    return {
+        "id": entry.id,
+        "key": entry.key,
+        "path": str(entry.path),
+        "version": marker.version if marker else None,
+        "requirement": marker.requirement if marker else None,
+        "python": marker.python if marker else None,
+        "installer": marker.installer if marker else None,
+        "size_bytes": marker.size_bytes if marker else None,
+        "created": _moment(marker.created) if marker else None,
+        "last_used": _moment(entry.last_used),
+        "state": state,
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+# Waivers
+
+
+def waivers(found: "Sequence[Waiver]", today: date) -> ListView:
+    """With the days that are left."""
+    return ListView(
+        titles=("finding", "until", "state", "at most", "owner", "reason"),
+        rows=[
+            (
+                waiver.finding,
+                waiver.until.isoformat(),
+                days_left(waiver.until, today),
+                f"{waiver.max_change:.1%}",
+                waiver.owner,
+                waiver.reason,
+            )
+            for waiver in found
+        ],
+        empty="there are no waivers",
+    )
+
+
+def days_left(until: date, today: date) -> str:
+    days = (until - today).days
+    return f"expired {-days} days ago" if days < 0 else f"{days} days left"

@@ -31,7 +31,7 @@ from regress_gate.report.document import (
     Table,
     View,
 )
-from regress_gate.report.views import issues_view, regression_causes, units, wording
+from regress_gate.report.views import issues_view, units, wording
 from regress_gate.text import plural
 
 MAX_GATED_ROWS = 40
@@ -122,7 +122,7 @@ def _sections(result: Result, detail: Detail) -> list[Block]:
     waivers = _waivers(result)[: detail.lines]
     return [
         *([_series_section(result, detail)] if result.command == "compare" else []),
-        *_section(regression_causes.TITLE, regression_causes.lines(result)[: detail.lines]),
+        *_section(issues_view.CAUSES_TITLE, issues_view.cause_lines(result)[: detail.lines]),
         issues_view.issues_section(result, detail),
         *([Section("Waivers", (Pairs(tuple(waivers)),))] if waivers else []),
         *_section("Warnings", result.warnings[: detail.lines]),
@@ -146,7 +146,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
         *issues_view.left_out(result, detail),
         (len(fact_pairs(result)) - detail.lines, "fact about the runs", "facts about the runs"),
         (
-            len(regression_causes.lines(result)) - detail.lines,
+            len(issues_view.cause_lines(result)) - detail.lines,
             "explanation of regressions",
             "explanations of regressions",
         ),

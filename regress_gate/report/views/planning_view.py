@@ -1,6 +1,6 @@
-"""The report of `compare --plan`: what the blocks would cost and what they could show."""
+"""The reports of `compare --plan` (what blocks would cost and could show) and `calibrate` (how much series scatter)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from regress_gate.text import duration_text, plural
 
 LARGEST_CHANGE = 10.0
 """A larger loss is shown as `none`: its size has no meaning any more."""
-_LEGEND = (
+_PLAN_LEGEND = (
     Pair("SPREAD", "between server starts of one version, in so many RUNS"),
     Pair("FINDS", "the smallest loss that is called a regression, four times in five"),
     Pair(
@@ -43,7 +43,7 @@ class PlanView(View):
             pairs.append(Pair("time", _time(plan, self.budget)))
             if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
                 pairs.append(Pair("ends", _expected_stop(plan.likely_end)))
-        blocks: list[Block] = [Pairs(tuple(pairs)), _series(plan.series), Pairs(_LEGEND)]
+        blocks: list[Block] = [Pairs(tuple(pairs)), _plan_table(plan.series), Pairs(_PLAN_LEGEND)]
         blocks.append(
             Paragraph(
                 "Both describe a series by itself: what the gate learns from the other series, from earlier runs and "
@@ -64,7 +64,7 @@ class PlanView(View):
         return {"plan": self.plan.as_document()}
 
 
-def _series(series: Sequence[SeriesPlan]) -> Table:
+def _plan_table(series: Sequence[SeriesPlan]) -> Table:
     titles = ("SPREAD", "RUNS", "MARGIN", "FINDS", "SHOWS")
     columns = Column("SERIES"), *(Column(title, is_right=True) for title in titles)
     rows = [
@@ -107,3 +107,80 @@ def percent(value: float | None) -> str:
     if value is None or value >= LARGEST_CHANGE:
         return "none"
     return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
+
+
+# calibrate
+
+STAR_LEVEL = 0.05
+"""Chance that any of all effects of order and time is starred if there is none."""
+_DECISIONS = {"pass": "passes", "fail": "FAILS", "inconclusive": "stays undecided"}
+_CALIBRATION_LEGEND = (
+    Pair("SPREAD", "between server starts, relative (of fractions for failures and answers)"),
+    Pair(
+        "n=5",
+        "the smallest loss that is called a regression with five runs a side, four times in five; `none` if no loss is "
+        "large enough",
+    ),
+    Pair("SECOND", "effect of being started second in a block"),
+    Pair(
+        "A BLOCK",
+        "drift from block to block; both are positive for larger values, which need not be worse; `*`: shown to be "
+        "there, over all series together",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationView(View):
+    """The object that `calibrate --format json` prints."""
+
+    calibration: Mapping[str, Any]
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        found = self.calibration
+        title = f"{found['version']} against itself {_DECISIONS[found['decision']]}: {'; '.join(found['reasons'])}"
+        parts = [f"{found['runs']} runs count"]
+        parts += [f"{len(found['void_runs'])} void ({found['void_runs'][0]})"] if found["void_runs"] else []
+        parts += [f"{found['failed_runs']} failed"] if found["failed_runs"] else []
+        parts += [] if found["minutes_a_block"] is None else [f"{found['minutes_a_block']:.1f} minutes a block"]
+        blocks: list[Block] = [Paragraph(f"{found['suite']} on {found['testbed']}: {', '.join(parts)}")]
+        if found["series"]:
+            blocks += [_calibration_table(found["series"]), Pairs(_CALIBRATION_LEGEND)]
+        else:
+            blocks.append(Paragraph("No series has two runs that count, so the spread is unknown."))
+        return Document(title, tuple(blocks))
+
+    def data(self) -> Mapping[str, Any]:
+        return self.calibration
+
+
+def _calibration_table(series: list[dict[str, Any]]) -> Table:
+    counts = [f"n={runs}" for runs in series[0]["detectable_change"]]
+    titles = ("SPREAD", "MARGIN", *counts, "SECOND", "A BLOCK")
+    columns = Column("SERIES"), *(Column(title, is_right=True) for title in titles)
+    rows = [
+        Row(
+            (
+                f"{each['scenario']}/{each['metric']}",
+                percent(each["run_cv"]),
+                percent(each["margin"]),
+                *(_short_percent(value) for value in each["detectable_change"].values()),
+                _effect(each["second_in_block"]),
+                _effect(each["drift_per_block"]),
+            )
+        )
+        for each in sorted(series, key=lambda each: -each["run_cv"])
+    ]
+    return Table.of(columns, tuple(rows))
+
+
+def _short_percent(loss: float | None) -> str:
+    if loss is None or loss >= LARGEST_CHANGE:
+        return "none"
+    return f"{loss:.1%}" if loss < 0.0995 else f"{loss:.0%}"
+
+
+def _effect(found: Mapping[str, Any] | None) -> Cell:
+    if found is None:
+        return Cell("-")
+    return Cell(f"{found['effect']:+.1%}", "*" if found["p_adjusted"] <= STAR_LEVEL else "")

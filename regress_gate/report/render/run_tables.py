@@ -1,0 +1,140 @@
+"""Stored runs as tables: the long table that `regress-gate import` reads; CSV, Parquet and Excel for other programs.
+
+One value a row. Statistics, not single requests. What is measured once per server start stands with each of its trials.
+For spreadsheets, a text that begins like a formula gets a quote before it. pandas is imported when a table is written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from regress_gate.ingest.formats import long_table
+from regress_gate.model.metric import DEFINITIONS_KEY, metric
+from regress_gate.model.run import Run, Trial
+from regress_gate.report.render.run_formats import identity, table_format
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Row = Mapping[str, Any]
+
+
+def write_long_csv(runs: Iterable[Run]) -> str:
+    """CSV with a header; columns in which nothing stands are left out."""
+    rows = list(rows_of(runs))
+    used = {name for row in rows for name in row}
+    others = sorted(name for name in used if name.startswith(long_table.WORKLOAD_PREFIX))
+    columns = [name for name in (*long_table.ALL_COLUMNS, *others) if name in used or name in long_table.VALUE_COLUMNS]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(name, row[name]) if name in row else "" for name in columns] for row in rows)
+    return text.getvalue()
+
+
+def write_long_json(runs: Iterable[Run]) -> str:
+    """A JSON list with one object a line."""
+    lines = [json.dumps(row, ensure_ascii=True, allow_nan=False) for row in rows_of(runs)]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def rows_of(runs: Iterable[Run]) -> Iterator[Row]:
+    """One for each metric of each trial; a column that says nothing is not in it."""
+    for run in runs:
+        for trial in run.trials:
+            same = {name: value for name, value in _same(run, trial).items() if value is not None}
+            for name, value in {**trial.metrics, **run.metrics}.items():
+                yield {**same, "metric": name, "value": value, "unit": metric(name).unit}
+
+
+def _same(run: Run, trial: Trial) -> dict[str, Any]:
+    same = identity(run, trial)
+    for name, value in trial.workload.items():
+        if name == DEFINITIONS_KEY:
+            continue
+        if name in long_table.WORKLOAD_COLUMNS:
+            unlimited = value is None and name in ("request_rate", "max_concurrency")
+            same[name] = long_table.UNLIMITED if unlimited else value
+        else:
+            same[f"{long_table.WORKLOAD_PREFIX}{name}"] = value
+    return same
+
+
+def _cell(name: str, value: Any) -> str:
+    """Numbers exactly; of another workload a text that would be read as JSON stands in quotes."""
+    if name.startswith(long_table.WORKLOAD_PREFIX):
+        return value if isinstance(value, str) and not _is_json(value) else json.dumps(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text != text.strip() or not text
+    return True
+
+
+LONG_CSV = table_format("csv", write_long_csv)
+LONG_JSON = table_format("json", write_long_json)
+
+
+# For pandas and spreadsheets
+
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST_CELL = 32_767
+"""Characters that Excel takes in one cell."""
+
+
+def run_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """A row for each metric of each trial. A column has one type: texts if its values have several."""
+    import pandas as pd
+
+    frame = pd.DataFrame(list(rows_of(runs)))
+    for name in frame.columns:
+        kinds = {type(value) for value in frame[name].dropna()}
+        if not kinds <= {bool} and not kinds <= {int, float}:
+            frame[name] = frame[name].map(lambda value: value if value is None or value != value else str(value))
+    return frame
+
+
+def quoted_cell(value: Any) -> Any:
+    """A text that begins like a formula gets a quote before it; numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    return f"'{value}" if value.startswith(_FORMULA_SIGNS) else value
+
+
+def write_csv(runs: Iterable[Run]) -> str:
+    text: str = run_frame(runs).map(quoted_cell).rename(columns=quoted_cell).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def write_parquet(runs: Iterable[Run]) -> bytes:
+    buffer = io.BytesIO()
+    run_frame(runs).to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def write_xlsx(runs: Iterable[Run]) -> bytes:
+    """One sheet. Control characters, which Excel refuses, are left out."""
+    buffer = io.BytesIO()
+    frame = run_frame(runs).map(lambda value: quoted_cell(_excel_text(value))).rename(columns=quoted_cell)
+    frame.to_excel(buffer, index=False, sheet_name="runs", engine="openpyxl")
+    return buffer.getvalue()
+
+
+def _excel_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return "".join(sign for sign in value if sign.isprintable())[: _LONGEST_CELL - 1]
+
+
+CSV = table_format("csv", write_csv)
+PARQUET = table_format("parquet", write_parquet, is_binary=True)
+XLSX = table_format("xlsx", write_xlsx, is_binary=True)
