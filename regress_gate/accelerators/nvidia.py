@@ -1,17 +1,34 @@
-"""NVIDIA GPUs: names, builds for CUDA, containers. Reading the driver's library is in `nvml`.
+"""NVIDIA GPUs: names, builds for CUDA, containers, and the management library (NVML).
 
 Levels are from NVIDIA's list of compute capabilities (developer.nvidia.com/cuda-gpus, and cuda-legacy-gpus). Parts made
-for one market (H800, H20, A800, L20) have the level of the part that they are variants of.
+for one market (H800, H20, A800, L20) have the level of the part that they are variants of. NVML is used through its
+Python module `pynvml`, if it and a driver are installed. Any part may be missing on a machine, and any fact on a
+device: what cannot be read is None.
 """
 
+import importlib
 import shutil
 import subprocess
+import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import ClassVar
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Self
 
-from regress_gate.accelerators import nvml
-from regress_gate.accelerators.interface import IMAGE_REGISTRY, Accelerators, Family, Watcher
+from regress_gate.accelerators.interface import IMAGE_REGISTRY, Accelerators, DeviceSample, Family, Watcher
+
+HARMFUL_THROTTLE_REASONS = 0x08 | 0x20 | 0x40 | 0x80
+"""Of the reasons for a clock below the highest (nvml.h): hardware slowdown, thermal slowdown by software and by
+hardware, and the power supply's brake; each takes a GPU out of the state in which it would serve. The other reasons
+belong to that state: idle (0x01), clocks that an administrator set (0x02, on both sides alike), and the power cap
+(0x04), at which a GPU under full load always runs. NVML may also report hardware slowdown while clocks change, so one
+sample with it proves nothing; the share of the samples does."""
+_SM_CLOCK = 1
+"""Of the clocks that can be read, the one of the multiprocessors (nvml.h)."""
+_REASONS = ("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetCurrentClocksEventReasons")
+_TEMPERATURE = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_SENSOR = 0
+"""On the GPU itself."""
 
 
 class Nvidia(Family):
@@ -54,19 +71,68 @@ class Nvidia(Family):
 
     def find(self) -> Accelerators | None:
         """By the driver's library if its Python module is installed, else by the driver's program."""
-        return nvml.find() or _find_by_program()
+        return _find_by_library() or _find_by_program()
 
     def visible_devices(self, environment: Mapping[str, str], *, first: int | None) -> tuple[int, ...]:
-        return nvml.visible_devices(environment, first=first)
+        return visible_gpus(environment, first=first)
 
     def can_watch(self) -> bool:
-        with nvml.nvml() as library:
+        with nvml() as library:
             return library is not None
 
     @contextmanager
     def watch(self, numbers: Sequence[int]) -> Iterator[Watcher | None]:
-        with nvml.nvml() as library:
-            yield nvml.NvmlWatcher.of(library, numbers) if library is not None else None
+        with nvml() as library:
+            yield NvmlWatcher.of(library, numbers) if library is not None else None
+
+
+@contextmanager
+def nvml() -> Iterator[Any | None]:
+    """The library, initialised while this is entered; None if it or a driver is missing."""
+    library = _module()
+    if library is not None:
+        try:
+            library.nvmlInit()
+        except library.NVMLError:
+            library = None
+    try:
+        yield library
+    finally:
+        if library is not None:
+            with suppress(library.NVMLError):
+                library.nvmlShutdown()
+
+
+def _find_by_library() -> Accelerators | None:
+    """All GPUs of this machine; None if the library finds none."""
+    with nvml() as library:
+        if library is None:
+            return None
+        count = _query(library, ("nvmlDeviceGetCount",)) or 0
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        names = [_text(_query(library, ("nvmlDeviceGetName",), handle) or "") for handle in handles]
+        driver = _query(library, ("nvmlSystemGetDriverVersion",))
+        if not names or not all(names):
+            return None
+
+        def common(name: str, *arguments: int, part: str | None = None) -> Any | None:
+            """The answer, or the part of it, in which all GPUs agree."""
+            answers = [_query(library, (name,), handle, *arguments) for handle in handles]
+            values = {getattr(answer, part, None) if part else answer for answer in answers}
+            return values.pop() if len(values) == 1 else None
+
+        sm = common("nvmlDeviceGetCudaComputeCapability")
+        memory = common("nvmlDeviceGetMemoryInfo", part="total")
+        watts = common("nvmlDeviceGetPowerManagementLimit")
+        return Accelerators(
+            " + ".join(dict.fromkeys(names)),
+            count,
+            _text(driver) if driver else None,
+            sm=".".join(map(str, sm)) if sm else None,
+            memory_bytes=int(memory) if memory else None,
+            max_clock_mhz=common("nvmlDeviceGetMaxClockInfo", _SM_CLOCK),
+            power_limit_watts=round(watts / 1000) if watts else None,
+        )
 
 
 def _find_by_program() -> Accelerators | None:
@@ -89,3 +155,113 @@ def _find_by_program() -> Accelerators | None:
         return None
     names = dict.fromkeys(name.strip() for name, _, _ in rows)
     return Accelerators(" + ".join(names), len(rows), rows[0][2].strip() or None)
+
+
+def visible_gpus(environment: Mapping[str, str], *, first: int | None = None) -> tuple[int, ...]:
+    """Numbers, as in nvidia-smi, of the GPUs that a server with this environment may use; empty if none are known.
+
+    A server takes the `first` ones, as many as its parallelism needs; None: all. CUDA numbers GPUs of several kinds by
+    speed unless CUDA_DEVICE_ORDER says otherwise, so the meaning of a number is unknown there and all of them count.
+    """
+    with nvml() as library:
+        count = _query(library, ("nvmlDeviceGetCount",)) if library is not None else None
+        if not count:
+            return ()
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
+        kinds = {_query(library, ("nvmlDeviceGetName",), handle) for handle in handles}
+        by_speed = len(kinds) > 1 and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
+        asked = environment.get("CUDA_VISIBLE_DEVICES")
+        names = list(map(str, range(count))) if asked is None else [word.strip() for word in asked.split(",")]
+        if by_speed and any(name.isdecimal() for name in names):
+            return tuple(range(count))
+        identities = [_text(_query(library, ("nvmlDeviceGetUUID",), handle) or "") for handle in handles]
+        return _select(library, names, identities)[:first]
+
+
+class NvmlWatcher:
+    """Some GPUs of this machine, by their numbers in NVML."""
+
+    def __init__(self, library: Any, handles: Sequence[Any]) -> None:
+        self._library = library
+        self._handles = handles
+
+    @classmethod
+    def of(cls, library: Any, numbers: Sequence[int]) -> Self | None:
+        """None if one of the GPUs is not there."""
+        handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in numbers]
+        return cls(library, handles) if handles and None not in handles else None
+
+    def sample(self) -> DeviceSample:
+        reasons = self._all(*_REASONS)
+        milliwatts = self._all("nvmlDeviceGetPowerUsage")
+        lists = self._all("nvmlDeviceGetComputeRunningProcesses")
+        clocks = self._all("nvmlDeviceGetClockInfo", argument=_SM_CLOCK)
+        heat = self._all(*_TEMPERATURE, argument=_SENSOR)
+        return DeviceSample(
+            at=time.monotonic(),
+            throttled=None if reasons is None else any(each & HARMFUL_THROTTLE_REASONS for each in reasons),
+            clock_mhz=None if clocks is None else _mean(clocks),
+            power_watts=None if milliwatts is None else _mean(milliwatts) / 1000,
+            temperature_celsius=None if heat is None else float(max(heat)),
+            processes=None if lists is None else frozenset(int(process.pid) for each in lists for process in each),
+        )
+
+    def _all(self, *names: str, argument: int | None = None) -> list[Any] | None:
+        extra = () if argument is None else (argument,)
+        answers = [_query(self._library, names, handle, *extra) for handle in self._handles]
+        return None if None in answers else answers
+
+
+def _select(library: Any, names: list[str], identities: list[str]) -> tuple[int, ...]:
+    """By CUDA's rules: numbers, or a unique beginning of an identity; what follows an invalid one is not visible.
+
+    Source: CUDA programming guide, environment variables.
+    """
+    chosen: list[int] = []
+    for name in names:
+        if name.startswith("MIG-"):
+            found = _owner(library, name)
+        elif name.isdecimal():
+            found = int(name)
+        else:
+            fitting = [n for n, identity in enumerate(identities) if name and identity.startswith(name)]
+            found = fitting[0] if len(fitting) == 1 else None
+        if found is None or found >= len(identities):
+            break
+        chosen.append(found)
+    return tuple(dict.fromkeys(chosen))
+
+
+def _owner(library: Any, identity: str) -> int | None:
+    """The GPU that a MIG slice is cut from: clocks, power and heat are those of the whole GPU."""
+    part = _query(library, ("nvmlDeviceGetHandleByUUID",), identity)
+    whole = part and _query(library, ("nvmlDeviceGetDeviceHandleFromMigDeviceHandle",), part)
+    return _query(library, ("nvmlDeviceGetIndex",), whole) if whole else None
+
+
+def _query(library: Any, names: tuple[str, ...], *arguments: Any) -> Any | None:
+    """The answer of the first of these functions that module, driver and device all know; None if none does."""
+    for name in names:
+        try:
+            return getattr(library, name)(*arguments)
+        except (AttributeError, library.NVMLError):
+            continue
+    return None
+
+
+def _text(value: str | bytes) -> str:
+    """Older modules answer in bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _module() -> Any | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an old package of the same name announces its end
+            return importlib.import_module("pynvml")
+    except ImportError:
+        return None

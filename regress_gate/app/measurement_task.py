@@ -14,7 +14,7 @@ from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import Settings
 from regress_gate.bench.load.pass_requests import load_workloads
-from regress_gate.bench.machine import cpu_load
+from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.machine.reservation import server_gpus
 from regress_gate.bench.server.recovery import end_orphan, find_orphans
@@ -115,7 +115,7 @@ def wait_until_quiet(task: MeasurementTask, progress: ProgressReporter) -> None:
         if waited > NOTE_WAITING_AFTER:
             progress.say("waiting for others to leave the machine alone")
 
-    seen = cpu_load.wait_until_quiet(limit, QUIET_WITHIN, waiting)
+    seen = conditions.wait_until_quiet(limit, QUIET_WITHIN, waiting)
     if not seen.quiet:
         progress.note(f"note: others keep {seen.outside_cpu_cores:.1f} cores busy; measuring all the same")
 

@@ -14,8 +14,8 @@ from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.containers import SHM_SIZE
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.interface import Provisioner
+from regress_gate.bench.provision.recipe import WHEEL_INDEX, newest_nightly
 from regress_gate.bench.provision.venv import VenvProvisioner
-from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, newest_nightly
 from regress_gate.errors import InputError
 from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.documents import Document, validate

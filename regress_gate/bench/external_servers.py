@@ -18,8 +18,7 @@ from regress_gate.bench.experiment.trials import MeasuredServer, Meter, TrialPro
 from regress_gate.bench.load.http_transport import Target, resolve_target
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.pass_requests import load_workloads
-from regress_gate.bench.machine.conditions import ConditionsWatch
-from regress_gate.bench.machine.cpu_load import FindServerProcesses
+from regress_gate.bench.machine.conditions import ConditionsWatch, FindServerProcesses
 from regress_gate.bench.server.processes import listens_on
 from regress_gate.bench.server.server_facts import http_get, is_healthy
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind

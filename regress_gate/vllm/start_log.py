@@ -1,7 +1,8 @@
 """The start log of a vLLM server: its launch line, resolved settings, chosen backends and start-up times.
 
-Also as facts about a deployment. Every fact is optional and none is assumed. The wording has changed with nearly every
-version; a line that is not recognised loses its fact and nothing else.
+Also as facts about a deployment, and the size of the KV cache in `/metrics`. Every fact is optional and none is
+assumed. The wording has changed with nearly every version; a line that is not recognised loses its fact and nothing
+else.
 """
 
 import ast
@@ -9,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, get_args
 
 from regress_gate.accelerators.registry import FAMILIES, family_of_device
@@ -51,6 +52,8 @@ _BACKENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+_METRIC_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)(?: \S+)?")
+_METRIC_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _RESOLVED = (
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -306,3 +309,44 @@ def _version(text: str | None) -> Version | None:
         return Version.parse(text) if text else None
     except InputError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSample:
+    """One line of the text."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+    """NaN if it is not a number."""
+
+
+def parse_metrics(text: str) -> list[MetricSample]:
+    """All samples; other lines are skipped."""
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("#") and (sample := _METRIC_SAMPLE.fullmatch(line.strip())):
+            labels = {
+                key: re.sub(r"\\(.)", r"\1", value) for key, value in _METRIC_LABEL.findall(sample["labels"] or "")
+            }
+            found.append(MetricSample(sample["name"], labels, _metric_value(sample["value"])))
+    return found
+
+
+def kv_cache_tokens(samples: list[MetricSample]) -> int | None:
+    """Tokens that fit in the KV caches of all engines, from their blocks; None if the server does not report them."""
+    total = 0
+    for sample in samples:
+        if sample.name == "vllm:cache_config_info":
+            blocks, size = sample.labels.get("num_gpu_blocks", ""), sample.labels.get("block_size", "")
+            if not blocks.isdecimal() or not size.isdecimal():
+                return None
+            total += int(blocks) * int(size)
+    return total or None
+
+
+def _metric_value(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return nan

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.vllm.server_metrics import kv_cache_tokens, parse_metrics
-from regress_gate.vllm.start_log import StartLog, StartupSplit, read_start_log
+from regress_gate.vllm.start_log import StartLog, StartupSplit, kv_cache_tokens, parse_metrics, read_start_log
 
 ANSI = "\x1b[0;36m(APIServer pid=31)\x1b[0;0m "
 OLD_CPU = f"""\

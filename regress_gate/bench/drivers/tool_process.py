@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.provision.isolation import server_variables
+from regress_gate.bench.provision.interface import server_variables
 from regress_gate.text import excerpt
 
 RUN_TIMEOUT = 4200.0

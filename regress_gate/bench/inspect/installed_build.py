@@ -2,13 +2,15 @@
 
 The environment's own programs are run with a home directory of their own and a time limit. What is asked is in `probe`;
 nothing but version numbers is taken from `vllm collect-env`, which also prints the user's variables and paths. Not for
-drivers and GPUs, which belong to the testbed.
+drivers and GPUs, which belong to the testbed. `python -m regress_gate.bench.inspect.installed_build ENVIRONMENT` prints
+the arguments of an environment as a file to ship (`baselines/builds/VERSION.json`).
 """
 
 import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +18,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from regress_gate.bench.provision.installer import find_uv
-from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError
-from regress_gate.bench.provision.isolation import server_variables
+from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError, server_variables
 from regress_gate.bench.provision.venv import VenvEnvironment
-from regress_gate.errors import InputError
+from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.model.version import Version
+from regress_gate.store.combined import dump_build_config
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.collect_env import library_versions, parse_collect_env
 
@@ -228,3 +230,23 @@ def _log_end(log: Path) -> bytes:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _MAX_LOG))
         return file.read(_MAX_LOG)
+
+
+def main(arguments: list[str]) -> int:
+    """Print the configuration of the vLLM in a virtual environment, or in an entry of the cache, as a file to ship."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m regress_gate.bench.inspect.installed_build ENVIRONMENT > VERSION.json\n")
+        return ExitCode.USAGE
+    directory = Path(arguments[0])
+    venv = directory / "venv" if (directory / "venv").is_dir() else directory
+    try:
+        config = inspect_python(venv.absolute() / "bin" / "python", progress=lambda line: print(line, file=sys.stderr))  # noqa: T201
+    except RegressGateError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stdout.write(dump_build_config(config))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.isolation import installer_variables
+from regress_gate.bench.provision.interface import ProvisionError, installer_variables
 from regress_gate.vllm.secrets import mask_url_credentials
 
 INSTALL_TIMEOUT = 3600.0

@@ -1,27 +1,141 @@
 """What to install for a version: the distribution, its source, and changes to its requirements.
 
-Reads nothing but a wheel index (`wheel_index`). The pins of a CPU build are read from the wheel itself, not from a
-table here.
+Releases come from the package index, other builds from vLLM's own index of wheels, by commit or release and then by
+variant. That index has no list of commits; name one, or take the newest nightly build. ROCm builds are in a tree of
+their own (`/rocm/<commit>/rocm721/`), together with the builds of torch that they need. The pins of a CPU build are
+read from the wheel itself, not from a table here.
 """
 
 import hashlib
+import json
+import platform
 import re
-from collections.abc import Iterable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urljoin
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
+from regress_gate.accelerators.registry import family_of_variant
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.wheel_index import WHEEL_INDEX, Fetch, Wheel, fetch, find_wheel
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """Required by CPU builds, not needed to serve text, and made for another torch build than the one installed: a
 torchcodec that does not fit breaks the import of vLLM."""
+WHEEL_INDEX = "https://wheels.vllm.ai/"
+
+Fetch = Callable[[str], bytes]
+"""Returns the content of a URL. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """One published wheel for this machine."""
+
+    url: str
+    variant: str | None
+    """As published: `rocm721` if any `rocm` was wanted."""
+    companion_index: str | None
+    """The package index with the builds of torch and others that this wheel needs; None: the usual ones fit."""
+
+
+def fetch(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the index is the caller's choice
+        return bytes(answer.read(2**24))
+
+
+def find_wheel(index: str, place: str, variant: str | None, version: Version, get: Fetch = fetch) -> Wheel:
+    """The wheel for this machine in `place`, a whole commit id or a release.
+
+    Raises ProvisionError if there is none, or the index does not answer.
+    """
+    directory, published = _directory(index, place, variant, version, get)
+    listing = urljoin(directory, "vllm/metadata.json")
+    path = str(_entry_for_this_machine(_entries(listing, version, get), version)["path"])
+    family = family_of_variant(published)
+    return Wheel(urljoin(listing, path), published, directory if family is not None and family.wheel_tree else None)
+
+
+def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch) -> Version:
+    """The last build of main, by its number and whole commit: `nightly` is another build tomorrow.
+
+    Raises ProvisionError if the index does not say.
+    """
+    directory, published = _directory(index, "nightly", variant, "nightly", get)
+    listing = urljoin(directory, "vllm/metadata.json")
+    entry = _entry_for_this_machine(_entries(listing, "nightly", get), "nightly")
+    url = urljoin(listing, unquote(str(entry["path"])))
+    found = re.search(r"/([0-9a-f]{40})/", url)
+    if found is None:
+        raise ProvisionError(f"{listing} does not name the commit of the nightly build")
+    try:
+        number = Version.parse(str(entry.get("version")))
+    except InputError:
+        raise ProvisionError(f"{listing} does not name a vLLM version") from None
+    if number.commit is not None and not found[1].startswith(number.commit):
+        raise ProvisionError(f"{listing} contradicts itself: {number} is listed at commit {found[1]}")
+    return Version(number.number, found[1], number.variant or published)
+
+
+def _directory(index: str, place: str, variant: str | None, what: object, get: Fetch) -> tuple[str, str | None]:
+    """The directory of a variant's builds in `place`, and the variant as it is published there."""
+    family = family_of_variant(variant)
+    tree = family.wheel_tree if family is not None else ""
+    base = urljoin(index if index.endswith("/") else f"{index}/", f"{tree}{place}/")
+    if variant is None:
+        return base, None
+    if family is not None and family.wheel_tree and variant == family.variant:
+        variant = _only_variant(base, variant, what, get)
+    return urljoin(base, f"{variant}/"), variant
+
+
+def _only_variant(base: str, wanted: str, what: object, get: Fetch) -> str:
+    """The published variant of a kind: `rocm721` for `rocm`."""
+    listing = urljoin(base, "index.html")
+    text = _content(listing, what, get).decode("utf-8", "replace")
+    found: list[str] = sorted(set(re.findall(rf'href="({re.escape(wanted)}[\d.]*)/?"', text)))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none)")
+    raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(found)}: choose one with --variant")
+
+
+def _entries(listing: str, what: object, get: Fetch) -> list[dict[str, Any]]:
+    try:
+        entries = json.loads(_content(listing, what, get))
+    except ValueError as error:
+        raise ProvisionError(f"{listing} cannot be read: {error}") from None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _content(url: str, what: object, get: Fetch) -> bytes:
+    try:
+        return get(url)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in (403, 404):
+            raise ProvisionError(f"no wheels are published for {what} ({url} is not there)") from None
+        raise ProvisionError(f"{url} answers with status {error.code}") from None
+    except OSError as error:
+        raise ProvisionError(f"{url} cannot be read: {error}") from None
+
+
+def _entry_for_this_machine(entries: list[dict[str, Any]], what: object) -> dict[str, Any]:
+    machine = platform.machine().lower().replace("arm64", "aarch64")
+    for entry in entries:
+        if machine in str(entry.get("platform_tag", "")) and isinstance(entry.get("path"), str):
+            return entry
+    platforms = ", ".join(sorted({str(entry.get("platform_tag")) for entry in entries})) or "none"
+    raise ProvisionError(f"{what} has no wheel for {machine} in this variant (published: {platforms})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ from regress_gate.bench.provision.interface import (
     ProvisionError,
     ServeRequest,
     serve_arguments,
+    server_variables,
 )
-from regress_gate.bench.provision.isolation import server_variables
-from regress_gate.bench.provision.recipe import Recipe, cpu_requirements, make_recipe
+from regress_gate.bench.provision.recipe import WHEEL_INDEX, Recipe, cpu_requirements, make_recipe
 from regress_gate.bench.provision.verify import Installed, result_moving_libraries, verify_build
-from regress_gate.bench.provision.wheel_index import WHEEL_INDEX
 from regress_gate.model.version import Version
 from regress_gate.paths import environments_directory
 

@@ -19,8 +19,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 from regress_gate.vllm.log_lines import read_log_ends
 from regress_gate.vllm.secrets import MASK, mask, mask_values, names_secret
-from regress_gate.vllm.server_metrics import kv_cache_tokens, parse_metrics
-from regress_gate.vllm.start_log import StartLog, read_start_log
+from regress_gate.vllm.start_log import StartLog, kv_cache_tokens, parse_metrics, read_start_log
 
 MAX_ENTRIES = 200
 """Entries of a mapping or a list; the first ones are kept."""

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from regress_gate.bench.inspect import __main__ as program
+from regress_gate.bench.inspect import installed_build as program
 from regress_gate.bench.inspect import probe
 from regress_gate.bench.inspect.installed_build import inspect_environment, inspect_python, run_program
 from regress_gate.bench.provision.interface import ProvisionError

@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from regress_gate.bench.machine import conditions as module
-from regress_gate.bench.machine.conditions import ConditionsWatch
-from regress_gate.bench.machine.cpu_load import CpuMeter
+from regress_gate.bench.machine.conditions import ConditionsWatch, CpuMeter
 from regress_gate.model.run import Conditions
 from tests.accelerators.fake_amdsmi import FakeAmdGpu, FakeAmdSmi, violations
 from tests.accelerators.fake_nvml import FakeGpu, FakeNvml

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from regress_gate.bench.machine.cpu_load import ProcessTreeCpuTime
+from regress_gate.bench.machine.conditions import ProcessTreeCpuTime
 
 # Every process burns when it is told to, and says when it has. `child` starts one, `end` waits for the child's end.
 PARENT = """

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from regress_gate.bench.machine import cpu_load as module
-from regress_gate.bench.machine.cpu_load import CpuReading, wait_until_quiet
+from regress_gate.bench.machine import conditions as module
+from regress_gate.bench.machine.conditions import CpuReading, wait_until_quiet
 from tests.bench.machine.neighbour import neighbour
 
 

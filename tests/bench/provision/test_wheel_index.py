@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.recipe import make_recipe
-from regress_gate.bench.provision.wheel_index import find_wheel, newest_nightly
+from regress_gate.bench.provision.recipe import find_wheel, make_recipe, newest_nightly
 from regress_gate.model.version import Version
 
 COMMIT = "4080263bb1c0ffee4080263bb1c0ffee40802631"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.accelerators.amd_smi import AmdSmiWatcher, amd_smi, find
+from regress_gate.accelerators.amd import AmdSmiWatcher, amd_smi, find_gpus
 from regress_gate.accelerators.host import find_accelerators, visible_devices, watch_devices
 from regress_gate.accelerators.interface import Accelerators, DeviceSample
 from tests.accelerators.fake_amdsmi import FakeAmdGpu, FakeAmdSmi, violations
@@ -39,7 +39,7 @@ def test_without_module_driver_or_gpu_none_is_found(
     monkeypatch: pytest.MonkeyPatch, library: FakeAmdSmi | None
 ) -> None:
     monkeypatch.setitem(sys.modules, "amdsmi", library)
-    assert find() is None
+    assert find_gpus() is None
     assert visible_devices({}) == ()
     with watch_devices([0]) as watcher:
         assert watcher is None
@@ -48,7 +48,7 @@ def test_without_module_driver_or_gpu_none_is_found(
 @pytest.mark.parametrize("name", [None, "N/A"])
 def test_a_gpu_without_a_name_is_not_reported(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
     monkeypatch.setitem(sys.modules, "amdsmi", FakeAmdSmi(FakeAmdGpu(name=name)))
-    assert find() is None
+    assert find_gpus() is None
 
 
 @pytest.mark.parametrize(

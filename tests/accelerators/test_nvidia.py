@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from regress_gate.accelerators.interface import DeviceSample
-from regress_gate.accelerators.nvml import NvmlWatcher, nvml, visible_devices
+from regress_gate.accelerators.nvidia import NvmlWatcher, nvml, visible_gpus
 from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 
 FOUR = [FakeGpu(uuid=f"GPU-{digit}932f937-d72c-4106-c12f-20bd9faed9f6") for digit in "aab3"]
@@ -32,7 +32,7 @@ def test_a_server_sees_what_its_environment_leaves_it(
 ) -> None:
     library = FakeNvml(*FOUR)
     monkeypatch.setitem(sys.modules, "pynvml", library)
-    assert visible_devices({} if asked is None else {"CUDA_VISIBLE_DEVICES": asked}) == visible
+    assert visible_gpus({} if asked is None else {"CUDA_VISIBLE_DEVICES": asked}) == visible
     assert library.open == 0
 
 
@@ -40,9 +40,9 @@ def test_a_number_among_unlike_gpus_means_something_only_in_the_order_of_the_bus
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FakeGpu(), FakeGpu(name="NVIDIA L4", uuid="GPU-4")))
-    assert visible_devices({"CUDA_VISIBLE_DEVICES": "1"}) == (0, 1)
-    assert visible_devices({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}) == (1,)
-    assert visible_devices({"CUDA_VISIBLE_DEVICES": "GPU-4"}) == (1,)
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1"}) == (0, 1)
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}) == (1,)
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "GPU-4"}) == (1,)
 
 
 @pytest.mark.parametrize("module", [None, FakeNvml(FakeGpu(), driver=False)])
@@ -52,7 +52,7 @@ def test_without_the_module_or_a_driver_there_are_none(
     monkeypatch.setitem(sys.modules, "pynvml", module)
     with nvml() as library:
         assert library is None
-    assert visible_devices({}) == ()
+    assert visible_gpus({}) == ()
     assert module is None or module.open == 0
 
 
