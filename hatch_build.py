@@ -1,4 +1,4 @@
-"""Puts an index of the known issues into a wheel, so that `check` parses no YAML; see known/record_index.py."""
+"""Puts an index of the known issues into a wheel, so that `check` parses no YAML (known/records/loading.py)."""
 
 import sys
 import tempfile
