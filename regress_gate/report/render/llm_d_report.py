@@ -1,9 +1,9 @@
 """Stored runs as llm-d benchmark reports 0.2.1: one JSON document for each trial.
 
-Source of the form: the JSON schema in llm-d/llm-d-benchmark, analysis/benchmark_report. Times are in seconds. What the
-schema has no place for stands in the native configuration of the stack's component (ingest/formats/llm_d_own.py), so
-that an import gives the same trial. The component is a generic one: how many accelerators served, and in which
-parallelism, is not stored with a run.
+Source: the JSON schema in llm-d/llm-d-benchmark, analysis/benchmark_report. Times are in seconds. What the schema has
+no place for is written to the native configuration of the stack's component (ingest/formats/llm_d_extension.py), so
+that an import gives the same trial. The component is generic, because a run does not store how many accelerators
+served and with which parallelism.
 """
 
 import hashlib

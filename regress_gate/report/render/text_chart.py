@@ -1,8 +1,8 @@
 """A series as a picture made of text: one line of blocks, or a small chart with the changes marked below it.
 
 Takes numbers and a width, gives lines without colour; signs that the reader's encoding lacks are replaced by ASCII
-ones of the same height. Drawn here and not by a plotting library: what is wanted are forty lines, and the libraries
-for it bring axes, colours and cursor control that a log or a pipe would have to be kept from.
+ones of the same height. Drawn here because plotting libraries for terminals write colours and cursor control, which a
+log or a pipe must not contain.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ _AXIS, _ASCII_AXIS = "│", "|"
 
 
 def sparkline(values: Floats, width: int, encoding: str = "utf-8", *, least_span: float = 0.0) -> str:
-    """One sign a point; of more points than `width`, one for the median of each part. A missing value is a blank.
+    """One sign for each point; with more points than `width`, one for the median of each part.
 
-    The height of all signs stands for the range of the values, or for `least_span` where that is more: else what
-    hardly moves would look like a mountain range.
+    A missing value is a blank. The height of the signs stands for the range of the values, or for `least_span` if
+    that is larger: else small noise would fill the whole height.
     """
     columns = _medians(values, width)
     signs = _signs(_BLOCKS, _ASCII_BLOCKS, encoding)
@@ -37,7 +37,7 @@ def sparkline(values: Floats, width: int, encoding: str = "utf-8", *, least_span
 
 
 def bar(value: float, largest: float, width: int, encoding: str = "utf-8") -> str:
-    """A bar from zero, so that lengths can be compared; empty for what is not positive."""
+    """A bar from zero, so that lengths can be compared; empty unless the value is positive."""
     if not largest > 0 or not value > 0:
         return ""
     return _signs(_BAR, _ASCII_BAR, encoding) * max(1, round(width * value / largest))
@@ -52,7 +52,7 @@ def chart(
     *,
     label: Callable[[float], str] = number,
 ) -> list[str]:
-    """A chart of at most `width` columns with the largest and the smallest that is drawn beside it and `ends` below it.
+    """A chart of at most `width` columns, with the largest and smallest value beside it and `ends` below it.
 
     `marks` are indices of points; the first gets a `^1` under its column, and so on. `label` writes a value.
     """
@@ -78,7 +78,7 @@ def chart(
 
 
 def _columns_beside_labels(values: Floats, width: int, label: Callable[[float], str]) -> tuple[Floats, int]:
-    """What is drawn, and the columns that its labels take: how wide they are depends on what is drawn."""
+    """The drawn values, and the width of their labels, which depends on the drawn values."""
     margin = 0
     while True:
         columns = _medians(values, _room(width, margin))
@@ -93,7 +93,7 @@ def _room(width: int, margin: int) -> int:
 
 
 def _below(ends: tuple[str, str], drawn: int, room: int, points: int, columns: int) -> list[str]:
-    """Both ends, and between them how many points a column stands for, where there is room for it."""
+    """Both ends, and between them, if there is room, how many points a column stands for."""
     first, last = ends
     gap = drawn - len(first) - len(last)
     if gap < 1:
@@ -111,7 +111,7 @@ def _medians(values: Floats, width: int) -> Floats:
 
 
 def _levels(values: Floats, count: int, least_span: float = 0.0) -> list[int | None]:
-    """Heights from 0 to count - 1 between the smallest and the largest value; all in the middle where all are equal."""
+    """Heights from 0 to count - 1 between the smallest and the largest value; all in the middle if all are equal."""
     known = values[~np.isnan(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     if high / 2 - low / 2 < least_span / 2:
@@ -125,7 +125,7 @@ def _levels(values: Floats, count: int, least_span: float = 0.0) -> list[int | N
 
 
 def _marked(places: Sequence[int]) -> str:
-    """`^1` under the first place, and so on; a mark without room beside the one before is left out."""
+    """`^1` under the first place, and so on; a mark that would overlap the one before is left out."""
     line = ""
     for number_, place in enumerate(places, 1):
         if place >= len(line) + (1 if line else 0):

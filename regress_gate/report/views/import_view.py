@@ -1,4 +1,4 @@
-"""What an import did or would do, as text for a terminal and as JSON. Not for reading or storing anything."""
+"""The report of `import`: what it did or would do, line by line while it runs, and as JSON."""
 
 import shlex
 import textwrap
@@ -20,16 +20,16 @@ _INDENT = " " * 8
 _LEAST_WIDTH = 30
 _NAMED_RUNS = 10
 _NAMED_FILES = 3
-_OF_EACH: dict[str, Any] = {"version": None, "scenario": None, "run": None, "trial": None, "metrics": ()}
-"""What is not told of results that are told of together and differ in it."""
+_PER_RESULT: dict[str, Any] = {"version": None, "scenario": None, "run": None, "trial": None, "metrics": ()}
+"""Fields that a group of results leaves out if its members differ in them."""
 
 
 def grouped_reports(reports: "Sequence[FileReport]") -> "list[FileReport]":
-    """In their order; more than a few that were refused or skipped for one reason as one, where the first was."""
+    """In their order. More than a few results refused or skipped for the same reason become one, at the first place."""
     alike: dict[tuple[object, ...], list[FileReport]] = {}
     for index, report in enumerate(reports):
-        told = report.reason is not None and report.outcome != "stored"
-        key = (report.outcome, report.reason, report.format, report.notes) if told else (index,)
+        may_join = report.reason is not None and report.outcome != "stored"
+        key = (report.outcome, report.reason, report.format, report.notes) if may_join else (index,)
         alike.setdefault(key, []).append(report)
     return [found for same in alike.values() for found in ([_group_report(same)] if len(same) > _NAMED_FILES else same)]
 
@@ -37,16 +37,16 @@ def grouped_reports(reports: "Sequence[FileReport]") -> "list[FileReport]":
 def _group_report(reports: "list[FileReport]") -> "FileReport":
     first = reports[0]
     some = ", ".join(report.where for report in reports[:_NAMED_FILES])
-    apart: dict[str, Any] = {
+    differing: dict[str, Any] = {
         name: nothing
-        for name, nothing in _OF_EACH.items()
+        for name, nothing in _PER_RESULT.items()
         if any(getattr(report, name) != getattr(first, name) for report in reports)
     }
-    return replace(first, path=f"{plural(len(reports), 'result')} ({some}, …)", position=None, **apart)
+    return replace(first, path=f"{plural(len(reports), 'result')} ({some}, …)", position=None, **differing)
 
 
 def report_line(report: "FileReport") -> str:
-    """What became of one result."""
+    """The outcome of one result."""
     if report.outcome != "stored":
         return f"{report.outcome:<8} {printable(report.where)}: {printable(report.reason)}"
     metrics = plural(len(report.metrics), "metric")
@@ -56,7 +56,7 @@ def report_line(report: "FileReport") -> str:
 
 
 def dry_run_text(report: "FileReport", width: int) -> str:
-    """What would become of one result: a few lines, none wider than `width` where a word is not."""
+    """What an import would do with one result: a few lines, wrapped at `width` between words."""
     lines = [f"{_WOULD[report.outcome]:<7} {printable(report.where)}"]
     details = list(_details(report))
     margin = max((len(key) for key, _ in details), default=0) + 2
@@ -131,21 +131,23 @@ def elsewhere_notes(found: "Sequence[RunMismatch]") -> Iterator[str]:
     """Which stored results are not where the import wanted them, and how to move them."""
     places: dict[tuple[str, str], dict[int, None]] = {}
     for held in found:
-        made_up = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.requested.label.startswith(AUTO_LABEL_PREFIX)
-        if replace(held.stored, label="") == replace(held.requested, label="") and made_up:
-            continue  # the label is made of what was imported together, which nobody said
+        is_generated = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.requested.label.startswith(
+            AUTO_LABEL_PREFIX
+        )
+        if replace(held.stored, label="") == replace(held.requested, label="") and is_generated:
+            continue  # the label was generated from what was imported together
         place = (str(held.stored.version), held.stored.testbed)
         places.setdefault(place, {})[held.run] = None
     for (version, testbed), runs in places.items():
         prune = f"regress-gate baseline prune {shlex.quote(version)} --testbed {shlex.quote(testbed)}"
         yield printable(
             f"results of this import stay in {_numbered(runs)} of {version} on {testbed}, where they were stored "
-            f"before, and not where this import says; `{prune}` deletes what is stored there, then import again"
+            f"before, not where this import puts them; `{prune}` deletes what is stored there, then import again"
         )
 
 
 def import_document(intake: "ImportResult", added: "AddedRuns | None") -> dict[str, Any]:
-    """The JSON object of `import --format json`; `added` is None where nothing was stored."""
+    """The JSON object of `import --format json`; `added` is None if nothing was stored."""
     return {
         "schema_version": "1",
         "complete": intake.complete,

@@ -1,5 +1,6 @@
-"""Numbers as people read them: milliseconds, tokens per second, GiB, percent. The store's units are seconds, bytes
-and fractions; nothing here rounds a number that something is decided on.
+"""Numbers for people: milliseconds, tokens per second, GiB, percent. The store has seconds, bytes and fractions.
+
+Rounding here is for display only; decisions use the unrounded numbers.
 """
 
 from regress_gate.model.metric import Scale
@@ -11,7 +12,7 @@ UNKNOWN = "n/a"
 
 
 def values(means: tuple[float | None, float | None], unit: str, metric: str) -> tuple[str, str]:
-    """Both sides of a series in one unit, with it: `("123.4 ms", "151.0 ms")`."""
+    """Both sides of a series in one unit: `("123.4 ms", "151.0 ms")`."""
     factor, sign = _shown_in(unit, metric, max((abs(mean) for mean in means if mean is not None), default=0.0))
     first, second = (UNKNOWN if mean is None else f"{number(mean * factor)}{sign}" for mean in means)
     return first, second
@@ -53,7 +54,7 @@ def _four_digits(value: float) -> str:
 
 
 def spread(cv: float | None, runs: int) -> str:
-    """How far the runs of one side lie apart, and how many they are: `±2.1% n=5`."""
+    """The spread of the runs of one side, and their number: `±2.1% n=5`."""
     if cv is None:
         return f"±? n={runs}"
     return f"±{_plain_percent(cv)} n={runs}"
@@ -64,7 +65,7 @@ def change(loss: float | None, scale: Scale) -> str:
 
 
 def interval(bounds: tuple[float | None, float | None] | None) -> str:
-    """In the unit of the change, which stands beside it. An open end is `?`."""
+    """In percent or percentage points, as the change beside it. An open end is `?`."""
     if bounds is None:
         return "no interval"
     low, high = ("?" if bound is None else _signed(bound) for bound in bounds)

@@ -52,7 +52,7 @@ _MAY_OF_A_MOVE = {
 }
 _MAY_WITHOUT_BASELINE = dict.fromkeys(Effect, "May be in this version")
 _MOST_REASONS = 3
-"""Of one kind that only says which fact is missing; the known issues say it too."""
+"""Reasons that only name a missing fact, up to which each gets a line; the known issues name it too."""
 
 
 def decision(result: Result) -> str:
@@ -71,12 +71,12 @@ def evidence(plan: PlanOut) -> str:
         parts = ["two sides that were measured on different days" if plan.apart else "two sides"]
     if plan.looks is not None:
         made, most = plan.looks.blocks, plan.looks.most_blocks
-        parts.append(f"looked at after each block, {made} of at most {most}")
+        parts.append(f"interim analysis after each block, {made} of at most {most}")
     if plan.earlier_runs:
         runs = plural(plan.earlier_runs, "earlier pair" if plan.paired else "earlier run")
-        parts.append(f"usual spread also from {runs} of {plural(plan.earlier_sessions, 'session')}")
+        parts.append(f"spread estimated also from {runs} of {plural(plan.earlier_sessions, 'session')}")
     else:
-        parts.append("usual spread from these runs alone")
+        parts.append("spread estimated from these runs alone")
     return "; ".join(parts)
 
 
@@ -91,7 +91,7 @@ def effect(effect: Effect, *, with_baseline: bool) -> str:
 
 
 def possible_effect(effect: Effect, *, with_baseline: bool) -> str:
-    """The same where it cannot be told whether the issues apply."""
+    """The title of issues that need more facts: whether they apply is not known."""
     return (_MAY_OF_A_MOVE if with_baseline else _MAY_WITHOUT_BASELINE)[effect]
 
 
@@ -102,7 +102,7 @@ def testbed(testbed: TestbedOut) -> str:
 
 
 def reason(reason: Reason) -> str:
-    """`regression: text (scenario/metric)`; the name is added only where the text leaves it out."""
+    """`regression: text (scenario/metric)`; the name is added if the text does not contain it."""
     named = [name for name in (reason.series, reason.issue) if name and name not in reason.text]
     return f"{reason.code.replace('_', ' ')}: {reason.text}" + (f" ({', '.join(named)})" if named else "")
 
