@@ -6,6 +6,7 @@ from regress_gate.gate.comparison_choice import resolve_ref
 from regress_gate.model.run import Run
 from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.store.combined import ShippedBuilds, open_combined_store
+from regress_gate.store.store_interface import Holding
 from regress_gate.vllm.build_config import BuildConfig
 
 
@@ -23,6 +24,18 @@ def resolve_stored_build(ref: Ref, settings: Settings) -> Version:
             return run.version
         held = store.inventory()
         return resolve_ref(ref, held, store.pinned(), everything=held)[0].version
+
+
+def is_selected(holding: Holding, settings: Settings) -> bool:
+    """Whether the suite and testbed of the settings, where given, are those of the holding."""
+    suite, testbed = settings.suite.value, settings.testbed.value
+    return suite in (None, holding.suite.name, str(holding.suite)) and testbed in (None, holding.testbed)
+
+
+def stored_versions(settings: Settings, *, everything: bool = False) -> list[Holding]:
+    """What is stored and shipped, with the suite and testbed of the settings unless `everything` is wanted."""
+    with open_combined_store(str(settings.store_url.value)) as store:
+        return [holding for holding in store.inventory() if everything or is_selected(holding, settings)]
 
 
 def stored_runs(version: Version, settings: Settings) -> list[Run]:

@@ -1,19 +1,19 @@
-"""`regress-gate baseline`: what is stored, and what to do with it."""
+"""`regress-gate baseline`: list, show, pin, export, import and prune stored versions."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from regress_gate.app.store_queries import stored_runs, stored_versions
 from regress_gate.cli.options import CONTEXT, format_option, place_options, settings_from, store_options
-from regress_gate.errors import InputError, NoDataError
+from regress_gate.errors import InputError
+from regress_gate.model.version import Version
 from regress_gate.report import print_view
-from regress_gate.report.views.list_view import stored_runs, stored_versions
-
-if TYPE_CHECKING:
-    from regress_gate.model.version import Version
-    from regress_gate.store.store_interface import Holding
+from regress_gate.report.views import list_view
+from regress_gate.report.views.list_view import printable
+from regress_gate.text import plural
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate baseline list")
@@ -27,12 +27,7 @@ def baseline() -> None:
 @store_options
 def list_(format_: str, **options: Any) -> None:
     """Every stored version, with its testbed, suite and number of runs."""
-    settings = settings_from(options)
-    from regress_gate.store.combined import open_combined_store
-
-    with open_combined_store(str(settings.store_url.value)) as library:
-        held = [h for h in library.inventory() if _wanted(h, settings.suite.value, settings.testbed.value)]
-    print_view(stored_versions(held), format_)
+    print_view(list_view.stored_versions(stored_versions(settings_from(options))), format_)
 
 
 @baseline.command(epilog="Example: regress-gate baseline show v0.19.1", context_settings=CONTEXT)
@@ -40,38 +35,20 @@ def list_(format_: str, **options: Any) -> None:
 @place_options
 @store_options
 def show(version: str, **options: Any) -> None:
-    """The runs of a version: when, under which conditions, and where their numbers came from."""
-    settings = settings_from(options)
-    from regress_gate.model.version import Version
-    from regress_gate.store.combined import open_combined_store
-
-    with open_combined_store(str(settings.store_url.value)) as library:
-        runs = [
-            run
-            for run in library.runs(version=Version.parse(version), testbed=settings.testbed.value)
-            if settings.suite.value in (None, run.suite.name, str(run.suite))
-        ]
-    if not runs:
-        raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
-    print_view(stored_runs(runs))
+    """The runs of a version: when, under which conditions, and the source of their numbers."""
+    print_view(list_view.stored_runs(stored_runs(Version.parse(version), settings_from(options))))
 
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)
 @click.argument("version")
 @store_options
 def pin(version: str, **options: Any) -> None:
-    """Keep a version from pruning, and make it what the ref `pinned` means."""
-    settings = settings_from(options)
-    from regress_gate.model.version import Version
-    from regress_gate.store.combined import open_combined_store
-    from regress_gate.store.repository import open_store
+    """Keep a version from pruning. The ref `pinned` means the version that was pinned last."""
+    from regress_gate.app.baselines import pin_version  # with the database
 
     wanted = Version.parse(version)
-    with open_combined_store(str(settings.store_url.value)) as library:
-        if not any(holding.version.matches(wanted) for holding in library.inventory()):
-            raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
-    with open_store(str(settings.store_url.value), create=True) as store:
-        click.echo(f"{wanted} is pinned" if store.pin(wanted) else f"{wanted} was pinned already")
+    is_new = pin_version(wanted, settings_from(options))
+    click.echo(f"{wanted} is pinned" if is_new else f"{wanted} was pinned already")
 
 
 @baseline.command(epilog="Example: regress-gate baseline unpin v0.19.1", context_settings=CONTEXT)
@@ -79,15 +56,10 @@ def pin(version: str, **options: Any) -> None:
 @store_options
 def unpin(version: str, **options: Any) -> None:
     """Take a pin away."""
-    settings = settings_from(options)
-    from regress_gate.model.version import Version
-    from regress_gate.store.repository import open_store
+    from regress_gate.app.baselines import unpin_version  # with the database
 
     wanted = Version.parse(version)
-    with open_store(str(settings.store_url.value), create=False) as store:
-        if not store.unpin(wanted):
-            pins = ", ".join(str(pin.version) for pin in store.pinned()) or "nothing"
-            raise InputError(f"{wanted} is not pinned (pinned: {pins})")
+    unpin_version(wanted, settings_from(options))
     click.echo(f"{wanted} is no longer pinned")
 
 
@@ -102,52 +74,14 @@ def unpin(version: str, **options: Any) -> None:
 @store_options
 def export(version: str | None, directory: Path, undisturbed: bool, **options: Any) -> None:
     """Write what the store holds as readable JSON; without VERSION, all of it."""
-    settings = settings_from(options)
-    from regress_gate.files import write_output_file
-    from regress_gate.gate.sides import make_side
-    from regress_gate.model.suite import ConditionLimits
-    from regress_gate.model.version import Version
-    from regress_gate.store.baseline_file import baseline_file_name, dump_baseline
-    from regress_gate.store.repository import open_store
-    from regress_gate.suites import find_shipped_suite
-    from regress_gate.text import plural
+    from regress_gate.app.baselines import export_baselines  # with the database
 
     wanted = None if version is None else Version.parse(version)
-    with open_store(str(settings.store_url.value), create=False) as store:
-        held = [
-            holding
-            for holding in store.inventory()
-            if (wanted is None or holding.version.matches(wanted))
-            and _wanted(holding, settings.suite.value, settings.testbed.value)
-        ]
-        if not held:
-            raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
-        for holding in held:
-            runs = [
-                run
-                for run in store.runs(
-                    version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True
-                )
-                if run.version == holding.version
-            ]
-            if undisturbed:
-                suite = find_shipped_suite(holding.suite)
-                limits = suite.conditions if suite else ConditionLimits()
-                kept = make_side(holding.version, runs, limits).counted
-                if len(kept) < len(runs):
-                    click.echo(
-                        f"{holding.version}: {len(runs) - len(kept)} of {len(runs)} runs are void, left out", err=True
-                    )
-                if not kept:
-                    continue
-                runs = list(kept)
-            path = directory / baseline_file_name(holding.version, holding.testbed, holding.suite)
-            write_output_file(path, dump_baseline(runs))
-            click.echo(f"{path}: {plural(len(runs), 'run')}")
+    for file in export_baselines(settings_from(options), wanted, directory, undisturbed=undisturbed):
+        if file.void:
+            click.echo(f"{file.version}: {file.void} of {file.runs + file.void} runs are void, left out", err=True)
+        if file.path is not None:
+            click.echo(f"{file.path}: {plural(file.runs, 'run')}")
 
 
 @baseline.command("import", epilog="Example: regress-gate baseline import baselines/*.json", context_settings=CONTEXT)
@@ -155,19 +89,13 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
 @store_options
 def import_(files: tuple[Path, ...], **options: Any) -> None:
     """Store files that `baseline export` wrote: all of them, or on any error none."""
-    settings = settings_from(options)
-    from regress_gate.report.views.list_view import printable
-    from regress_gate.store.baseline_file import load_baseline
-    from regress_gate.store.repository import open_store
-    from regress_gate.text import plural
+    from regress_gate.app.baselines import import_baselines  # with the database
 
-    runs = [run for path in files for run in load_baseline(path.read_bytes(), path)]
-    with open_store(str(settings.store_url.value), create=True) as store:
-        added = store.add_runs(runs)
-        click.echo(
-            f"{plural(len(added.new), 'run')} added, {len(added.extended)} extended, {plural(added.trials, 'trial')}; "
-            f"{plural(len(added.duplicates), 'result')} were stored already ({printable(store.location.shown)})"
-        )
+    added, store = import_baselines(settings_from(options), files)
+    click.echo(
+        f"{plural(len(added.new), 'run')} added, {len(added.extended)} extended, {plural(added.trials, 'trial')}; "
+        f"{plural(len(added.duplicates), 'result')} were stored already ({printable(store)})"
+    )
 
 
 @baseline.command(epilog="Example: regress-gate baseline prune --keep 5 --dry-run", context_settings=CONTEXT)
@@ -175,63 +103,35 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
 @click.option(
     "--keep", type=click.IntRange(min=0), default=0, help="Keep the newest N versions of each testbed and suite."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="List what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @place_options
 @store_options
 def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
     """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
-    settings = settings_from(options)
-    from regress_gate.model.version import Version
-    from regress_gate.report.views.list_view import printable
-    from regress_gate.store.repository import open_store
-    from regress_gate.text import plural
+    from regress_gate.app.baselines import plan_pruning  # with the database
 
-    if version is None and not keep:
-        raise InputError("nothing says what to prune", todo="name a VERSION, or how many to --keep")
     wanted = None if version is None else Version.parse(version)
-    with open_store(str(settings.store_url.value), create=False) as store:
-        suite = _one_suite(settings.suite.value, [holding.suite for holding in store.inventory()])
-        going = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep, dry_run=True)
-        if not going:
-            click.echo(_kept(wanted, store.inventory()))
+    with plan_pruning(settings_from(options), wanted, keep) as pruning:
+        if not pruning.holdings:
+            click.echo(f"nothing to prune: {wanted} is pinned" if pruning.is_pinned else "nothing to prune")
             return
-        for holding in going:
+        for holding in pruning.holdings:
             place = f"{printable(holding.testbed)}, {printable(holding.suite)}"
             click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}")
         if dry_run:
             return
-        if not yes and not _confirmed():
+        if not yes and not _is_confirmed():
             click.echo("nothing was deleted")
             return
-        gone = store.prune(version=wanted, testbed=settings.testbed.value, suite=suite, keep=keep)
-    click.echo(f"deleted {plural(sum(holding.runs for holding in gone), 'run')}")
+        runs = pruning.delete()
+    click.echo(f"deleted {plural(runs, 'run')}")
 
 
-def _confirmed() -> bool:
+def _is_confirmed() -> bool:
     try:
         return click.confirm("delete these?", err=True)
     except click.Abort:
         if sys.stdin is not None and sys.stdin.isatty():
             raise
-        raise InputError("there is nobody to ask", todo="give --yes or --dry-run") from None
-
-
-def _kept(wanted: "Version | None", held: "list[Holding]") -> str:
-    if wanted is not None and any(holding.version.matches(wanted) and holding.pinned for holding in held):
-        return f"nothing to prune: {wanted} is pinned"
-    return "nothing to prune"
-
-
-def _one_suite(name: str | None, held: list[Any]) -> Any:
-    if name is None:
-        return None
-    found = sorted({suite for suite in held if name in (suite.name, str(suite))}, key=str)
-    if len(found) != 1:
-        listed = ", ".join(str(suite) for suite in found or sorted(set(held), key=str)) or "none"
-        raise InputError(f"{name!r} names {len(found)} stored suites", where="--suite", todo=f"choose one of: {listed}")
-    return found[0]
-
-
-def _wanted(holding: "Holding", suite: str | None, testbed: str | None) -> bool:
-    return suite in (None, holding.suite.name, str(holding.suite)) and testbed in (None, holding.testbed)
+        raise InputError("stdin is not a terminal", todo="give --yes or --dry-run") from None

@@ -5,6 +5,9 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, deployment_options, place_options, settings_from, store_options
+from regress_gate.model.policy import DEFAULT_MARGINS
+from regress_gate.report.views.list_view import printable
+from regress_gate.store.store_interface import StoreLocation
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate config show")
@@ -19,10 +22,6 @@ def config() -> None:
 def show(**options: Any) -> None:
     """Print every setting in force with its origin: a flag, a variable, a file or the default."""
     settings = settings_from(options)
-    from regress_gate.model.policy import DEFAULT_MARGINS
-    from regress_gate.report.views.list_view import printable
-    from regress_gate.store.store_interface import StoreLocation
-
     path, given = settings.file
     source = "default" if path is None else str(path)
     click.echo(f"# configuration file: {'none found' if path is None else printable(path)}")

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.store.store_interface import StoreLocation
 from regress_gate.text import plural
 
 
@@ -24,8 +25,6 @@ def info(**options: Any) -> None:
     url = settings.store_url
     store = find_store(str(url.value))
     if store is None:
-        from regress_gate.store.store_interface import StoreLocation
-
         click.echo(f"{StoreLocation.parse(str(url.value)).shown}: there is no store yet ({url.source})")
         return
     with store:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regress_gate.app.provisioning import environments_directory, find_build, make_provisioner
+from regress_gate.app.settings import Settings
 from regress_gate.cli.options import (
     CONTEXT,
     format_option,
@@ -21,11 +22,13 @@ from regress_gate.cli.options import (
     store_options,
 )
 from regress_gate.errors import InputError
+from regress_gate.model.config import ProvisionMethod
+from regress_gate.model.version import Version
 from regress_gate.report import print_view
-from regress_gate.report.views.list_view import environment_size, environments
+from regress_gate.report.views.list_view import environment_size, environments, printable
+from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
-    from regress_gate.app.settings import Settings
     from regress_gate.bench.provision.environment_cache import CacheEntry, EnvironmentCache
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -56,8 +59,6 @@ def prune(which: tuple[str, ...], unused_for: str | None, dry_run: bool, **optio
     One that is in use or being made stays. What is deleted is installed again when it is wanted.
     """
     cache = _cache(settings_from(options))
-    from regress_gate.report.views.list_view import printable
-
     if not which and unused_for is None:
         raise InputError("nothing says what to prune", todo="name environments, or how long they were --unused-for")
     age = 0.0 if unused_for is None else _seconds(unused_for)
@@ -89,14 +90,10 @@ def add(
     **options: Any,
 ) -> None:
     """Provision VERSION now and verify it: installs an environment, or pulls an image. Exits 4 when that fails."""
-    from regress_gate.model.config import ProvisionMethod
-
     settings = settings_from(options)
     config = provisioning_from(options, settings)
     if config.way is ProvisionMethod.COMMAND:
         raise InputError("a launch line of your own needs no provisioning", todo="choose --provision venv or docker")
-    from regress_gate.report.views.list_view import printable
-
     accelerator = accelerator or settings.deployment.accelerator
     wanted = find_build(version, settings, config, accelerator=accelerator)
     provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
@@ -117,7 +114,7 @@ def _seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _cache(settings: "Settings") -> "EnvironmentCache":
+def _cache(settings: Settings) -> "EnvironmentCache":
     from regress_gate.bench.provision.environment_cache import EnvironmentCache
 
     return EnvironmentCache(environments_directory(settings.environment))
@@ -125,9 +122,6 @@ def _cache(settings: "Settings") -> "EnvironmentCache":
 
 def _named(name: str, entries: "Sequence[CacheEntry]") -> "list[CacheEntry]":
     """Those that an id, a key or a version means. Raises InputError when there is none."""
-    from regress_gate.model.version import Version
-    from regress_gate.text import did_you_mean
-
     found = [entry for entry in entries if name in (entry.id, entry.key)]
     if found:
         return found

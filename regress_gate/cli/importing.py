@@ -1,20 +1,36 @@
 """`regress-gate import`: store benchmark results made by other tools."""
 
 import gc
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 
 from regress_gate.cli.options import CONTEXT, parse_testbed_facts, settings_from, store_options
+from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from regress_gate.ingest.import_result import ImportResult
-    from regress_gate.ingest.interface import Reader
-    from regress_gate.model.run import Run
-    from regress_gate.store.store_interface import AddedRuns
+from regress_gate.ingest.identity import IdentityFlags
+from regress_gate.ingest.import_result import ImportResult
+from regress_gate.ingest.importer import read_paths
+from regress_gate.ingest.interface import Reader
+from regress_gate.ingest.registry import READERS
+from regress_gate.model.run import Run
+from regress_gate.report.render.json import json_text
+from regress_gate.report.render.output_formats import options_for
+from regress_gate.report.views.import_view import (
+    dry_run_text,
+    elsewhere_notes,
+    grouped_reports,
+    import_document,
+    input_formats_text,
+    report_line,
+    stored_text,
+    would_store_text,
+)
+from regress_gate.report.views.list_view import printable
+from regress_gate.store.store_interface import AddedRuns, StoreLocation
+from regress_gate.text import did_you_mean, plural
 
 SHOWN_FILES = 20
 """Files that are listed of each outcome, unless all are asked for."""
@@ -22,8 +38,6 @@ SHOWN_FILES = 20
 
 def _list_formats(context: click.Context, _option: click.Parameter, asked: bool) -> None:
     if asked:
-        from regress_gate.report.views.import_view import input_formats_text
-
         click.echo(input_formats_text())
         context.exit()
 
@@ -106,11 +120,6 @@ def import_(
     any file was refused; what is good is stored all the same.
     """
     settings = settings_from({**options, "suite": suite, "testbed": testbed})
-    from regress_gate.cli.progress import counter_on_stderr
-    from regress_gate.ingest.identity import IdentityFlags
-    from regress_gate.ingest.importer import read_paths
-    from regress_gate.text import plural
-
     flags = IdentityFlags.parse(
         version=version,
         testbed=settings.testbed.value,
@@ -143,9 +152,6 @@ def import_(
             if not quiet and listed:
                 _report_added(added, store.location.shown)
     if not listed:
-        from regress_gate.report.render.json import json_text
-        from regress_gate.report.views.import_view import import_document
-
         click.echo(json_text(import_document(intake, added)))
     refused = sum(report.outcome == "refused" for report in intake.files)
     if refused:
@@ -157,7 +163,7 @@ def import_(
     return ExitCode.USAGE if refused else ExitCode.PASS
 
 
-def _told(runs: "tuple[Run, ...]", advance: "Callable[[int, int], None] | None") -> "Iterator[Run]":
+def _told(runs: tuple[Run, ...], advance: Callable[[int, int], None] | None) -> Iterator[Run]:
     """The runs, with progress told as they are taken."""
     for done, run in enumerate(runs):
         if advance is not None:
@@ -165,10 +171,7 @@ def _told(runs: "tuple[Run, ...]", advance: "Callable[[int, int], None] | None")
         yield run
 
 
-def _reader(name: str) -> "Reader":
-    from regress_gate.ingest.registry import READERS
-    from regress_gate.text import did_you_mean
-
+def _reader(name: str) -> Reader:
     readers = {reader.name: reader for reader in READERS}
     if name not in readers:
         near = did_you_mean(name, readers, limit=len(readers))
@@ -176,9 +179,7 @@ def _reader(name: str) -> "Reader":
     return readers[name]
 
 
-def _report(intake: "ImportResult", *, dry_run: bool, quiet: bool, verbose: bool) -> None:
-    from regress_gate.report.views.import_view import dry_run_text, grouped_reports, report_line
-
+def _report(intake: ImportResult, *, dry_run: bool, quiet: bool, verbose: bool) -> None:
     refused = [report for report in intake.files if report.outcome == "refused"]
     others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
     counted = len(others) + len(refused)
@@ -201,26 +202,18 @@ def _report(intake: "ImportResult", *, dry_run: bool, quiet: bool, verbose: bool
 
 
 def _width() -> int:
-    import sys
-
-    from regress_gate.report.render.output_formats import options_for
 
     return options_for(sys.stdout).width
 
 
-def _report_added(added: "AddedRuns", where: str) -> None:
-    from regress_gate.report.views.import_view import elsewhere_notes, stored_text
-
+def _report_added(added: AddedRuns, where: str) -> None:
     click.echo(stored_text(added, where))
     for note in elsewhere_notes(added.mismatches):
         click.echo(f"note: {note}", err=True)
 
 
-def _report_dry_run(intake: "ImportResult", url: str) -> None:
+def _report_dry_run(intake: ImportResult, url: str) -> None:
     """What would be stored, by what the store has. Makes none, and migrates none."""
-    from regress_gate.report.views.import_view import would_store_text
-    from regress_gate.store.store_interface import StoreLocation
-
     held: dict[tuple[str, int], int] = {}
     location = StoreLocation.parse(url)
     if location.may_exist:
@@ -236,6 +229,4 @@ def _report_dry_run(intake: "ImportResult", url: str) -> None:
 
 
 def _plain(value: object) -> str:
-    from regress_gate.report.views.list_view import printable
-
     return printable(value)

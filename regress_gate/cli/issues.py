@@ -1,5 +1,6 @@
 """`regress-gate issues`: the known-issues database."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,13 @@ import click
 from regress_gate.cli.issues_tracking import sync, verify
 from regress_gate.cli.options import CONTEXT, format_option
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.known.records.loading import SUFFIX, load_records, record_files
+from regress_gate.model.issue import IssueKind
+from regress_gate.paths import shipped_directory
 from regress_gate.report import Source, find_format, format_names, print_view
-from regress_gate.text import plural
+from regress_gate.report.views.list_view import printable
+from regress_gate.report.views.record_view import IssueRecordView, issue_records
+from regress_gate.text import did_you_mean, plural
 
 if TYPE_CHECKING:
     pass
@@ -42,11 +48,6 @@ issues.add_command(verify)
 @_directory
 def list_(kind: str | None, format_: str, directory: Path | None) -> None:
     """All records, or those of one kind."""
-    from regress_gate.known.records.loading import load_records
-    from regress_gate.model.issue import IssueKind
-    from regress_gate.report.views.record_view import issue_records
-    from regress_gate.text import did_you_mean
-
     if kind is not None and kind not in list(IssueKind):
         raise InputError(f"unknown kind {kind!r}" + did_you_mean(kind, list(IssueKind)), where="--kind")
     records = [record for record in load_records(directory) if kind in (None, record.kind)]
@@ -62,10 +63,6 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
 @_directory
 def show(id_: str, format_: str, directory: Path | None) -> None:
     """One record, whole. ID may be given as 28882."""
-    from regress_gate.known.records.loading import load_records
-    from regress_gate.report.views.record_view import IssueRecordView
-    from regress_gate.text import did_you_mean
-
     records = {name: record for record in load_records(directory) for name in (record.id, *record.aliases)}
     wanted = id_.upper() if id_.upper() in records else f"VLLM-{id_.lstrip('#')}"
     if wanted not in records:
@@ -78,12 +75,7 @@ def show(id_: str, format_: str, directory: Path | None) -> None:
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
 def lint(directory: Path | None) -> None:
     """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
-    from datetime import UTC, datetime
-
     from regress_gate.known.records.lint import lint_records
-    from regress_gate.known.records.loading import record_files
-    from regress_gate.paths import shipped_directory
-    from regress_gate.report.views.list_view import printable
 
     where = directory or shipped_directory("known_issues")
     complaints = lint_records(where, today=datetime.now(UTC).date())
@@ -105,10 +97,7 @@ def lint(directory: Path | None) -> None:
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Write ID.yaml there.")
 def new(url: str, output: Path | None) -> None:
     """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
-    from datetime import UTC, datetime
-
     from regress_gate.known.records.draft import draft_id, draft_record
-    from regress_gate.known.records.loading import SUFFIX
 
     text = draft_record(url, today=datetime.now(UTC).date())
     if output is None:

@@ -125,7 +125,7 @@ def _outcome(given: list[str]) -> int:
 
 
 def _finish(code: int, given: list[str]) -> int:
-    """Write what is still buffered: a report that nobody could get is no success."""
+    """Write what is still buffered: a report that could not be written is no success."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -139,7 +139,7 @@ def _finish(code: int, given: list[str]) -> int:
 
 
 def _complain(message: str, arguments: list[str]) -> None:
-    """One line, whatever the message holds; the traceback only for who asks with -vv."""
+    """One line, whatever the message holds; with -vv the traceback too."""
     if sys.stderr is None:
         return
     line = sanitise(message)
@@ -147,5 +147,5 @@ def _complain(message: str, arguments: list[str]) -> None:
     shown = f"regress-gate: error: {line}".encode(encoding, "replace").decode(encoding)
     if "-vv" in arguments:
         traceback.print_exc()
-    with suppress(OSError):  # nobody reads: the exit code says it all
+    with suppress(OSError):  # stderr is closed: the exit code is enough
         print(shown, file=sys.stderr)  # noqa: T201 - the one place that prints errors

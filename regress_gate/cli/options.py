@@ -157,9 +157,6 @@ def settings_from(options: dict[str, Any]) -> Settings:
     )
 
 
-# MERGED regress_gate.cli.duration: Durations as people type them: `45m`, `1h30m`, `90s`, `30d`.
-
-
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _UNIT_SECONDS = (86400.0, 3600.0, 60.0, 1.0)
 

@@ -2,16 +2,18 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from regress_gate.app.settings import Settings
+from regress_gate.app.store_queries import stored_runs
 from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options
 from regress_gate.errors import InputError, NoDataError
+from regress_gate.files import write_output_file
+from regress_gate.model.run import Run
+from regress_gate.model.version import Version
 from regress_gate.report import Source, find_format, format_names
-
-if TYPE_CHECKING:
-    from regress_gate.model.run import Run
 
 
 @click.command(context_settings=CONTEXT, epilog="Example: regress-gate report v0.19.1 --format llm-d --to reports/")
@@ -32,18 +34,15 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
     Statistics are written, not single requests. Runs that failed or are void are left out.
     """
     settings = settings_from(options)
-    from regress_gate.store.combined import open_combined_store
-
-    with open_combined_store(str(settings.store_url.value)) as library:
-        runs = [run for version in versions for run in _runs(library, version, settings)]
+    runs = [run for version in versions for run in _runs_that_count(version, settings)]
     run_format = find_format(format_, Source.RUNS).load()
     if directory is None:
         if run_format.is_binary and sys.stdout.isatty():
-            raise InputError(f"{format_} is no text for a terminal", where="--format", todo="give --to DIRECTORY")
+            raise InputError(
+                f"{format_} is binary and cannot be printed on a terminal", where="--format", todo="give --to DIRECTORY"
+            )
         click.echo(run_format.content(runs), nl=False)
         return
-    from regress_gate.files import write_output_file
-
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,18 +52,12 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
         click.echo(str(directory / name))
 
 
-def _runs(library: Any, version: str, settings: Any) -> "list[Run]":
-    """Those that count. Raises NoDataError."""
-    from regress_gate.model.version import Version
-
-    found = [
-        run
-        for run in library.runs(version=Version.parse(version), testbed=settings.testbed.value)
-        if settings.suite.value in (None, run.suite.name, str(run.suite))
-    ]
-    counting = [run for run in found if run.trials and run.void is None]
-    if not counting:
+def _runs_that_count(version: str, settings: Settings) -> list[Run]:
+    """Raises NoDataError if there is none."""
+    found = stored_runs(Version.parse(version), settings)
+    counted = [run for run in found if run.trials and run.void is None]
+    if not counted:
         raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
-    if left_out := len(found) - len(counting):
+    if left_out := len(found) - len(counted):
         click.echo(f"{version}: {left_out} of {len(found)} runs failed or are void, left out", err=True)
-    return counting
+    return counted

@@ -9,7 +9,11 @@ import click
 from regress_gate.cli.options import CONTEXT, format_option
 from regress_gate.cli.suite_import import import_
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.known.records.loading import load_records
 from regress_gate.report import print_view
+from regress_gate.report.views.list_view import printable
+from regress_gate.report.views.suite_view import SuiteListView, SuiteView
+from regress_gate.suites import is_suite_path, load_suite, shipped_suites, suite_template
 from regress_gate.text import plural
 
 if TYPE_CHECKING:
@@ -28,9 +32,6 @@ suite.add_command(import_)
 @format_option
 def list_(format_: str) -> None:
     """The suites that come with the program, and what each is for."""
-    from regress_gate.report.views.suite_view import SuiteListView
-    from regress_gate.suites import shipped_suites
-
     print_view(SuiteListView(tuple(shipped_suites().values())), format_)
 
 
@@ -39,9 +40,6 @@ def list_(format_: str) -> None:
 @format_option
 def show(name: str, format_: str) -> None:
     """One suite, whole: what is sent to which server, why, and what decides."""
-    from regress_gate.report.views.suite_view import SuiteView
-    from regress_gate.suites import load_suite
-
     print_view(SuiteView(load_suite(name)), format_)
 
 
@@ -49,8 +47,6 @@ def show(name: str, format_: str) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def lint(files: tuple[Path, ...]) -> None:
     """Check suite files. Shows every error and doubt; exits 2 when there is an error, 0 with warnings only."""
-    from regress_gate.known.records.loading import load_records
-    from regress_gate.report.views.list_view import printable
     from regress_gate.suites.lint import lint_suite
 
     known = {name for record in load_records() for name in (record.id, *record.aliases)}
@@ -68,9 +64,6 @@ def lint(files: tuple[Path, ...]) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def new(file: Path) -> None:
     """Write a commented suite to begin with. Never overwrites a file."""
-    from regress_gate.report.views.list_view import printable
-    from regress_gate.suites import is_suite_path, suite_template
-
     if not is_suite_path(file.name):
         raise InputError("a suite is a YAML file", where=file, todo=f"call it {file.name}.yaml")
     name = re.sub(r"[^A-Za-z0-9._-]", "-", file.stem).lstrip("._-")[:80] or "my-suite"

@@ -10,6 +10,7 @@ import click
 
 from regress_gate.cli.options import CONTEXT
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.report.views.list_view import printable
 from regress_gate.text import plural
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -27,7 +28,6 @@ def import_(files: tuple[Path, ...], directory: Path | None) -> None:
 
     Exits 2 when a definition has no test that a suite can say.
     """
-    from regress_gate.report.views.list_view import printable
     from regress_gate.suites.vllm_ci import convert_definition, suite_text
 
     texts: dict[str, str] = {}

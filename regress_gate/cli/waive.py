@@ -1,15 +1,20 @@
 """`regress-gate waive`: the waivers of the configuration file, which are added at its end: nothing is rewritten."""
 
-from datetime import UTC, date, datetime
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
 from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, read_config
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.errors import ExitCode, InputError
+from regress_gate.files import write_output_file
+from regress_gate.model.policy import Waiver
 from regress_gate.report import print_view
-from regress_gate.report.views.list_view import days_left, waivers
+from regress_gate.report.views.list_view import days_left, printable, waivers
 from regress_gate.text import plural
 
 
@@ -36,11 +41,6 @@ def waive() -> None:
 def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **options: Any) -> None:
     """Permit FINDING, a series as SCENARIO/METRIC (globs allowed) or a known issue's id."""
     settings = settings_from(options)
-    from pydantic import ValidationError
-
-    from regress_gate.errors import InputError
-    from regress_gate.files import write_output_file
-    from regress_gate.model.policy import Waiver
 
     try:
         waiver = Waiver(finding=finding, until=until.date(), max_change=max_change, owner=owner, reason=reason)
@@ -90,10 +90,6 @@ def list_(**options: Any) -> None:
 def check(within: int, **options: Any) -> None:
     """Exit 1 if a waiver has expired, 0 otherwise: for a scheduled job."""
     settings = settings_from(options)
-    from datetime import timedelta
-
-    from regress_gate.errors import ExitCode
-    from regress_gate.report.views.list_view import printable
 
     horizon = _today() + timedelta(days=within)
     ending = [w for w in settings.waivers if w.is_expired(_today()) or (within and w.until <= horizon)]
@@ -110,6 +106,4 @@ def _today() -> date:
 
 def _toml(text: str) -> str:
     """A TOML basic string; JSON's escapes are a subset of TOML's, but for DEL."""
-    import json
-
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -127,11 +127,11 @@ def test_a_few_values_are_too_few(gate):
         (["--time", "dat"], "date,ms\n1,1\n", "has no column 'dat' (did you mean 'date'?)"),
         (["--value", "ms"], "ms\n1\nfast\n", "standard input:3: 'fast' in column 'ms' is no number"),
         (["--time", "date"], "date,ms\n2026-01-01,1\nsoon,2\n", "standard input:3: 'soon' in column 'date' is no"),
-        (["--min-change", "much"], "ms\n1\n", "--min-change: 'much' is no size; write 2%"),
-        (["--min-change", "-1%"], "ms\n1\n", "--min-change: '-1%' is no size"),
-        (["--min-change", "nan"], "ms\n1\n", "--min-change: 'nan' is no size"),
+        (["--min-change", "much"], "ms\n1\n", "--min-change: 'much' is not a size; write 2%"),
+        (["--min-change", "-1%"], "ms\n1\n", "--min-change: '-1%' is not a size"),
+        (["--min-change", "nan"], "ms\n1\n", "--min-change: 'nan' is not a size"),
         (["--min-change", "2%"], "ms\n1\n-1\n", "--min-change: a value is zero or negative"),
-        (["--improvements"], "ms\n1\n", "--improvements: nobody said what is better; give --direction too"),
+        (["--improvements"], "ms\n1\n", "--improvements: needs --direction; say which direction is better"),
     ],
 )
 def test_what_cannot_be_looked_at_is_one_line_that_says_what_to_do(gate, arguments, stdin, said):

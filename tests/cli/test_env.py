@@ -10,13 +10,13 @@ from typing import Any
 import click
 import pytest
 
-from regress_gate.app.provisioning import make_provisioner, provisioning_from, resolve_published_build
+from regress_gate.app.provisioning import make_provisioner, resolve_published_build
 from regress_gate.app.settings import Settings
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.environment_cache import EnvironmentCache
 from regress_gate.bench.provision.venv import VenvProvisioner
-from regress_gate.cli.options import provision_options
+from regress_gate.cli.options import provision_options, provisioning_from
 from regress_gate.errors import InputError
 from regress_gate.model.config import ProvisionConfig, ProvisionMethod
 from regress_gate.model.version import Version
@@ -151,7 +151,7 @@ class TestAdd:
         [
             (["nightly@2026-07-24"], "'nightly@2026-07-24' names no build that can be provisioned; write a version"),
             (["0.19.1", "--serve-command", "x"], "a launch line of your own needs no provisioning"),
-            (["0.19.1", "--serve-command", "x", "--image", "y"], "the flags belong to two ways, command and docker"),
+            (["0.19.1", "--serve-command", "x", "--image", "y"], "the flags belong to two methods, command and docker"),
             (["0.19.1", "--variant", "CPU!"], "the flags: variant"),
         ],
     )
@@ -191,7 +191,7 @@ class TestChoice:
         assert chosen("--image", "x").way is ProvisionMethod.DOCKER
 
     def test_a_variable_that_names_no_way_is_told(self) -> None:
-        with pytest.raises(InputError, match=r"REGRESS_GATE_PROVISION: 'dokcer' is no way .*mean 'docker'"):
+        with pytest.raises(InputError, match=r"REGRESS_GATE_PROVISION: 'dokcer' is not a way .*mean 'docker'"):
             chosen(REGRESS_GATE_PROVISION="dokcer")
 
     @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ class TestChoice:
         assert type(make_provisioner(config, accelerator="cpu", environ={"PATH": "/usr/bin"})) is kind
 
     def test_a_way_without_what_it_needs_is_refused(self) -> None:
-        with pytest.raises(InputError, match="there is no launch line; give --serve-command"):
+        with pytest.raises(InputError, match="no launch line is given; give --serve-command"):
             make_provisioner(ProvisionConfig(way=ProvisionMethod.COMMAND), accelerator=None, environ={})
 
     def test_refs_that_mean_a_build_are_resolved(self) -> None:

@@ -112,7 +112,7 @@ def test_of_several_places_one_has_to_be_chosen(stored):
             "--metric: no stored run has the metric 'ttft_medain' (did you mean 'ttft_median'?)",
         ),
         (["--scenario", "chatt"], 2, "did you mean 'chat'?"),
-        (["--improvements"], 2, "--improvements: there are none without --detect; give --detect too"),
+        (["--improvements"], 2, "--improvements: needs --detect; give --detect too"),
         (["--testbed", "nowhere"], 5, "no stored runs of that suite and testbed; see `regress-gate baseline list`"),
         (["--suite", "chat"], 5, "no stored runs of that suite"),
     ],

@@ -1,0 +1,134 @@
+"""Pin, export, import and prune stored versions. Opens the database; for looking only, see `store_queries`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from regress_gate.app.settings import Settings
+from regress_gate.app.store_queries import is_selected, stored_versions
+from regress_gate.errors import InputError, NoDataError
+from regress_gate.files import write_output_file
+from regress_gate.gate.sides import make_side
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
+from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
+from regress_gate.store.repository import Repository, open_store
+from regress_gate.store.store_interface import AddedRuns, Holding
+from regress_gate.suites import find_shipped_suite
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    path: Path | None
+    """None: every run was left out."""
+    version: Version
+    runs: int
+    void: int
+    """Runs that were left out."""
+
+
+def pin_version(version: Version, settings: Settings) -> bool:
+    """Keep a version from pruning. False if it was pinned already. Raises NoDataError if it has no runs."""
+    if not any(holding.version.matches(version) for holding in stored_versions(settings, everything=True)):
+        raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
+    with open_store(str(settings.store_url.value), create=True) as store:
+        return store.pin(version)
+
+
+def unpin_version(version: Version, settings: Settings) -> None:
+    """Raises InputError if the version is not pinned."""
+    with open_store(str(settings.store_url.value), create=False) as store:
+        if not store.unpin(version):
+            pins = ", ".join(str(pin.version) for pin in store.pinned()) or "nothing"
+            raise InputError(f"{version} is not pinned (pinned: {pins})")
+
+
+def export_baselines(
+    settings: Settings, version: Version | None, directory: Path, *, undisturbed: bool = False
+) -> Iterator[ExportedFile]:
+    """Write the stored runs as readable JSON, a file for each version, testbed and suite; what each file holds.
+
+    `undisturbed` leaves out runs that are void by the conditions of their suite. Raises NoDataError if nothing is
+    selected.
+    """
+    with open_store(str(settings.store_url.value), create=False) as store:
+        held = [
+            holding
+            for holding in store.inventory()
+            if (version is None or holding.version.matches(version)) and is_selected(holding, settings)
+        ]
+        if not held:
+            raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
+        for holding in held:
+            yield _export(store, holding, directory, undisturbed=undisturbed)
+
+
+def _export(store: Repository, holding: Holding, directory: Path, *, undisturbed: bool) -> ExportedFile:
+    found = store.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True)
+    runs = [run for run in found if run.version == holding.version]
+    kept = runs
+    if undisturbed:
+        suite = find_shipped_suite(holding.suite)
+        kept = list(make_side(holding.version, runs, suite.conditions if suite else ConditionLimits()).counted)
+    if not kept:
+        return ExportedFile(None, holding.version, 0, len(runs))
+    path = directory / baseline_file_name(holding.version, holding.testbed, holding.suite)
+    write_output_file(path, dump_baseline(kept))
+    return ExportedFile(path, holding.version, len(kept), len(runs) - len(kept))
+
+
+def import_baselines(settings: Settings, files: Iterable[Path]) -> tuple[AddedRuns, str]:
+    """Store exported files, all or none; what was added, and to which store."""
+    runs = [run for path in files for run in load_baseline(path.read_bytes(), path)]
+    with open_store(str(settings.store_url.value), create=True) as store:
+        return store.add_runs(runs), store.location.shown
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Versions that would be deleted, and the means to delete them."""
+
+    holdings: Sequence[Holding]
+    is_pinned: bool
+    """Nothing would be deleted because the version is pinned."""
+    _store: Repository
+    _selection: tuple[Version | None, str | None, SuiteRef | None, int]
+
+    def delete(self) -> int:
+        """The number of deleted runs."""
+        version, testbed, suite, keep = self._selection
+        gone = self._store.prune(version=version, testbed=testbed, suite=suite, keep=keep)
+        return sum(holding.runs for holding in gone)
+
+
+@contextmanager
+def plan_pruning(settings: Settings, version: Version | None, keep: int) -> Iterator[Pruning]:
+    """The versions that are not pinned: one, or all but the newest `keep` of each testbed and suite.
+
+    Raises InputError if neither is given, or if the suite of the settings is not exactly one stored suite.
+    """
+    if version is None and not keep:
+        raise InputError("nothing is selected", todo="name a VERSION, or how many to --keep")
+    with open_store(str(settings.store_url.value), create=False) as store:
+        held = store.inventory()
+        suite = _find_suite(settings.suite.value, [holding.suite for holding in held])
+        testbed = settings.testbed.value
+        going = store.prune(version=version, testbed=testbed, suite=suite, keep=keep, dry_run=True)
+        is_pinned = version is not None and any(h.version.matches(version) and h.pinned for h in held)
+        yield Pruning(going, not going and is_pinned, store, (version, testbed, suite, keep))
+
+
+def _find_suite(name: str | None, held: Sequence[SuiteRef]) -> SuiteRef | None:
+    if name is None:
+        return None
+    found = sorted({suite for suite in held if name in (suite.name, str(suite))}, key=str)
+    if len(found) != 1:
+        listed = ", ".join(str(suite) for suite in found or sorted(set(held), key=str)) or "none"
+        raise InputError(f"{name!r} names {len(found)} stored suites", where="--suite", todo=f"choose one of: {listed}")
+    return found[0]

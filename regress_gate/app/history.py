@@ -1,0 +1,67 @@
+"""The history of a suite on a testbed: all stored versions, and which of them changed something."""
+
+from collections.abc import Callable, Sequence
+
+from regress_gate.app.settings import Settings
+from regress_gate.errors import InputError, NoDataError
+from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history_changes import find_line_changes, without_improvements
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.report.views.history_view import HistoryView, LineView
+from regress_gate.store.combined import open_combined_store
+from regress_gate.store.store_interface import Holding, HoldingOrigin
+from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
+from regress_gate.text import plural
+
+
+def show_history(
+    settings: Settings,
+    wanted: HistoryFilter,
+    *,
+    detect: bool = False,
+    improvements: bool = False,
+    advance: Callable[[int, int], None] | None = None,
+) -> HistoryView:
+    """The series over all stored versions; with `detect` also their changes, for the better only with `improvements`.
+
+    Raises NoDataError if nothing is stored, InputError if the settings leave more than one suite or testbed.
+    """
+    if improvements and not detect:
+        raise InputError("needs --detect", where="--improvements", todo="give --detect too")
+    name = settings.suite.value
+    own = load_suite(name) if name is not None and is_suite_path(name) else None
+    if own is not None:
+        name = f"{own.name}@{own.version}"
+    with open_combined_store(str(settings.store_url.value)) as store:
+        ref, testbed = _choose_suite_and_testbed(store.inventory(), name, settings.testbed.value)
+        runs = store.runs(testbed=testbed, suite=ref)
+    suite = own or find_shipped_suite(ref)
+    limits = suite.conditions if suite else ConditionLimits()
+    policy = settings.policy(suite.gate if suite else None)
+    lines = history_lines(sides_by_version(runs, limits), policy, wanted)
+    views = []
+    for done, line in enumerate(lines):
+        if advance is not None:
+            advance(done, len(lines))
+        changes = find_line_changes(line, policy, limits) if detect else None
+        hidden = 0
+        if changes is not None and not improvements:
+            changes, hidden = without_improvements(changes)
+        views.append(LineView(line, changes, hidden))
+    return HistoryView(str(ref), testbed, views)
+
+
+def _choose_suite_and_testbed(held: Sequence[Holding], suite: str | None, testbed: str | None) -> tuple[SuiteRef, str]:
+    """The only suite and testbed that are left. The user's own runs go before the shipped ones, as in a comparison."""
+    kept = [h for h in held if suite in (None, h.suite.name, str(h.suite)) and testbed in (None, h.testbed)]
+    if not kept:
+        raise NoDataError("no stored runs of that suite and testbed; see `regress-gate baseline list`")
+    own = [holding for holding in kept if holding.origin is HoldingOrigin.STORE]
+    choices: dict[tuple[SuiteRef, str], set[str]] = {}
+    for holding in own or kept:
+        choices.setdefault((holding.suite, holding.testbed), set()).add(str(holding.version))
+    if len(choices) > 1:
+        listed = sorted(f"--suite {s} --testbed {t} ({plural(len(v), 'version')})" for (s, t), v in choices.items())
+        raise InputError("runs of more than one suite or testbed are stored", todo=f"choose: {' | '.join(listed[:8])}")
+    return next(iter(choices))

@@ -1,0 +1,84 @@
+"""What GitHub says of the known issues: the state of their threads, and whether a build has their fixes."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from regress_gate.errors import InputError
+from regress_gate.github import GitHub, GitHubError
+from regress_gate.known.records.loading import load_records
+from regress_gate.known.tracker.snapshot import Snapshot, api_base, api_directory, read_snapshot, write_snapshot
+from regress_gate.known.tracker.sync import SyncResult
+from regress_gate.known.tracker.sync import sync as sync_threads
+from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.version import Ref, Version
+from regress_gate.paths import tracker_cache_directory
+from regress_gate.report.views.tracking_view import SyncView, VerificationView
+
+Advance = Callable[[int, int], None] | None
+"""Called with the threads that are done and those that are wanted."""
+
+
+def seen_so_far(environment: Mapping[str, str] = os.environ) -> Snapshot:
+    """The state of the threads at the last syncs; uses no network."""
+    return read_snapshot(open_github(environment, offline=True).cache)
+
+
+def sync_records(directory: Path | None, advance: Advance) -> tuple[SyncView, GitHubError | None]:
+    """Ask GitHub for the threads of all records and keep their state; why not every thread was seen."""
+    records = load_records(directory)
+    github = open_github(os.environ, offline=False)
+    before = read_snapshot(github.cache)
+    result = sync_threads(github, records, before, advance)
+    if not write_snapshot(github.cache, result.snapshot):
+        raise InputError("cannot be written", where=github.cache, todo="set XDG_CACHE_HOME to a writable directory")
+    github.prune()
+    return SyncView(result, github.counts, is_first=not before.threads), _missing_threads(result)
+
+
+def verify_version(
+    version: str,
+    deployment: Deployment,
+    *,
+    directory: Path | None,
+    results: Iterable[Path],
+    everything: bool,
+    offline: bool,
+    advance: Advance,
+) -> tuple[VerificationView, GitHubError | None]:
+    """Whether a version has the fixes of the deployment's known issues; why GitHub could not answer everything."""
+    ref = Ref.parse(version)
+    if ref.version is None:
+        raise InputError(f"{version!r} names no build", where="VERSION", todo="write a release or commit:<sha>")
+    candidate: Version = ref.version
+    measured = measured_fixed([read_result(path) for path in results], candidate)
+    github = open_github(os.environ, offline=offline)
+    found = verify_issues(
+        github,
+        load_records(directory),
+        deployment,
+        candidate,
+        snapshot=read_snapshot(github.cache),
+        measured=measured,
+        everything=everything,
+        today=datetime.now(UTC).date(),
+        report_progress=advance,
+    )
+    problem = None if github.stopped is None else GitHubError(f"not everything was looked up: {github.stopped}")
+    return VerificationView(found, candidate, github.stopped), problem
+
+
+def open_github(environment: Mapping[str, str], *, offline: bool) -> GitHub:
+    """The client for the API that the environment names. Raises InputError for an unusable address or token."""
+    base = api_base(environment)
+    cache = api_directory(tracker_cache_directory(), base)
+    return GitHub(base, cache, token=environment.get("GITHUB_TOKEN", "").strip() or None, offline=offline)
+
+
+def _missing_threads(result: SyncResult) -> GitHubError | None:
+    if result.complete:
+        return None
+    reason = result.stopped or result.problems[0][1]
+    return GitHubError(f"{result.wanted - result.looked} of {result.wanted} threads were not seen: {reason}")
