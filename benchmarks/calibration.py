@@ -27,7 +27,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import Verdict
 from regress_gate.stats.comparison import compare_series
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.multiplicity import MeasurementDesign
 
 SCENARIOS = 8
 NAMES = ("ttft_median", "ttft_p99", "tpot_median", "e2el_median", "output_throughput")

@@ -11,8 +11,7 @@ from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.settings import Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
-from regress_gate.gate.noise_floor import adjusted_effects
-from regress_gate.gate.planning import plan_runs
+from regress_gate.gate.planning import adjusted_effects, plan_runs
 from regress_gate.gate.sides import make_side
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.result import Result

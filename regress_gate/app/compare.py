@@ -12,8 +12,8 @@ from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.history import sides_by_version
 from regress_gate.gate.regression_origin import add_regression_origins
+from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count
-from regress_gate.gate.variance_reduction import needs_samples
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.result import Result

@@ -1,7 +1,7 @@
 """Decide on measured runs of two versions, in four steps: gather, exclude, compare, conclude.
 
 Each step is a function on small values. `conclude` turns what the others found into reasons and warnings (`weighing`,
-`reasons`, `failed_servers`), and those decide. Not for known issues alone, which `check` decides without measurements.
+`reasons`), and those decide. Not for known issues alone, which `check` decides without measurements.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from datetime import datetime
 
 from regress_gate import __version__
 from regress_gate.gate.config_changes import ConfigChange
-from regress_gate.gate.failed_servers import failed_runs, weigh_server_failures
 from regress_gate.gate.measured_issues import join_issues
 from regress_gate.gate.reasons import (
     WaiverBook,
@@ -25,6 +24,7 @@ from regress_gate.gate.replicates import Pairing, pair_runs
 from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series
 from regress_gate.gate.sides import ComparisonSide, compare_sides, conditions_unrecorded
 from regress_gate.gate.weighing import (
+    failed_runs,
     issue_warnings,
     nothing_counts_text,
     pairing_warnings,
@@ -32,6 +32,7 @@ from regress_gate.gate.weighing import (
     weigh_config,
     weigh_missing_scenarios,
     weigh_series,
+    weigh_server_failures,
 )
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import Policy, Waiver
@@ -53,7 +54,7 @@ from regress_gate.model.result import (
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
-from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.multiplicity import MeasurementDesign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
-from regress_gate.stats.points import pool_points
+from regress_gate.stats.changepoints.series import pool_points
 from regress_gate.text import did_you_mean, natural_key
 
 Floats = npt.NDArray[np.float64]

@@ -21,7 +21,7 @@ from regress_gate.model.result import Result, SeriesResult, Verdict
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
 from regress_gate.stats.estimate import least_spread
-from regress_gate.stats.step_position import StepEnds, StepPosition, step_positions
+from regress_gate.stats.linear_models import StepEnds, StepPosition, step_positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from regress_gate.model.metric import Scale, metric
 from regress_gate.model.run import BlockPosition, Run
-from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.multiplicity import MeasurementDesign
 from regress_gate.stats.sequential import InterimStage
 
 SERVER_GROUP = "server"

@@ -12,16 +12,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regress_gate.gate.replicates import RunLevelValues, SeriesKey, SeriesValues, measurement_design
-from regress_gate.gate.series_inputs import SIDES, GatheredSeries, SeriesExclusions, exclude_series, gather_series
+from regress_gate.gate.series_inputs import (
+    SIDES,
+    GatheredSeries,
+    SeriesExclusions,
+    exclude_series,
+    gather_series,
+    variance_reduced_percentile,
+)
 from regress_gate.gate.sides import ComparisonSide
-from regress_gate.gate.variance_reduction import variance_reduced_percentile
 from regress_gate.model.metric import Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
 from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import SeriesData, least_spread
-from regress_gate.stats.membership import MeasurementDesign
+from regress_gate.stats.multiplicity import MeasurementDesign
 
 _MAX_NAMED_SERIES = 5
 _NOT_COMPARED = Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None)

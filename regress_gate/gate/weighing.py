@@ -1,19 +1,20 @@
 """Weigh what was found on two sides: the reasons that decide, and the warnings beside them.
 
-Known issues are weighed in `reasons`, servers that failed in `failed_servers`. Not for the decision, which `reasons`
-makes of all reasons together.
+Known issues are weighed in `reasons`. A server of the candidate that fails where the baseline serves is worse, whatever
+its speed while it runs; there is no size to cap, so no waiver covers it. Not for the decision, which `reasons` makes of
+all reasons together.
 """
 
 from collections.abc import Sequence
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
 from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
-from regress_gate.gate.replicates import Pairing
+from regress_gate.gate.replicates import SERVER_GROUP, Pairing
 from regress_gate.gate.series_comparison import SeriesComparison
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.model.issue import Applies
-from regress_gate.model.result import KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
-from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
+from regress_gate.model.result import FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
+from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.text import plural
 
@@ -151,3 +152,81 @@ def nothing_counts_text(side: ComparisonSide, name: str) -> str:
         )
     runs = "the only run" if len(side.runs) == 1 else f"all {len(side.runs)} runs"
     return f"{runs} of {who} {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
+
+
+_MAX_LOG_LINES = 3
+"""Log lines that a reason quotes; the result has all that were kept."""
+
+
+def failed_runs(baseline: ComparisonSide, candidate: ComparisonSide) -> list[FailedRun]:
+    return [
+        FailedRun(
+            side=name,
+            run=run.label if run.id is None else f"run:{run.id} ({run.label})",
+            kind=run.failure.kind,
+            text=run.failure.text,
+            lines=list(run.failure.lines),
+        )
+        for side, name in ((baseline, "baseline"), (candidate, "candidate"))
+        for run in side.failed
+        if run.failure is not None
+    ]
+
+
+def weigh_server_failures(
+    baseline: ComparisonSide, candidate: ComparisonSide, *, comparable: bool
+) -> tuple[list[Reason], list[str]]:
+    """The reasons and the remarks that failed servers give, for each server of the suite.
+
+    A failure of the candidate comes from the version only if every start of the baseline served. If the baseline failed
+    too, or ran on another machine, that may be the cause as well; then a candidate that failed more often is not shown
+    to be no worse.
+    """
+    reasons, remarks = [], list[str]()
+    for group in sorted({_server_group(run) for run in (*baseline.failed, *candidate.failed)}):
+        ours, theirs = _starts(baseline, group), _starts(candidate, group)
+        failed, theirs_failed = _failed(ours), _failed(theirs)
+        which = "" if group == SERVER_GROUP else f" ({group})"
+        theirs_text = f"{len(theirs_failed)} of {len(theirs)} server starts of {candidate.version}{which} failed"
+        ours_text = f"{len(failed)} of {len(ours)} server starts of {baseline.version}{which} failed"
+        counted = any(_server_group(run) == group for run in baseline.counted)
+        if not theirs_failed:
+            remarks.append(f"{ours_text} (baseline): {_last_failure_text(failed)}")
+        elif failed:
+            remarks += [
+                f"{ours_text} (baseline): {_last_failure_text(failed)}",
+                f"{theirs_text} (candidate): {_last_failure_text(theirs_failed)}",
+            ]
+            if len(theirs_failed) * len(ours) > len(failed) * len(theirs):
+                text = f"{theirs_text}, and {ours_text}: a failure on both sides may not come from the version"
+                reasons.append(Reason(code=ReasonCode.INCOMPARABLE, text=text))
+        elif not counted or not comparable:
+            remarks.append(
+                f"{theirs_text} (candidate), with no baseline to compare that with: {_last_failure_text(theirs_failed)}"
+            )
+        else:
+            served = "the only one" if len(ours) == 1 else f"all {len(ours)}"
+            text = f"{theirs_text}, where {served} of {baseline.version} served: {_last_failure_text(theirs_failed)}"
+            reasons.append(Reason(code=ReasonCode.SERVER_FAILED, text=text))
+    return reasons, remarks
+
+
+def _server_group(run: Run) -> str:
+    return SERVER_GROUP if run.place is None else run.place.group
+
+
+def _starts(side: ComparisonSide, group: str) -> list[Run]:
+    return [run for run in side.runs if _server_group(run) == group]
+
+
+def _failed(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.failure is not None]
+
+
+def _last_failure_text(failed: Sequence[Run]) -> str:
+    """The last failure, with the server's own log lines."""
+    failure = failed[-1].failure
+    if failure is None:
+        return ""
+    lines = " | ".join(failure.lines[:_MAX_LOG_LINES])
+    return failure.text + (f": {lines}" if lines else "")

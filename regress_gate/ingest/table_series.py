@@ -17,7 +17,7 @@ from packaging.version import Version as Pep440
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.table import Table, as_number
-from regress_gate.stats.points import pool_points
+from regress_gate.stats.changepoints.series import pool_points
 from regress_gate.text import did_you_mean, excerpt, plural
 
 Floats = npt.NDArray[np.float64]

@@ -14,8 +14,16 @@ import numpy.typing as npt
 from regress_gate.model.result import Verdict
 from regress_gate.stats.contrasts import ContrastEvidence, Measurements, weigh_contrasts
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss, to_change
-from regress_gate.stats.membership import MeasurementDesign, family_members, make_family, with_history
-from regress_gate.stats.multiplicity import Family, adjusted_p_values, holm, own_evidence
+from regress_gate.stats.multiplicity import (
+    Family,
+    MeasurementDesign,
+    adjusted_p_values,
+    family_members,
+    holm,
+    make_family,
+    own_evidence,
+    with_history,
+)
 from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
 from regress_gate.stats.sequential import nominal_level
 

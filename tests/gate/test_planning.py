@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from regress_gate.gate.noise_floor import adjusted_effects, series_effects, series_spread
-from regress_gate.gate.planning import plan_runs
+from regress_gate.gate.planning import adjusted_effects, plan_runs, series_effects, series_spread
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.documents import Document, validate
 from regress_gate.model.metric import METRICS

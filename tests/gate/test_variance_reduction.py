@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regress_gate.gate.replicates import make_replicates
-from regress_gate.gate.variance_reduction import REQUEST_LATENCIES, needs_samples, variance_reduced_percentile
+from regress_gate.gate.series_inputs import REQUEST_LATENCIES, needs_samples, variance_reduced_percentile
 from regress_gate.model.samples import Samples
 from regress_gate.stats.percentiles import variance_reduced_percentiles
 from tests.factories.runs import make_run, make_trial

@@ -12,7 +12,7 @@ from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.comparison import compare_series
 from regress_gate.stats.estimate import MIN_COUNT_CV, SeriesData
-from regress_gate.stats.order_effects import estimate_order_effects
+from regress_gate.stats.linear_models import estimate_order_effects
 from regress_gate.stats.power import ExpectedSeries, detectable_change, pooled_noise, shown_within
 from tests.stats.simulation import simulated
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.stats.step_position import StepEnds, StepPosition, step_positions
+from regress_gate.stats.linear_models import StepEnds, StepPosition, step_positions
 
 
 def runs(level, count=5, sd=0.01):

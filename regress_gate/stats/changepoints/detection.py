@@ -4,20 +4,22 @@
 2. `noise`, `segmentation`: a first noise, many proposed boundaries, the best division by them.
 3. `elimination`: backward elimination under a noise that includes how the level wanders by itself. Steps of more than
    two noises are not wander, nor is what the last round accepted; rounds go on until one changes nothing.
-4. `recent_shift`: the last points; `shape`: ramps; `spread_changes`: the spread; `elimination`: the probability.
+4. The last points, ramps (`shape`), changes of the spread, and the probability (`elimination`).
 
 Deterministic, and O(n log n) in the number of points. See docs/history.md for what it finds and what it misses.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from regress_gate.stats.changepoints import noise as noises
-from regress_gate.stats.changepoints import recent_shift, shape, spread_changes
+from regress_gate.stats.changepoints import shape
 from regress_gate.stats.changepoints.elimination import (
     DEFAULT_PROBABILITY,
+    SHORTEST_STRETCH,
     BackwardElimination,
     extra_evidence,
     probability_of_margin,
@@ -33,11 +35,18 @@ from regress_gate.stats.changepoints.series import (
     prepare_series,
     spread,
 )
+from regress_gate.stats.changepoints.steps import as_normal, estimate_level
 
 LEAST_POINTS = 8
 _PENALTY = 2.5
 _NO_WANDER = 2.0
 _ROUNDS = 6
+_SHORTEST_SPREAD = 20
+_SPREAD_EVIDENCE = -1.0
+_FEWEST_RECENT = 2
+_RECENT_REACH = 60
+_LEAST_BEFORE = 12
+_RECENT_EVIDENCE = 6.5
 
 
 def detect(
@@ -138,7 +147,7 @@ class _Search:
 
     def last_points(self) -> list[ChangePoint]:
         start = self._found.starts[-1] if self._found.starts else 0
-        new = recent_shift.find_recent_shift(self._series.values, start, self._found.noise, self._ask)
+        new = _recent_shift(self._series.values, start, self._found.noise, self._ask)
         if new is None:
             return []
         at, size, half, margin = new
@@ -159,7 +168,7 @@ class _Search:
 
     def spreads(self) -> list[ChangePoint]:
         levels = self._levels()
-        changed = spread_changes.find_spread_changes(self._series.values - levels, self._found.noise.rho, self._ask)
+        changed = _spread_changes(self._series.values - levels, self._found.noise.rho, self._ask)
         return [self._point(place, "variance", margin, None, None) for place, margin in changed]
 
     def _point(self, place: Position, kind: str, margin: float, size: float | None, half: float | None) -> ChangePoint:
@@ -169,3 +178,63 @@ class _Search:
         limits = None if size is None or half is None else (series.change(size - half), series.change(size + half))
         sure = probability_of_margin(margin + self._ask)
         return ChangePoint(series.index(place.index), interval, kind, change, limits, sure, series.relative)
+
+
+def _recent_shift(
+    values: Floats, start: int, noise: NoiseModel, ask: float = 0.0
+) -> tuple[int, float, float, float] | None:
+    """(index, size, half width of its 95 % interval, margin) of the best supported shift at the end of [start, n).
+
+    Two to four points at the end are too few for a two-sample test, and a spike must never be a step. So all of them
+    must lie on the same side, each counts for no more than one noise beyond the nearest of them, and together they must
+    lie further from the level than any earlier window of the same length in the stretch: that last condition needs no
+    model of tails or dependence. One point alone is never reported. The log likelihood ratio must reach 6.5 plus the
+    log of the number of points, more than for an older step, because a growing series is tested again at each point.
+    """
+    best = None
+    for count in range(_FEWEST_RECENT, SHORTEST_STRETCH):
+        at = len(values) - count
+        before = values[max(start, at - _RECENT_REACH) : at]
+        if len(before) < _LEAST_BEFORE:
+            continue
+        known = estimate_level(before, noise.sd)
+        scale = math.sqrt(known.variance)
+        off = (values[at:] - known.mean) / scale
+        side = math.copysign(1.0, float(off.sum()))
+        off = side * off
+        nearest = float(off.min())
+        deviations = (before - known.mean) / scale
+        windows = np.lib.stride_tricks.sliding_window_view(deviations, count)
+        if nearest <= max(float(windows.min(axis=1).max()), -float(windows.max(axis=1).min()), 0.0):
+            continue
+        shift = float(np.minimum(off, nearest + 1.0).mean())
+        error = math.sqrt(noise.inflation(count) / count + noise.inflation(len(before)) / len(before))
+        ratio = as_normal(shift / error, max(4.0, len(before) / noise.inflation(math.inf) + 7.0))
+        margin = 0.5 * ratio * ratio - _RECENT_EVIDENCE - math.log(len(values)) - ask
+        if margin >= 0.0 and (best is None or margin > best[3]):
+            best = (at, side * shift * scale, 2.0 * error * scale, margin)
+    return best
+
+
+def _spread_changes(residuals: Floats, rho: float, ask: float) -> list[tuple[Position, float]]:
+    """(place, margin) of every change of the spread; `ask` is added to the evidence that is required.
+
+    The square roots of the absolute residuals about the levels are roughly normal, and their mean follows the spread.
+    So they are searched with the same proposals, partition and test as levels are (a test of spread on absolute
+    deviations is the idea of H. Levene, 1960). More evidence is required than for a step, and a stretch has at least 20
+    points, because spread needs many points to estimate and its change is less urgent.
+    """
+    size = len(residuals)
+    roots = np.sqrt(np.abs(residuals))
+    noise = spread(roots - np.median(roots))
+    if size < 2 * _SHORTEST_SPREAD or noise <= 0.0:
+        return []
+    held = hold_spikes(roots, noise)
+    model = NoiseModel(noise, rho / 2.0)
+    starts = partition_series(
+        held, propose_starts(held, noise, _SHORTEST_SPREAD // 2), noise, 3.0 * float(np.log(size)), _SHORTEST_SPREAD
+    )
+    judge = BackwardElimination(held, held, model, _SPREAD_EVIDENCE + ask, _SHORTEST_SPREAD)
+    kept = judge.settle(starts)
+    edges = [0, *kept, size]
+    return [(place, judge.margin(*edges[i : i + 3])) for i, place in enumerate(judge.places(kept))]

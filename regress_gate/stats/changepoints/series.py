@@ -3,8 +3,14 @@
 `prepare_series` keeps the usable points, takes logarithms where all are positive, and makes the noise of all points
 equal: where replicates say how noisy each point is, a point that is noisier than most is drawn towards the running
 median of seven. Its share in a level then becomes that of its weight, and steps stay where they are. Noise that the
-replicates do not explain is estimated from the rest of the point-to-point noise, and is common to all points. Not for
-finding changes (`detection`).
+replicates do not explain is estimated from the rest of the point-to-point noise, and is common to all points.
+
+`pool_points` makes points of replicates: one value for each time or version, and how sure it is. Model: replicates of
+one point scatter around its level with a variance that is the same at all points; it is relative where all values are
+positive (log-normal), plain otherwise. So the variance is pooled over all points, and even a point with one replicate
+has a known uncertainty. Limits: a point that scatters more than the others is trusted as much as they are; differences
+between days are in no variance, because the replicates of a point share their day. Not for finding changes
+(`detection`).
 """
 
 import math
@@ -136,3 +142,38 @@ def _equal_noise(values: Floats, variances: Floats) -> Floats:
     factor = np.sqrt(np.divide(target, of_point, out=np.ones_like(of_point), where=of_point > target))
     middle = median_filter(values, 7, mode="mirror")
     return np.asarray(middle + factor * (values - middle))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesPoints:
+    values: Floats
+    """(points,) geometric means where all replicates are positive, arithmetic ones otherwise; NaN where a point has no
+    value."""
+    variances: Floats | None
+    """(points,) of those means, relative where they are geometric; None where no point has two replicates."""
+
+
+def pool_points(replicates: Floats, starts: npt.NDArray[np.int64], *, relative: bool = True) -> SeriesPoints:
+    """`replicates` holds the points one after the other, the first replicate of each at `starts` (ascending from 0).
+
+    Values that are NaN are no replicates. `relative`: whether values scatter by a share of themselves, if all are
+    positive; where they do not, or cannot, means are arithmetic and variances plain.
+    """
+    known = ~np.isnan(replicates)
+    relative = relative and bool((replicates[known] > 0).all())
+    plain = np.where(known, replicates, 1.0)
+    scaled = np.where(known, np.log(plain) if relative else plain, 0.0)
+    counts = np.add.reduceat(known.astype(np.int64), starts)
+    some = np.maximum(counts, 1)
+    means = np.add.reduceat(scaled, starts) / some
+    owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(replicates)))
+    deviations = np.where(known, scaled - means[owner], 0.0)
+    freedom = int((some - 1).sum())
+    values = np.exp(means) if relative else means
+    # A value that was measured once must not change in its last digit.
+    values = np.where(counts == 1, np.add.reduceat(np.where(known, replicates, 0.0), starts), values)
+    values = np.where(counts > 0, values, np.nan)
+    if not freedom:
+        return SeriesPoints(values, None)
+    pooled = float((deviations**2).sum()) / freedom
+    return SeriesPoints(values, np.where(counts > 0, pooled / some, np.nan))
