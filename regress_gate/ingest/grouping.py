@@ -10,18 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading
-from regress_gate.ingest.sidecar import SidecarFile
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS_KEY, METRICS, VLLM_DEFINITIONS_TEXT, definitions_match
 from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.text import plural
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.sidecar import SidecarFile
 
 COLD_START_REASON = "the first run after a cold start (--first-run cold)"
 
@@ -94,7 +96,7 @@ class CompleteResult(NamedTuple):
     suite: SuiteRef
     scenario: str
     source: TrialSource
-    sidecar: SidecarFile | None
+    sidecar: "SidecarFile | None"
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class _PendingRun:
 
     label: str
     testbed: Testbed
-    sidecar: SidecarFile | None = None
+    sidecar: "SidecarFile | None" = None
     members: dict[int, tuple[CompleteResult, int]] = field(default_factory=dict)
     """By index of the result: the result, and the ordinal of its pass in the scenario."""
     passes: dict[str, "_Passes"] = field(default_factory=dict)
@@ -315,7 +317,7 @@ def _workload(reading: Reading) -> Mapping[str, Any]:
     )
 
 
-def _trial(item: CompleteResult, ordinal: int, sidecar: SidecarFile | None) -> Trial:
+def _trial(item: CompleteResult, ordinal: int, sidecar: "SidecarFile | None") -> Trial:
     reading = item.reading
     once = per_run_metrics(reading)
     cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(PurePath(item.name).stem)

@@ -9,22 +9,24 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_client import TEST_KEY
 from regress_gate.ingest.grouping import CompleteResult
-from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags, identify
+from regress_gate.ingest.identity import IDENTITY_KEYS, SIDECAR_NAME, Identity, IdentityFlags, identify
 from regress_gate.ingest.import_result import FileOutcome, FileReport
 from regress_gate.ingest.interface import Reader, Reading
 from regress_gate.ingest.selection import Candidate
-from regress_gate.ingest.sidecar import SIDECAR_NAME, SidecarFile, read_sidecar
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import IMPORTED_SUITE, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.text import MAX_NAME, MAX_PATH, excerpt, plural, slugify
+
+if TYPE_CHECKING:
+    from regress_gate.ingest.sidecar import SidecarFile
 
 _TIMED_METRICS = frozenset(name for name, metric in METRICS.items() if metric.unit in ("s", "1/s"))
 _DISTINCTIVE_DIGITS = 10
@@ -188,7 +190,7 @@ class IdentifiedResult(NamedTuple):
     identity: Identity
     scenario: str | None
     source: TrialSource
-    sidecar: SidecarFile | None
+    sidecar: "SidecarFile | None"
 
 
 class Identifier:
@@ -239,7 +241,7 @@ class Identifier:
         scenario = identity.scenario or derive_scenario_name(reading.workload)
         return IdentifiedResult(where, candidate.name, position, reading, identity, scenario, source, sidecar)
 
-    def _identity(self, candidate: Candidate, sidecar: SidecarFile | None, reading: Reading) -> Identity:
+    def _identity(self, candidate: Candidate, sidecar: "SidecarFile | None", reading: Reading) -> Identity:
         given = reading.metadata
         metadata = {key: value for key, value in given.items() if key in IDENTITY_KEYS} if given else given
         path = self._from_path(candidate)
@@ -261,7 +263,7 @@ class Identifier:
             raise RefusalError(f"its path does not end like --pattern {pattern.text}")
         return values
 
-    def _sidecar(self, candidate: Candidate) -> SidecarFile | None:
+    def _sidecar(self, candidate: Candidate) -> "SidecarFile | None":
         if candidate.is_stdin:
             return None
         folder = candidate.folder
@@ -274,9 +276,11 @@ class Identifier:
         return self._sidecars[folder]
 
 
-def _sidecar_beside(candidate: Candidate) -> SidecarFile | None:
+def _sidecar_beside(candidate: Candidate) -> "SidecarFile | None":
     if (other := candidate.beside(SIDECAR_NAME)) is None:
         return None
+    from regress_gate.ingest.sidecar import read_sidecar
+
     try:
         return read_sidecar(other.path, other.open)
     except InputError as error:

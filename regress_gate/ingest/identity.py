@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.sidecar import SIDECAR_NAME
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.testbed import Testbed
@@ -20,7 +19,7 @@ from regress_gate.model.version import Version
 from regress_gate.text import did_you_mean, is_valid_name, quoted
 
 if TYPE_CHECKING:
-    from regress_gate.ingest.sidecar_model import Sidecar
+    from regress_gate.ingest.sidecar import Sidecar
 
 
 PATTERN_FIELDS = ("version", "testbed", "suite", "scenario", "run", "trial")
@@ -88,6 +87,8 @@ def _field_list() -> str:
 
 
 T = TypeVar("T")
+
+SIDECAR_NAME = "conditions.json"
 
 VERSION_KEYS = ("vllm_version", "engine_version", "version")
 ACCELERATOR_KEYS = ("gpu", "gpu_type", "accelerator")

@@ -74,14 +74,14 @@ def samples(luck: random.Random) -> Iterator[Files]:
         yield {**files, "conditions.json": json.dumps(said).encode()}
 
 
-def look_alikes(luck: random.Random) -> Iterator[Files]:
-    """Of every sample in JSON: a value of another kind, a key renamed, another order, other values of like kinds."""
+def look_alikes(luck: random.Random, changes: int) -> Iterator[Files]:
+    """Of every sample in JSON: a value of another kind, a key renamed, another order, other values of equal kinds."""
     for sample in SAMPLES.values():
         documents = parse_content(sample.name, sample.make()).documents
         if not documents or not isinstance(documents[0], dict):
             continue
         first, rest = documents[0], documents[1:]
-        some = luck.sample(list(first), min(5, len(first)))
+        some = luck.sample(list(first), min(changes, len(first)))
         changed = [{**first, key: luck.choice(OTHER_KINDS)} for key in some]
         changed += [{key + "x" * (key == renamed): value for key, value in first.items()} for renamed in some]
         changed += [_jittered(first, luck), _quoting(first, luck), dict(luck.sample(list(first.items()), len(first)))]
@@ -119,12 +119,12 @@ def pairs() -> Iterator[Files]:
         yield {"r.json": json.dumps(document).encode()}
 
 
-def make_units(folder: Path, order: int) -> list[Path]:
+def make_units(folder: Path, order: int, changes: int) -> list[Path]:
     """Folders and archives of one result each, with what lies beside it, named in the order in which they are read."""
     luck = random.Random(20261121)
     ways = (as_folder, as_packed_folder, as_zip, as_tar)
     made = [*zip(samples(luck), luck.choices(ways, k=2 * len(SAMPLES)), strict=True)]
-    made += [(files, as_folder) for files in (*pairs(), *look_alikes(luck))]
+    made += [(files, as_folder) for files in (*pairs(), *look_alikes(luck, changes))]
     return [
         # No two of the same bytes: they would be one run.
         way(folder / f"u{number}", {f"artefacts/{name}": data + b"\n" * number for name, data in files.items()})
@@ -158,7 +158,7 @@ def memories() -> list[Any]:
 
 
 def stored_formats(units: list[Path], flags: IdentityFlags) -> set[str | None]:
-    """Import the units alone and together, demand the same, and tell of which formats anything would be stored."""
+    """Import the units alone and together, compare the results, and return the formats of stored results."""
     alone: dict[Path, ImportResult] = {}
     remembering = memories()
     for unit in units:
@@ -167,7 +167,7 @@ def stored_formats(units: list[Path], flags: IdentityFlags) -> set[str | None]:
         try:
             alone[unit] = read_paths([unit], flags)
         except InputError:
-            continue  # for a version or scenario that nobody says, which would be asked of the whole company
+            continue  # version or scenario is missing: the import of all units would fail too
     together = read_paths(alone, flags)
     stored = readings(together)
     for unit, intake in alone.items():
@@ -176,13 +176,16 @@ def stored_formats(units: list[Path], flags: IdentityFlags) -> set[str | None]:
     return {report.format for report in together.files if report.outcome is FileOutcome.STORED}
 
 
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_file_is_read_in_company_as_it_is_read_alone(
-    order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("order", "changes"),
+    [(1, 1), pytest.param(1, 5, marks=pytest.mark.slow), pytest.param(-1, 5, marks=pytest.mark.slow)],
+)
+def test_a_file_is_read_among_others_as_it_is_read_alone(
+    order: int, changes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Many of the files hold the same numbers, and would be skipped as copies of each other.
     monkeypatch.setattr(DuplicateIndex, "of_numbers", lambda *_: None)
-    units = make_units(tmp_path, order)
+    units = make_units(tmp_path, order, changes)
     formats = [stored_formats(units, IdentityFlags.parse(testbed="box", **said)) for said in SAID]
     assert set().union(*formats) == {reader.name for reader in READERS}
 

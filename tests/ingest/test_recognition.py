@@ -35,6 +35,11 @@ def holds_no_object(value):
     return all(map(holds_no_object, value)) if isinstance(value, list) else not isinstance(value, dict)
 
 
+def shortened(value):
+    """Two elements of every list: drawing more takes long, and readers look only at their types."""
+    return [shortened(element) for element in value[:2]] if isinstance(value, list) else value
+
+
 def outcome(recogniser, document):
     """The reader's name, or why there is none."""
     try:
@@ -45,16 +50,16 @@ def outcome(recogniser, document):
 
 
 def plain_samples():
-    """Of every format that is an object: those of its keys and values that hold no other object."""
+    """Of every format that is an object: its keys and values without nested objects, with short lists."""
     for key, sample in SAMPLES.items():
         documents = parse_content(sample.name, sample.make()).documents
         if len(documents) == 1 and isinstance(documents[0], dict):
-            yield pytest.param({k: v for k, v in documents[0].items() if holds_no_object(v)}, id=key)
+            yield pytest.param({k: shortened(v) for k, v in documents[0].items() if holds_no_object(v)}, id=key)
 
 
 @pytest.mark.parametrize("document", list(plain_samples()))
 @given(data=st.data())
-def test_other_values_of_the_same_kinds_are_for_the_reader_that_would_be_asked_first(document, data):
+def test_the_reader_of_an_object_does_not_depend_on_what_was_read_before(document, data):
     recogniser = Recogniser(READERS)
     outcome(recogniser, document)
     other = data.draw(st.fixed_dictionaries({key: same_kind(value) for key, value in document.items()}))

@@ -28,22 +28,18 @@ from regress_gate.model.metric import DEFINITIONS_KEY
 from regress_gate.model.run import Trial, TrialSource
 from regress_gate.text import plural
 
-# MERGED regress_gate.bench.drivers.trial: From what another tool measured to a trial, in the words of the load
-# client's own trials. Not for reading files.
-
-
 RATE_TOLERANCE = 0.10
-"""Relative difference between the asked and the achieved request rate that is left alone…"""
+"""Largest relative difference between the requested and the achieved request rate…"""
 RATE_ERRORS = 4.0
-"""…or as many standard errors of a Poisson process, 1/√n each, where these are more."""
+"""…or this many standard errors of a Poisson process, 1/√n each, if that is more."""
 
 UNWATCHED = Guards(loop_lag_median=nan, loop_lag_p99=nan, cpu_share=nan, lateness_p99=nan, client_limited=None)
-"""Nobody can see from outside whether another tool's client kept up."""
+"""Whether another tool's client kept up cannot be seen from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPass:
-    """One pass by another tool, with everything that is known of it."""
+    """One finished pass of another tool's client."""
 
     workload: LoadWorkload
     scenario: str
@@ -61,7 +57,7 @@ class ToolPass:
 
 
 def make_load_result(measured: ToolPass) -> LoadResult:
-    """Raises LoadError when the tool did not send what it was asked to send."""
+    """The trial of a pass. Raises LoadError if the tool did not send what it was asked to send."""
     reading, workload = measured.reading, measured.workload
     sent = (reading.completed or 0) + reading.failed
     if sent != workload.num_requests:
@@ -82,7 +78,7 @@ def make_load_result(measured: ToolPass) -> LoadResult:
             format=measured.result_format,
             imported_at=measured.started,
             tool=measured.tool,
-            # With the tool's name, because two sides are told apart by this text.
+            # With the tool's name: results of different clients are recognised by this text.
             client_version=f"{measured.tool} {measured.version}",
             command=shlex.join(measured.command),
         ),
@@ -93,7 +89,7 @@ def make_load_result(measured: ToolPass) -> LoadResult:
 
 
 def _check_rate(measured: ToolPass) -> None:
-    """A tool that sends in a burst what was to be spread in time has measured another workload."""
+    """Refuse a pass at another rate: a tool that sends in a burst has measured another workload."""
     asked, samples = measured.workload.request_rate, measured.reading.samples
     if asked is None or samples is None or samples.start is None:
         return
@@ -101,7 +97,7 @@ def _check_rate(measured: ToolPass) -> None:
     if len(starts) < 2 or not (span := float(starts.max() - starts.min())):
         return
     achieved = (len(starts) - 1) / span
-    # The failed ones were sent too, but not every tool says when.
+    # Failed requests were sent too, but not every tool states when.
     lowest = achieved if measured.reading.failed == 0 and measured.workload.concurrency is None else asked
     tolerance = max(RATE_TOLERANCE, RATE_ERRORS / sqrt(len(starts)))
     if achieved > asked * (1 + tolerance) or lowest < asked / (1 + tolerance):

@@ -266,7 +266,7 @@ def unclear():
 def test_where_nothing_tells_the_generation_its_own_time_per_output_token_does_not_gate():
     found = reading(as_json(unclear()))
     assert found.metrics["unclear_tpot_mean"] == pytest.approx(0.008)
-    assert METRICS["unclear_tpot_mean"].describes
+    assert METRICS["unclear_tpot_mean"].is_descriptive
     assert any("--client-version" in note for note in found.notes)
 
 
