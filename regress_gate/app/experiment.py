@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
-from regress_gate.app.measurement_amount import DEFAULT_RUNS, MeasurementAmount
 from regress_gate.app.measurement_task import (
     MeasurementTask,
     end_orphans,
@@ -23,7 +22,7 @@ from regress_gate.app.measurement_task import (
 )
 from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import make_provisioner
-from regress_gate.app.settings import Settings
+from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.bench.drivers.driver_registry import DriverMeter, find_driver
 from regress_gate.bench.experiment.experiment_plan import SINGLE, ExperimentPlan, new_experiment_id, suite_digest
 from regress_gate.bench.experiment.experiment_runner import (

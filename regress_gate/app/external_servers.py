@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.app.experiment import choose_meter
-from regress_gate.app.measurement_amount import MeasurementAmount
 from regress_gate.app.progress import ProgressReporter
-from regress_gate.app.settings import Settings
+from regress_gate.app.settings import MeasurementAmount, Settings
 from regress_gate.bench.external_servers import (
     ExternalRun,
     ExternalServer,

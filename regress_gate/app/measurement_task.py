@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from regress_gate.accelerators.host import unwatched_note, visible_setting
 from regress_gate.accelerators.identification import accelerator_matches
-from regress_gate.app.measurement_amount import DEFAULT_SUITE
 from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
-from regress_gate.app.settings import Settings
+from regress_gate.app.settings import DEFAULT_SUITE, Settings
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint

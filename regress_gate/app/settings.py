@@ -11,10 +11,11 @@ from urllib.parse import quote
 from regress_gate.errors import InputError
 from regress_gate.store.store_interface import default_store_url
 
-if TYPE_CHECKING:  # `import` and `db` read no configuration and no deployment: they do without pydantic
+if TYPE_CHECKING:
     from regress_gate.model.config import Config
     from regress_gate.model.deployment import Deployment, DeploymentFacts
     from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+
 
 CONFIG_NAME = "regress-gate.toml"
 PYPROJECT = "pyproject.toml"
@@ -193,3 +194,31 @@ def _read_text(path: Path) -> str:
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+DEFAULT_SUITE = "cpu-tiny"
+DEFAULT_RUNS = 5
+DEFAULT_BLOCKS = 6
+"""At most, for `compare --measure`, which mostly stops earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementAmount:
+    """What the measuring options ask for; None: the default."""
+
+    runs: int | None = None
+    """Server starts of each version."""
+    trials: int | None = None
+    """Passes of each scenario in a run."""
+    budget: float | None = None
+    """Seconds."""
+    resume: bool = False
+    """Go on with an interrupted experiment."""
+    resident: bool | None = None
+    """Keep both servers up and take turns."""
+    ready_within: float = 1800.0
+    """Seconds that a server may take to start."""
+    wait_for_machine: float | None = None
+    """Seconds to wait for another measurement on this machine."""
+    driver: str | None = None
+    """Another load client than our own."""

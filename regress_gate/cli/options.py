@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from regress_gate.app.measurement_amount import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount
-from regress_gate.app.settings import Settings
+from regress_gate.app.settings import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.errors import InputError
 from regress_gate.model.testbed import Testbed
 from regress_gate.report import format_names

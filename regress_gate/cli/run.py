@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from regress_gate.app.measurement_amount import DEFAULT_SUITE
+from regress_gate.app.settings import DEFAULT_SUITE
 from regress_gate.cli.options import (
     CONTEXT,
     amount_from,

@@ -10,8 +10,8 @@ import pytest
 
 from regress_gate.app import experiment as carrying_out
 from regress_gate.app.experiment import begin_experiment, find_plan, interruptible
-from regress_gate.app.measurement_amount import MeasurementAmount
 from regress_gate.app.measurement_task import MeasurementTask
+from regress_gate.app.settings import MeasurementAmount
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regress_gate.app.compare import ComparisonScope
-from regress_gate.app.interim_analysis import InterimAnalysis
+from regress_gate.app.measure_comparison import InterimAnalysis
 from regress_gate.app.measurement_task import MeasurementTask
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, ExperimentPlan, suite_digest
 from regress_gate.model.config import ProvisionConfig
