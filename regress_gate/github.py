@@ -88,8 +88,9 @@ class TransferCounts:
 class GitHub:
     """One session with the REST interface at `base`.
 
-    Answers are kept below the directory `cache`, which is made for the first one. With `offline` the cache answers
-    alone. Raises InputError for an address or token that cannot be used.
+    `api` is PyGithub's; read its objects inside `with client.reading():`. Answers are kept below the directory `cache`,
+    which is made for the first one. With `offline` the cache answers alone. Raises InputError for an address or token
+    that cannot be used.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ def _connect(base: str, token: str | None, adapter: "_Adapter") -> github.Github
             timeout=TIMEOUT,
             user_agent=f"regress-gate/{__version__}",
             per_page=100,
-            lazy=True,
+            lazy=True,  # here, not in `get_repo`: that would copy the requester, and lose the adapter
             retry=None,  # the adapter retries: PyGithub's GithubRetry reads bodies without a bound and knows no 429
             seconds_between_requests=None,  # one request at a time, most of them answered by 304
             api_version=API_VERSION,
@@ -245,8 +246,9 @@ def _connect(base: str, token: str | None, adapter: "_Adapter") -> github.Github
 
 
 class _Cache(FileCache):
-    """Answers as compressed files, which are replaced as a whole. Not for errors: a directory or file that cannot be
-    used costs speed, never a result. zlib's checksum finds damage.
+    """Answers as compressed files, each replaced as a whole, so no lock is needed. zlib's checksum finds damage.
+
+    A directory that cannot be used, or a damaged file, costs speed and never a result.
     """
 
     def __init__(self, directory: Path):
