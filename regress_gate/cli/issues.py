@@ -163,7 +163,7 @@ def show(id_: str, format_: str, directory: Path | None) -> None:
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
 def lint(directory: Path | None) -> None:
     """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
-    from regress_gate.known.records.lint import lint_records
+    from regress_gate.known.records.curation import lint_records
 
     where = directory or shipped_directory("known_issues")
     complaints = lint_records(where, today=datetime.now(UTC).date())
@@ -185,7 +185,7 @@ def lint(directory: Path | None) -> None:
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Write ID.yaml there.")
 def new(url: str, output: Path | None) -> None:
     """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
-    from regress_gate.known.records.draft import draft_id, draft_record
+    from regress_gate.known.records.curation import draft_id, draft_record
 
     text = draft_record(url, today=datetime.now(UTC).date())
     if output is None:

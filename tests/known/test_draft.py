@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.records.draft import draft_id, draft_record
-from regress_gate.known.records.lint import lint_records
+from regress_gate.known.records.curation import draft_id, draft_record, lint_records
 
 TODAY = date(2026, 11, 21)
 URL = "https://github.com/vllm-project/vllm/issues/28882"

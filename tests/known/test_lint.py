@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.known.records.lint import lint_records
+from regress_gate.known.records.curation import lint_records
 from regress_gate.model.documents import LintMessage
 from tests.factories.records import REPO, affected, record_data, write
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regress_gate.known.matching.findings import match_issues
-from regress_gate.known.records.lint import lint_records
+from regress_gate.known.records.curation import lint_records
 from regress_gate.known.records.loading import load_records
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Status
