@@ -1,7 +1,7 @@
-"""Every way the tool can stop, with its exit code; and the exit codes of the three decisions.
+"""The errors that a user can see, and the exit codes of errors and decisions.
 
-An error's message is one line: where it happened, what is wrong, what to do. Nothing here is a verdict on a
-version: a tool failure is never a pass and never a regression.
+The message of an error is one line: where it happened, what is wrong, what to do. No error is a verdict on a version:
+a failure of the tool is never a pass and never a regression.
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class ExitCode(IntEnum):
-    """What the process returns. 0, 1 and 3 are decisions; the rest say why there is none."""
+    """Exit code of the process. 0, 1 and 3 are decisions; the others are reasons for having none."""
 
     PASS = 0
     FAIL = 1
@@ -21,15 +21,15 @@ class ExitCode(IntEnum):
 
 
 class RegressGateError(Exception):
-    """Base of all errors that a user may see. `str()` of it is the line to print."""
+    """Base of all errors that a user can see. `str()` is the line to print."""
 
     exit_code = ExitCode.USAGE
 
 
 class InputError(RegressGateError):
-    """Something that was typed or written (flag, file, configuration) cannot be used as it is.
+    """An input (flag, file, configuration) that cannot be used.
 
-    `where` is a path (with `line` where it is known), a flag or an environment variable; `todo` is the way out.
+    `where` is a path (with its `line`, if known), a flag or an environment variable; `todo` says what to do.
     """
 
     def __init__(self, what: str, *, where: str | Path | None = None, line: int | None = None, todo: str | None = None):
@@ -39,7 +39,7 @@ class InputError(RegressGateError):
 
 
 class NoDataError(RegressGateError):
-    """A version that was asked for has no stored runs."""
+    """A requested version has no stored runs."""
 
     exit_code = ExitCode.NO_DATA
 
@@ -51,6 +51,6 @@ class StoreError(RegressGateError):
 
 
 class StoreVersionError(RegressGateError):
-    """The store was written by a newer regress-gate, whose schema this one does not know."""
+    """A newer regress-gate wrote the store, with a schema that this one does not know."""
 
     exit_code = ExitCode.USAGE

@@ -56,8 +56,13 @@ def sanitise(text: str) -> str:
         return text
     return "".join(
         character if character.isprintable() else " " if character.isspace() else _REPLACEMENT
-        for character in _ANSI.sub("", text)
+        for character in drop_escapes(text)
     )
+
+
+def drop_escapes(text: str) -> str:
+    """The text without escape sequences: colours, cursor movements, titles, links. Other control characters stay."""
+    return _ANSI.sub("", text)
 
 
 def one_line(text: str) -> str:

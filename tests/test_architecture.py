@@ -1,4 +1,4 @@
-"""What only the base layer does: user directories, replacing files, control characters, plurals of one noun.
+"""What only the base layer does: user directories, replacing files, control characters, plurals.
 
 The layers themselves are contracts of import-linter in pyproject.toml.
 """
@@ -70,5 +70,28 @@ def test_only_the_base_layer_replaces_files() -> None:
         and node.func.attr == "replace"
         and len(node.args) == 1
         and not node.keywords
+    ]
+    assert found == []
+
+
+def test_only_the_base_layer_removes_escape_sequences() -> None:
+    """No other module has a pattern that is an escape sequence as a whole."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in outside("text.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and str(node.value).startswith((r"\x1b\[", "\x1b\\["))
+    ]
+    assert found == []
+
+
+def test_only_the_base_layer_makes_plurals() -> None:
+    """Not `"run" + ("s" if n != 1 else "")` and its like."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in outside("text.py")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.IfExp)
+        and {getattr(node.body, "value", None), getattr(node.orelse, "value", None)} == {"s", ""}
     ]
     assert found == []

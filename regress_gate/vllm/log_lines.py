@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from regress_gate.text import drop_escapes
 from regress_gate.vllm.secrets import mask
 
 MAX_BYTES = 4 * 2**20
@@ -19,7 +20,6 @@ MAX_LINES_SCANNED = 50_000
 MAX_LINES = 6
 MAX_LENGTH = 400
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _PREFIX = re.compile(
     r"^(?:\((?P<process>[^()]*?) pid=\d+\) ?)?"
@@ -118,7 +118,7 @@ def engine_died(text: str) -> bool:
 
 
 def _split(line: str) -> _Line:
-    clean = _CONTROL.sub("", _ANSI.sub("", line[:MAX_SCANNED])).rstrip()
+    clean = _CONTROL.sub("", drop_escapes(line[:MAX_SCANNED])).rstrip()
     found = _PREFIX.match(clean)
     rest = clean[found.end() :] if found else clean
     return _Line(rest.strip(), (found["level"] or "") if found else "", rest.startswith((" ", "\t")))

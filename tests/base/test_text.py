@@ -11,6 +11,7 @@ from regress_gate.text import (
     MAX_NAME,
     clip,
     did_you_mean,
+    drop_escapes,
     excerpt,
     for_encoding,
     is_valid_name,
@@ -92,6 +93,10 @@ def test_visible_text_is_left_alone(text: str) -> None:
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_what_an_escape_sequence_would_do_is_gone(escape: str) -> None:
     assert sanitise(f"{escape}OOM").lstrip("\ufffd") == "OOM"
+
+
+def test_escapes_can_be_dropped_alone() -> None:
+    assert drop_escapes("\x1b[31ma\tb\x1b[0m\n") == "a\tb\n"
 
 
 @pytest.mark.parametrize(
