@@ -81,7 +81,7 @@ class TestYamlValues:
             ("{a: 1, b: {c: ~}}", {"a": 1, "b": {"c": None}}),
         ],
     )
-    def test_plain_words_have_the_types_of_yaml_1_2_and_no_others(self, text, value):
+    def test_plain_scalars_have_the_types_of_yaml_1_2(self, text, value):
         found = yaml(f"key: {text}").data["key"]
         assert found == value
         assert type(found) is type(value)
@@ -226,7 +226,7 @@ env = { A = "1" }
         assert toml(self.CONFIGURATION).line(location) == line
         assert toml(self.CONFIGURATION.replace("\n", "\r\n")).line(location) == line
 
-    def test_a_line_inside_a_text_is_no_key(self):
+    def test_a_line_inside_a_multi_line_text_is_not_a_key(self):
         document = toml('[gate]\nreason = """\n[store]\nurl = 1\n"""\nmetrics = []')
         assert document.line(("store", "url")) is None
         assert document.line(("gate", "metrics")) == 6
@@ -254,7 +254,7 @@ env = { A = "1" }
             ("ok = 1\na = 0x" + "f" * 9000, "file.toml:2"),
         ],
     )
-    def test_what_is_no_toml_or_has_no_bounds_is_refused(self, text, where):
+    def test_invalid_or_unbounded_toml_is_refused(self, text, where):
         assert complaint(toml, text).startswith(where)
 
     @given(st.text() | st.text(alphabet="ab.=[]{}'\"#0159- \n\t"))

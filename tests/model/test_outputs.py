@@ -38,7 +38,7 @@ def test_what_an_answer_does_not_have_is_not_written():
         {"alternatives": [{"a": None}]},
     ],
 )
-def test_a_document_that_is_none_is_refused(change):
+def test_an_invalid_document_is_refused(change):
     answer = {"prompt": "p1", "tokens": ["7"], "logprobs": [-0.5], "prompt_logprobs": [], **change}
     with pytest.raises((KeyError, TypeError, ValueError)):
         Outputs.from_document({"prompt_set": "sanity@1", "answers": [answer]})

@@ -36,7 +36,7 @@ def test_completions_of_exact_length_are_what_nothing_else_asks_for():
     assert (found.api, found.ignore_eos, found.extra_body, found.lora_adapters) == ("completions", True, {}, [])
 
 
-def test_structured_output_is_said_as_the_request_has_it():
+def test_structured_output_has_the_form_of_the_request():
     found = workload("extra_body: {structured_outputs: {json: {type: object, required: [a]}}, temperature: 0.7}")
     assert found.extra_body["structured_outputs"] == {"json": {"type": "object", "required": ["a"]}}
     assert found.extra_body["temperature"] == 0.7
@@ -90,7 +90,7 @@ def test_what_is_missing_for_measuring_depends_on_the_api():
     assert workload("dataset: {format: sharegpt, file: a}").missing == ["num_requests"]
 
 
-def test_a_suite_that_says_nothing_of_recorded_prompts_has_the_digest_it_always_had():
+def test_a_suite_without_recorded_prompts_keeps_its_digest():
     """Runs that are stored, and experiments that go on, know their suite by it."""
     suite = validate(Suite, parse_yaml(SUITE % "input_len: 8", "file"))
     assert suite_digest(suite) == "f53aab556c0f553f88461e5e5fca9fb5cfe6f8c1e29759e9e6f3f5b0425c8529"

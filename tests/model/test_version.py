@@ -122,7 +122,7 @@ class TestForms:
 
 
 class TestOrder:
-    def test_releases_and_candidates_are_ordered_as_pep_440_says(self):
+    def test_releases_and_candidates_are_ordered_by_pep_440(self):
         ordered = ["0.9.2", "0.10.0rc1", "0.10.0rc2", "0.10.0", "0.10.0.post1", "0.19.0", "0.19.1", "0.24.0", "1.0"]
         versions = [Version.parse(text) for text in ordered]
         assert sorted(set(versions), key=lambda version: version.order_key) == versions
@@ -164,7 +164,7 @@ class TestMatches:
             ("commit:4080263bb", "0.23.1.dev7", False),
         ],
     )
-    def test_what_is_left_open_may_be_anything_and_what_is_said_must_agree(self, held, wanted, may_be):
+    def test_open_parts_match_anything_and_given_parts_must_agree(self, held, wanted, may_be):
         assert Version.parse(held).matches(Version.parse(wanted)) is may_be
 
     @given(VERSIONS)

@@ -142,7 +142,7 @@ class TestTestbeds:
 
 
 class TestPolicy:
-    def test_a_margin_for_everything_speaks_of_ratios_and_does_not_reach_differences(self):
+    def test_a_margin_for_all_metrics_applies_to_ratios_and_not_to_differences(self):
         policy = Policy(margins={"*": 0.2, "accuracy_*": 0.03})
         assert policy.margin("ttft_p99") == 0.2
         assert policy.margin("failed_requests") == 0.01
@@ -230,7 +230,7 @@ class TestSuite:
             assert find_shipped_suite(SuiteRef(name, suite.version + "0")) is None
         assert find_shipped_suite(SuiteRef("unheard-of", "1")) is None
 
-    def test_the_demo_says_what_it_is_and_limits_outside_load(self):
+    def test_the_demo_describes_itself_and_limits_outside_load(self):
         suite = shipped_suites()["cpu-demo"]
         assert "no advice on GPUs" in suite.notice
         assert suite.conditions.max_outside_cpu_cores == 0.1
@@ -320,7 +320,7 @@ class TestIssueRecord:
     @pytest.mark.parametrize(
         ("fix", "checkable"), [({}, False), ({"env": {"A": "1"}}, True), ({"engine_args": {"a": 1}}, True)]
     )
-    def test_a_workaround_in_words_cannot_be_seen_in_a_deployment(self, fix, checkable):
+    def test_a_workaround_in_words_cannot_be_checked_in_a_deployment(self, fix, checkable):
         (work,) = make_issue(workarounds=[{"text": "do so", **fix}]).workarounds
         assert work.is_checkable is checkable
 
@@ -369,7 +369,7 @@ class TestWaiver:
             ("VLLM-1", "VLLM-12", False),
         ],
     )
-    def test_it_covers_what_its_pattern_says(self, pattern, finding, covers):
+    def test_it_covers_findings_that_match_its_pattern(self, pattern, finding, covers):
         assert Waiver(finding=pattern, until=TODAY, max_change=1, owner="me", reason="so").covers(finding) is covers
 
 
@@ -399,7 +399,7 @@ class TestDeployment:
         assert Deployment.from_flags(env=("A=1", "B=", "C")).env == {"A": "1", "B": "", "C": ""}
 
     @pytest.mark.parametrize("flags", [{"engine_args": ("=8",)}, {"env": ("=1",)}, {"env": ("",)}, {"model": "\udcff"}])
-    def test_what_has_no_key_or_is_no_text_is_refused(self, flags):
+    def test_a_pair_without_a_key_or_without_valid_text_is_refused(self, flags):
         with pytest.raises(InputError):
             Deployment.from_flags(**flags)
 

@@ -179,7 +179,7 @@ def test_runs_of_two_baselines_do_not_go_into_one_file() -> None:
         baseline_file.dump_baseline([make_run("a"), make_run("b", version="0.20.0")])
 
 
-def test_values_that_json_has_no_words_for_are_refused() -> None:
+def test_values_that_json_cannot_express_are_refused() -> None:
     with pytest.raises(InputError, match="ttft_mean is nan"):
         baseline_file.dump_baseline([make_run("a", make_trial("a", metrics={"ttft_mean": math.nan}))])
 
@@ -248,7 +248,7 @@ def test_an_edited_file_is_refused_with_the_place(path: str, value: Any, complai
 
 
 @pytest.mark.parametrize("text", ["", " ", "{", "[]", "null", "5", '"schema"', "{}", "\ufeff{}", "schema: yaml", "\0"])
-def test_what_is_no_export_is_refused(text: str) -> None:
+def test_a_text_that_is_not_an_export_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"^x\.json"):
         baseline_file.load_baseline(text, "x.json")
 
@@ -303,7 +303,7 @@ def test_different_baselines_have_different_file_names(
     )
 
 
-def test_the_parts_of_a_file_name_are_told_apart() -> None:
+def test_the_parts_of_a_file_name_are_distinct() -> None:
     version = Version.parse("0.19.0")
     places = [("a__b", "c"), ("a", "b__c"), ("a_", "_c"), ("a", "c"), ("a", "c@1"), ("a%", "c"), ("A", "c")]
     names = {baseline_file.baseline_file_name(version, testbed, SuiteRef(suite, "2")) for testbed, suite in places}

@@ -83,7 +83,7 @@ def test_a_renamed_file_is_still_found_by_what_it_holds(shipped: ShippedBaseline
     assert labels(shipped.runs(version=Version.parse("0.18.0"))) == ["0.18.0 lab run1"]
 
 
-def test_shipped_holdings_are_told_apart(shipped: ShippedBaselines) -> None:
+def test_shipped_holdings_are_marked_as_shipped(shipped: ShippedBaselines) -> None:
     first = shipped.inventory()[1]
     assert (str(first.version), first.testbed, first.runs, first.trials, first.scenarios) == (
         "0.19.0+cpu",

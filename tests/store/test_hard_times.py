@@ -90,7 +90,7 @@ def test_two_processes_that_make_and_fill_the_same_store_wait_for_each_other(url
         assert (store.info().runs, store.info().trials) == (602, 603)
 
 
-def test_an_import_that_is_killed_leaves_nothing_and_blocks_nobody(url: str) -> None:
+def test_a_killed_import_leaves_nothing_and_blocks_no_other_process(url: str) -> None:
     with open_store(url, create=True) as store:
         store.add_runs([make_run("before", make_trial("before"))])
     process = start(KILLED, url)
@@ -110,7 +110,7 @@ def test_an_import_that_is_killed_leaves_nothing_and_blocks_nobody(url: str) -> 
         connection.close()
 
 
-def test_a_full_disk_is_said_and_nothing_is_half_stored(sqlite_url: str) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_half_stored(sqlite_url: str) -> None:
     with open_store(sqlite_url, create=True) as store:
         store.add_runs([make_run("before", make_trial("before"))])
     process = start(FULL, sqlite_url)
@@ -140,7 +140,7 @@ def test_a_store_that_may_not_grow_is_a_full_disk(sqlite_url: str, monkeypatch: 
         assert [run.label for run in store.runs()] == ["before"]
 
 
-def test_a_writer_that_does_not_come_to_an_end_is_said(tmp_path: Path, sqlite_url: str) -> None:
+def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, sqlite_url: str) -> None:
     with open_store(sqlite_url, create=True):
         pass
     other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)

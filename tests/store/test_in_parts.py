@@ -150,7 +150,7 @@ def test_an_earlier_trial_of_a_run_is_when_it_started(store: Repository, order: 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_what_somebody_says_of_the_start_goes_before_the_trials(store: Repository, order: int) -> None:
+def test_a_stated_start_replaces_that_of_the_first_trial(store: Repository, order: int) -> None:
     said = make_run("run1", make_trial("a", started=NOON), started=NOON - timedelta(minutes=2))
     told = make_run("run1", make_trial("b", started=NOON - timedelta(minutes=3)), started=NOON - timedelta(minutes=3))
     for run in (said, told)[::order]:
@@ -158,7 +158,7 @@ def test_what_somebody_says_of_the_start_goes_before_the_trials(store: Repositor
     assert [run.started for run in store.runs()] == [said.started]
 
 
-def test_two_words_on_the_start_of_a_run_contradict_each_other(store: Repository) -> None:
+def test_two_stated_starts_of_a_run_contradict_each_other(store: Repository) -> None:
     runs = [
         make_run("run1", make_trial(name, started=NOON), started=NOON - timedelta(minutes=minutes))
         for minutes, name in ((2, "a"), (3, "b"))
@@ -201,7 +201,7 @@ class TestRunsThatNobodyNamed:
         assert found[self.BOTH] == ["file2.json"]
 
     @pytest.mark.parametrize(("stored", "asked"), [("run1", BOTH), (ONE, "run1")])
-    def test_a_run_that_somebody_named_is_what_they_said(self, stored: str, asked: str) -> None:
+    def test_a_named_run_keeps_its_name(self, stored: str, asked: str) -> None:
         found = self.labels([make_run(stored, trial(0))], [make_run(asked, trial(0), trial(2, 2))])
         assert found == {stored: ["file0.json"], asked: ["file2.json"]}
 

@@ -42,7 +42,7 @@ def test_reading_makes_no_store(tmp_path: Path, sqlite_url: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_file_is_no_store_and_can_become_one(tmp_path: Path, sqlite_url: str) -> None:
+def test_an_empty_file_is_not_a_store_and_can_become_one(tmp_path: Path, sqlite_url: str) -> None:
     (tmp_path / "store.db").touch()
     assert find_store(sqlite_url) is None
     filled_store(sqlite_url)
@@ -196,7 +196,7 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path, sqlite_url: str) 
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough to be read\n" * 50, b"{}\n"])
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path, sqlite_url: str, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path, sqlite_url: str, content: bytes) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(content)
     for create in (False, True):
@@ -209,7 +209,7 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path, sqlite_ur
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
-def test_a_truncated_store_is_said_to_be_damaged(sqlite_url: str, keep: float) -> None:
+def test_a_truncated_store_is_reported_as_damaged(sqlite_url: str, keep: float) -> None:
     path = filled_store(sqlite_url)
     os.truncate(path, int(path.stat().st_size * keep))
     with (
@@ -220,7 +220,7 @@ def test_a_truncated_store_is_said_to_be_damaged(sqlite_url: str, keep: float) -
     one_line(failure)
 
 
-def test_a_page_of_garbage_is_said_to_be_damage(sqlite_url: str) -> None:
+def test_a_page_of_garbage_is_reported_as_damage(sqlite_url: str) -> None:
     path = filled_store(sqlite_url)
     with path.open("r+b") as file:
         file.seek(4096)
@@ -242,7 +242,7 @@ def test_a_page_of_garbage_is_said_to_be_damage(sqlite_url: str) -> None:
         "UPDATE trial SET scenario = CAST(x'fffe41' AS TEXT)",
     ],
 )
-def test_content_that_makes_no_sense_is_said_to_be_damage(sqlite_url: str, damage: str) -> None:
+def test_invalid_content_is_reported_as_damage(sqlite_url: str, damage: str) -> None:
     path = filled_store(sqlite_url)
     with sqlite3.connect(path) as connection:
         connection.execute(damage)
@@ -258,7 +258,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert find_store(f"sqlite:///{tmp_path}/missing/store.db") is None
 
 
-def test_a_directory_is_no_store(tmp_path: Path) -> None:
+def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
     for create in (False, True):
         with pytest.raises(StoreError, match="cannot be opened") as failure:
             open_store(f"sqlite:///{tmp_path}", create=create)
@@ -311,7 +311,7 @@ def test_a_read_only_store_can_be_read_and_refuses_to_be_written(directory_mode:
         "postgresql://host:port/db", "nonsense:///",
     ],
 )  # fmt: skip
-def test_what_is_no_url_is_an_input_error(url: str) -> None:
+def test_a_text_that_is_not_a_url_is_an_input_error(url: str) -> None:
     with pytest.raises(InputError) as failure:
         open_store(url, create=True)
     one_line(failure)

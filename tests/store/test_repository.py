@@ -116,7 +116,7 @@ def test_runs_are_found_by_testbed_and_suite(store: Repository) -> None:
     assert store.runs(testbed="nowhere") == []
 
 
-def test_the_same_file_twice_adds_nothing_and_says_where_it_is(store: Repository) -> None:
+def test_the_same_file_twice_adds_nothing_and_names_its_run(store: Repository) -> None:
     run = make_run("run1", make_trial("a"), make_trial("b"))
     first = store.add_runs([run])
     again = store.add_runs([make_run("another label", *run.trials, version="0.32.0", testbed=Testbed("attic"))])
@@ -221,7 +221,7 @@ def test_a_run_without_trials_is_kept(store: Repository) -> None:
     assert store.inventory()[0].first is None
 
 
-def test_an_import_of_nothing_is_no_error(store: Repository) -> None:
+def test_an_empty_import_is_not_an_error(store: Repository) -> None:
     assert store.add_runs([]).new == ()
     assert [len(held) for held in (store.runs(), store.inventory(), store.pinned())] == [0, 0, 0]
 
@@ -244,7 +244,7 @@ def test_many_runs_are_stored_in_one_import(store: Repository) -> None:
     assert [run.label for run in store.runs()][:3] == ["run0", "run1", "run2"]
 
 
-def test_the_inventory_tells_what_is_held(store: Repository) -> None:
+def test_the_inventory_lists_the_holdings(store: Repository) -> None:
     early, late = datetime(2026, 7, 1, tzinfo=UTC), datetime(2026, 7, 2, tzinfo=UTC)
     store.add_runs(
         [
@@ -307,7 +307,7 @@ def test_pruning_never_takes_what_is_pinned(held: Repository) -> None:
     assert holdings(held) == [("0.19.0", "lab")]
 
 
-def test_a_dry_run_says_the_same_and_takes_nothing(held: Repository) -> None:
+def test_a_dry_run_reports_the_same_and_deletes_nothing(held: Repository) -> None:
     before = holdings(held)
     would_go = held.prune(testbed="lab", suite=SUITE, dry_run=True)
     assert holdings(held) == before
@@ -414,7 +414,7 @@ def test_how_many_runs_are_stored_together_changes_nothing(
     assert [run.label for run in store.runs() if run.id in added.extended] == ([] if was_empty else ["run2"])
 
 
-def test_a_store_tells_which_results_it_has(store: Repository) -> None:
+def test_a_store_knows_which_results_it_has(store: Repository) -> None:
     held = make_run("run1", make_trial("a", source=make_source("a", position=3)))
     [id_] = store.add_runs([held]).new
     other = make_run("run2", make_trial("a", source=make_source("a", position=4)), make_trial("b"))

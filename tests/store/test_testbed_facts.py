@@ -14,7 +14,7 @@ def test_a_new_driver_system_or_python_of_the_tool_replaces_the_old_one() -> Non
     assert rows.merge_testbed_facts(now, BEFORE, None) == now.facts
 
 
-def test_what_is_not_said_now_stays() -> None:
+def test_facts_that_a_result_lacks_are_kept() -> None:
     assert rows.merge_testbed_facts(Testbed("lab", python="3.12.1"), BEFORE, None) == {**BEFORE, "python": "3.12.1"}
 
 

@@ -41,12 +41,12 @@ def test_a_good_suite_has_no_complaint(linted):
     assert linted(GOOD) == []
 
 
-def test_the_template_has_none_either_and_loads(linted, tmp_path):
+def test_the_template_is_free_of_messages_and_loads(linted, tmp_path):
     assert linted(suite_template("chat")) == []
     assert load_suite(str(tmp_path / "suite.yaml")).name == "chat"
 
 
-def test_every_error_is_told_at_once_with_its_line(linted):
+def test_all_errors_are_reported_with_their_lines(linted):
     bad = GOOD.replace("concurrency: 4", "concurency: 4").replace("output_len: 32", "output_len: '32'")
     assert linted(bad.replace("version: 1", "version: 1.5")) == [
         ":2: error: version: Input should be a valid string",
@@ -111,7 +111,7 @@ def test_every_error_is_told_at_once_with_its_line(linted):
         ),
     ],
 )
-def test_what_is_doubtful_is_told_with_its_line(linted, old, new, complaint):
+def test_warnings_have_their_lines(linted, old, new, complaint):
     assert complaint in linted(GOOD.replace(old, new))
 
 
@@ -140,7 +140,7 @@ def test_a_scenario_is_judged_although_another_is_broken(linted):
         ("scenarios: 3", "error"),
     ],
 )
-def test_what_is_no_suite_is_a_complaint_and_not_a_crash(linted, text, complaint):
+def test_a_file_that_is_not_a_suite_is_reported_without_a_crash(linted, text, complaint):
     assert complaint in "\n".join(linted(text))
 
 

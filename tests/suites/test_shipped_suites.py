@@ -44,7 +44,7 @@ def test_one_server_start_serves_all_of_it(suite: Suite):
 
 
 @pytest.mark.parametrize("suite", OF_ISSUE_3, ids=lambda suite: suite.name)
-def test_every_scenario_says_why_it_is_there_and_what_it_sees(suite: Suite):
+def test_every_scenario_has_its_reason_and_known_issues(suite: Suite):
     assert suite.accelerator
     for scenario in suite.scenarios:
         assert scenario.why
@@ -68,13 +68,13 @@ def test_the_tiny_suite_has_the_shapes_of_load_that_matter():
     assert loads["rate"].request_rate
 
 
-def test_suites_that_their_authors_could_not_run_say_so():
+def test_suites_that_were_never_measured_start_with_a_notice():
     for file in FOLDER.glob("*.yaml"):
         if not file.name.startswith("cpu-"):
             assert "never measured" in file.read_text(encoding="utf-8").splitlines()[0]
 
 
-def test_what_a_suite_says_of_requests_reaches_the_client():
+def test_the_request_settings_of_a_suite_reach_the_client():
     sent = {
         (suite, scenario.name): workload
         for suite in ("h100-lora", "h100-structured-output", "l4-embed", "l4-rerank")

@@ -177,7 +177,7 @@ def test_embeddings_of_random_tokens_are_embeddings():
         (5, "a test without a name is not an object with a test_name"),
     ],
 )
-def test_what_a_suite_cannot_say_is_named_with_the_reason(test, why):
+def test_what_a_suite_cannot_express_is_named_with_the_reason(test, why):
     assert why in left_out([test])
 
 
@@ -202,14 +202,14 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(["qps_list", "server_parameters", "client_parameters", "test_name", "x"]), JSON)
-def test_any_value_is_said_in_a_valid_suite_or_named(key, value):
+def test_any_value_is_converted_to_a_valid_suite_or_named(key, value):
     imported = convert_definition([serving(), serving(**{"test_name": "serving_odd", key: value})], "ci", "x")
     validate_text(imported)
     assert len(imported.suite["scenarios"]) > 2 or imported.left_out
 
 
 @given(st.sampled_from(["random_input_len", "temperature", "seed", "ignore_eos", "y"]), JSON)
-def test_any_client_parameter_is_said_or_named(key, value):
+def test_any_client_parameter_is_converted_or_named(key, value):
     imported = convert_definition([client(**{key: value})], "ci", "x")
     if imported.suite is not None:
         validate_text(imported)

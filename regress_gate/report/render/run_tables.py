@@ -16,6 +16,7 @@ from regress_gate.ingest.formats import long_table
 from regress_gate.model.metric import DEFINITIONS_KEY, metric
 from regress_gate.model.run import Run, Trial
 from regress_gate.report.render.run_formats import identity, table_format
+from regress_gate.text import sanitise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,7 @@ def write_parquet(runs: Iterable[Run]) -> bytes:
 
 
 def write_xlsx(runs: Iterable[Run]) -> bytes:
-    """One sheet. Control characters, which Excel refuses, are left out."""
+    """One sheet. Text is sanitised: Excel refuses control characters."""
     buffer = io.BytesIO()
     frame = run_frame(runs).map(lambda value: quoted_cell(_excel_text(value))).rename(columns=quoted_cell)
     frame.to_excel(buffer, index=False, sheet_name="runs", engine="openpyxl")
@@ -132,7 +133,7 @@ def write_xlsx(runs: Iterable[Run]) -> bytes:
 def _excel_text(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    return "".join(sign for sign in value if sign.isprintable())[: _LONGEST_CELL - 1]
+    return sanitise(value)[: _LONGEST_CELL - 1]
 
 
 CSV = table_format("csv", write_csv)
