@@ -1,9 +1,9 @@
-"""The load client: sends one workload to a running server and returns what it measured, and whether to believe it.
+"""The load client: sends one workload to a running server, returns the measurements and whether they are valid.
 
-There is one client, owned by this tool and the same for every version of vLLM, so that the meter never changes with
-what is measured. Not for starting servers or deciding anything.
+The tool has its own client, the same for every version of vLLM, so that the meter never changes with the version.
+Not for starting servers or for decisions.
 """
 
 CLIENT_VERSION = "1"
-"""Stored with every result. Raise it with any change that can move a number: results of two clients differ in more
-than the server."""
+"""Stored with every result. Raise it with every change that can move a number: results of two clients are not
+comparable."""

@@ -1,7 +1,7 @@
-"""Whether the client itself was the bottleneck: then the numbers are the client's and the trial is void.
+"""Whether the client was the bottleneck. Then the numbers are the client's, and the trial is void.
 
-Three signs, each with a named limit. Delays are judged against what was measured, because 20 ms on a token of 50 ms
-is a wrong result and on one of 500 ms it is none. Not for the machine's other load: that is a condition of the run.
+Three signs, each with a named limit. Delays are compared with the measured latencies: 20 ms falsify a token of 50 ms,
+but not one of 500 ms. Not for other load on the machine, which is a condition of the run.
 """
 
 import time
@@ -19,37 +19,37 @@ from regress_gate.bench.load.sending import PreciseTimer
 LAG_INTERVAL = 0.01
 """Seconds between samples of the loop's lag."""
 LAG_FLOOR = 0.005
-"""Seconds of p99 lag that are never held against the client: a scheduler's time slice on a core that it shares."""
+"""Seconds of p99 lag that are always accepted: one time slice of the scheduler on a shared core."""
 LAG_SHARE = 0.25
-"""p99 lag above this share of the median TPOT (of the median TTFT where answers have one token) voids the trial:
-one chunk in a hundred is stamped late by that much, which is what a p99 is made of."""
+"""p99 lag above this share of the median TPOT (of the median TTFT for responses of one token) voids the trial: one
+chunk in a hundred is stamped late by that much, which decides the p99."""
 MEDIAN_LAG_FLOOR = 0.0005
 MEDIAN_LAG_SHARE = 0.05
-"""The same for the median lag, which is in every mean and median."""
+"""The same for the median lag, which is part of every mean and median."""
 MAX_CPU_SHARE = 0.8
-"""Processor time of the client over wall time. The client has one thread of work; near 1 it is a queue."""
+"""Processor time of the client over wall time. The client works in one thread; near 1 it is saturated."""
 LATENESS_FLOOR = 0.005
 LATENESS_SHARE = 0.10
-"""p99 lateness of open-loop sends above the floor (seconds) and above this share of the median TTFT voids the trial:
-it is part of the TTFT, which counts from the scheduled time, and no server's doing."""
+"""p99 lateness of open-loop sends above the floor (seconds) and above this share of the median TTFT voids the trial. It
+is part of the TTFT, which counts from the scheduled time, but not caused by the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What was seen of the client during the measured part of a trial; seconds."""
+    """The state of the client during the measured part of a trial; seconds."""
 
     loop_lag_median: float
     loop_lag_p99: float
     cpu_share: float
     lateness_p99: float
-    """Of sends after the moment at which they were due and allowed; 0 in a closed loop, which has no schedule."""
+    """Delay of sends after they were due and allowed; 0 in a closed loop, which has no schedule."""
     client_limited: str | None
-    """Why the trial is void; None when it is not."""
+    """Why the trial is void; None if it is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """What the watch saw: lag samples in seconds, processor and wall time."""
+    """Lag samples, processor time and wall time, all in seconds."""
 
     lags: Sequence[float]
     cpu_seconds: float
@@ -57,7 +57,7 @@ class ClientLoad:
 
 
 class ClientWatch(AbstractContextManager["ClientWatch"]):
-    """While entered, samples how late the running loop serves what wakes it, and counts this process's time."""
+    """A context manager that samples the lag of the running loop and the processor time of this process."""
 
     def __init__(self) -> None:
         self._lags: list[float] = []
@@ -75,7 +75,7 @@ class ClientWatch(AbstractContextManager["ClientWatch"]):
         self._alarm.__exit__(kind, error, trace)
 
     def load(self) -> ClientLoad:
-        """What was seen until now."""
+        """The measurements so far."""
         return ClientLoad(tuple(self._lags), time.process_time() - self._cpu, time.monotonic() - self._wall)
 
     def _sample(self, due: float) -> None:
@@ -83,7 +83,7 @@ class ClientWatch(AbstractContextManager["ClientWatch"]):
 
 
 def check_client(load: ClientLoad, lateness: Sequence[float], ttft: float | None, tpot: float | None) -> Guards:
-    """Hold what the client was seen to do against the medians that were measured (None: not measured)."""
+    """Compare the client's delays with the measured medians (None: not measured)."""
     lag_median, lag = _percentiles(load.lags, (50, 99))
     (late,) = _percentiles(lateness, (99,))
     cpu_share = load.cpu_seconds / load.wall_seconds

@@ -1,6 +1,6 @@
-"""Files of recorded prompts, in the two formats that vLLM's own client calls `sharegpt` and `custom`.
+"""Files of recorded prompts, in the formats that vLLM's own client calls `sharegpt` and `custom`.
 
-Reads them and says what is wrong with them. Not for which prompts are sent, nor for how many tokens they are.
+Reads them and reports what is wrong. Not for choosing prompts or counting tokens.
 """
 
 import codecs
@@ -20,9 +20,9 @@ from regress_gate.files import open_regular
 from regress_gate.text import quoted
 
 MAX_DATASET_BYTES = 2 * 2**30
-"""Of a file, which is read whole; the ShareGPT file of vLLM's CI has 0.7 GB."""
+"""Bytes of a file, which is read at once. The ShareGPT file of vLLM's CI has 0.7 GB."""
 MAX_OUTPUT_TOKENS = 1_000_000
-"""Tokens that a line may ask for; no model that is known writes so many."""
+"""Tokens that a line may request. No known model generates more."""
 
 
 class DatasetFormat(StrEnum):
@@ -32,7 +32,7 @@ class DatasetFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A file that was read, and must stay as it was."""
+    """A file that was read and must not change."""
 
     format: DatasetFormat
     file: Path
@@ -41,22 +41,22 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTexts:
-    """What a file holds, column by column: two long tuples, which the garbage collector need not look through."""
+    """The content of a file by column: two long tuples, which the garbage collector need not scan."""
 
     sha256: str
     """Of the file."""
     prompts: tuple[str, ...]
     answers: tuple[str | int | None, ...]
-    """An answer, as long as which another is asked for; or that length in tokens; None where it is not said."""
+    """A recorded answer, whose length is requested again; or that length in tokens; None if unknown."""
 
 
 def open_dataset(format_: DatasetFormat, file: Path) -> Dataset:
-    """Raises InputError for a file that cannot be used."""
+    """Read a file. Raises InputError if it cannot be used."""
     return Dataset(format_, file, _read_checked(format_, file).sha256)
 
 
 def read_texts(dataset: Dataset) -> RecordedTexts:
-    """Raises InputError where the file is no longer what it was."""
+    """Raises InputError if the file has changed."""
     texts = _read_checked(dataset.format, dataset.file)
     if texts.sha256 != dataset.sha256:
         raise InputError("was changed while it was in use", where=dataset.file, todo="measure again")
@@ -76,7 +76,7 @@ def _read_checked(format_: DatasetFormat, file: Path) -> RecordedTexts:
 
 
 @lru_cache(maxsize=8)
-def _read_cached(format_: DatasetFormat, file: Path, size: int, changed: int) -> RecordedTexts:  # noqa: ARG001 - a changed file is another
+def _read_cached(format_: DatasetFormat, file: Path, size: int, changed: int) -> RecordedTexts:  # noqa: ARG001 - part of the cache's key
     with open_regular(file) as opened:
         content = opened.read(MAX_DATASET_BYTES + 1)
     text = content.removeprefix(codecs.BOM_UTF8)
@@ -89,7 +89,7 @@ def _read_cached(format_: DatasetFormat, file: Path, size: int, changed: int) ->
 
 
 def _sharegpt_texts(file: Path, content: bytes) -> Iterator[tuple[str, str]]:
-    """The first two turns of each conversation that has so many, and no picture or film."""
+    """The first two turns of each conversation that has them, without images and videos."""
     for entry in _sharegpt_entries(file, content):
         turns = entry.get("conversations") if isinstance(entry, dict) else None
         if not isinstance(turns, list) or len(turns) < 2 or entry.get("image") or entry.get("video"):
@@ -105,7 +105,7 @@ def _sharegpt_entries(file: Path, content: bytes) -> list[Any]:
         try:
             data = orjson.loads(content)
         except orjson.JSONDecodeError:
-            data = json.loads(content)  # as vLLM's client does: halves of characters, which orjson refuses, pass
+            data = json.loads(content)  # as vLLM's client does: it accepts lone surrogates, orjson does not
     except (ValueError, RecursionError) as error:
         raise InputError(f"is no JSON: {error}", where=file, todo=todo) from None
     if not isinstance(data, list):
@@ -137,7 +137,7 @@ def _custom_texts(file: Path, content: bytes) -> Iterator[tuple[str, int | None]
             todo = 'write {"prompt": "…", "output_tokens": 128}'
             raise InputError("has no text as prompt", where=file, line=number, todo=todo)
         tokens = entry.get("output_tokens")
-        if isinstance(tokens, float) and tokens.is_integer():  # as a table with gaps writes its whole numbers
+        if isinstance(tokens, float) and tokens.is_integer():  # tables with gaps write integers like this
             tokens = int(tokens)
         if tokens is not None and (type(tokens) is not int or not 1 <= tokens <= MAX_OUTPUT_TOKENS):
             what = f"output_tokens is {quoted(tokens)}, not a whole number from 1 to {MAX_OUTPUT_TOKENS:,}"

@@ -1,4 +1,7 @@
-"""Requests over kept-alive connections, with the arrival time of every piece taken before anything else happens.
+"""HTTP for the load client: kept-alive connections, and the arrival time of every piece taken first of all.
+
+It also resolves the target, which must be on this machine unless the caller allows another one. Not a general client:
+no redirects, no 1xx, no TLS. A general parser costs tens of microseconds an event, as much as a token of a fast server.
 
 Measured with benchmarks/client.py on two cores, as chunks/s below 1 ms of p99 loop lag and processor time per chunk at
 3,100/s: httpx 1,600 and 74 µs, aiohttp 6,200 and 25 µs, asyncio's streams 3,100 and 27 µs, this 12,500 and 16 µs.
@@ -18,11 +21,6 @@ from urllib.parse import urlsplit
 from regress_gate.bench.load.load_errors import LoadError, RequestError, RequestFailureKind
 from regress_gate.errors import InputError
 
-# MERGED regress_gate.bench.load.http_response: One HTTP/1.1 response out of bytes, however they were cut on the
-# way. Not a general client: no redirects, no 1xx.  Written for the meter: a general parser costs tens of
-# microseconds an event, as much as a fast server's whole token.
-
-
 MAX_HEAD = 64 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)(?: .*)?")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;.*)?")
@@ -30,7 +28,7 @@ _CONTENT_LENGTH = re.compile(rb"\d{1,12}")
 
 
 class InvalidHttpError(Exception):
-    """The bytes are no HTTP response that this tool reads. `str()` of it says what is wrong."""
+    """The bytes are no HTTP response that this client reads; the text says why."""
 
 
 class _ParserState(Enum):
@@ -45,7 +43,7 @@ class _ParserState(Enum):
 
 
 class ResponseParser:
-    """Reads one response. `status` is 0 until its head is complete."""
+    """Parses one HTTP/1.1 response, however its bytes were cut. `status` is 0 until the head is complete."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -97,13 +95,13 @@ class ResponseParser:
                 self._rest = b""
                 break
             else:
-                if self._rest:  # more than was asked for: whose answer comes next is not known
+                if self._rest:  # more than one response: the next one would be out of step
                     self.keep_alive = False
                 break
         return b"".join(body)
 
     def closed(self) -> bool:
-        """The connection was closed: whether that makes the response complete."""
+        """Whether the response is complete now that the connection is closed."""
         if self._state is _ParserState.UNTIL_CLOSE:
             self._state = _ParserState.COMPLETE
         return self.complete
@@ -149,14 +147,10 @@ class ResponseParser:
         return _ParserState.UNTIL_CLOSE
 
 
-# MERGED regress_gate.bench.load.target: Which server is measured, and the rule that it is on this machine unless
-# the caller says otherwise.
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     url: str
-    """`http://127.0.0.1:8000`; what stands after the port is ignored."""
+    """`http://127.0.0.1:8000`; the rest of a URL is ignored."""
     model: str
     """The name under which the server serves it."""
     api_key: str | None = field(default=None, repr=False)
@@ -164,7 +158,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A target whose host has been looked up, once and before anything is measured."""
+    """A target with its resolved address. Names are resolved once, before the measurement."""
 
     address: str
     port: int
@@ -172,7 +166,7 @@ class Endpoint:
 
 
 def resolve_target(target: Target, *, allow_remote: bool) -> Endpoint:
-    """Raises InputError for a URL that may not be measured, LoadError for a host that is not known."""
+    """Raises InputError for a URL that may not be measured, LoadError for an unknown host."""
     try:
         parts = urlsplit(target.url)
         host, port = parts.hostname, parts.port or 80
@@ -181,11 +175,11 @@ def resolve_target(target: Target, *, allow_remote: bool) -> Endpoint:
     if parts.scheme != "http" or not host:
         raise InputError(f"{target.url!r} cannot be measured", todo="write http://HOST:PORT")
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise LoadError(f"{target.url}: the host is not known ({error.strerror})") from None
-    # IPv4 first: `localhost` may stand for both, and vLLM listens on IPv4 unless it is told otherwise.
-    addresses = sorted((str(entry[4][0]) for entry in found), key=lambda address: ":" in address)
+    # IPv4 first: `localhost` may mean both, and vLLM listens on IPv4 by default.
+    addresses = sorted((str(entry[4][0]) for entry in entries), key=lambda address: ":" in address)
     remote = [address for address in addresses if not ip_address(address.partition("%")[0]).is_loopback]
     if remote and not allow_remote:
         raise InputError(
@@ -195,8 +189,8 @@ def resolve_target(target: Target, *, allow_remote: bool) -> Endpoint:
 
 
 IDLE_CONNECTION_LIMIT = 2.0
-"""Seconds after which an idle connection is not used again. vLLM's server closes at 5; a request that meets the
-closing would fail without the server being at fault."""
+"""Seconds after which an idle connection is not used again. vLLM's server closes it after 5; a request at that moment
+would fail through no fault of the server."""
 
 BodyReceiver = Callable[[int, bytes, float], None]
 """Called with the HTTP status, a piece of the body and when it arrived (time.monotonic)."""
@@ -204,7 +198,7 @@ BodyReceiver = Callable[[int, bytes, float], None]
 
 class Transport(Protocol):
     async def post(self, body: bytes, receive: BodyReceiver) -> int:
-        """Send one request; returns the status when the answer is complete. Raises RequestError."""
+        """Send one request and return the status when the response is complete. Raises RequestError."""
         ...
 
     async def close(self) -> None: ...
@@ -225,7 +219,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         arrived = time.monotonic()
         if self._answered is None or self._answered.done():
-            self.abort()  # bytes that nobody asked for
+            self.abort()  # bytes without a request
             return
         try:
             if body := self._parser.feed(data):
@@ -279,7 +273,7 @@ class _Connection(asyncio.Protocol):
 
 
 class HttpTransport:
-    """Posts to one path of one server. Opens as many connections as there are requests in flight."""
+    """Posts to one path of one server, with as many connections as requests in flight."""
 
     def __init__(self, endpoint: Endpoint, api_key: str | None = None, *, path: str = "/v1/completions") -> None:
         self._endpoint = endpoint
@@ -305,7 +299,7 @@ class HttpTransport:
         for connection in self._idle:
             connection.abort()
         self._idle.clear()
-        await asyncio.sleep(0)  # lets the loop drop the sockets before somebody closes it
+        await asyncio.sleep(0)  # lets the loop drop the sockets before it is closed
 
     def _kept(self) -> _Connection | None:
         while self._idle:
@@ -327,4 +321,4 @@ class HttpTransport:
 
 
 def _discard(status: int, body: bytes, arrived: float) -> None:
-    """Where the pieces go that arrive while no request waits."""
+    """Receives pieces that arrive without a request."""

@@ -1,4 +1,4 @@
-"""Measures one workload on a running server: warm-up, watched sending, result. Not for starting the server."""
+"""Measure one workload on a running server: warm-up, guarded sending, result. Not for starting the server."""
 
 import asyncio
 import time
@@ -23,17 +23,17 @@ from regress_gate.bench.load.sending import RequestRecord, RequestSender, closed
 from regress_gate.text import plural
 
 RequestProgress = Callable[[int, int], None]
-"""Called with the measured requests that are done, and how many there are."""
+"""Called with the finished and all measured requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadLimits:
-    """How long to wait before something counts as failed; seconds."""
+    """Time limits in seconds."""
 
     request: float = 300.0
-    """For one request, from sending to the end of its answer: longer is a hang."""
+    """For one request, from its send to the end of its response. A longer one hangs."""
     trial: float = 3600.0
-    """For the warm-up, and once more for the measured requests: what takes longer is no data."""
+    """For the warm-up, and again for the measured requests. A longer trial is void."""
 
 
 DEFAULT_LIMITS = LoadLimits()
@@ -51,8 +51,8 @@ def measure_load(
 ) -> LoadResult:
     """Send the workload to the server and measure; `ordinal` counts the passes of this scenario in its run from 1.
 
-    What goes wrong with a request is in the result. Raises InputError for a target that may not be measured or recorded
-    prompts that cannot be sent, and LoadError when no request reached a server at all or it does not count tokens.
+    Failed requests are part of the result. Raises InputError for a target that may not be measured or recorded prompts
+    that cannot be sent, and LoadError if no request reached a server or the server does not count tokens.
     """
     return asyncio.run(
         measure_load_async(
@@ -77,7 +77,7 @@ async def measure_load_async(
     allow_remote: bool = False,
     progress: RequestProgress | None = None,
 ) -> LoadResult:
-    """`measure_load` on the running loop. What else runs there disturbs the measurement, and the guards will say so."""
+    """`measure_load` on the running loop. Other tasks on the loop disturb it, which the guards detect."""
     endpoint = resolve_target(target, allow_remote=allow_remote)
     transport = HttpTransport(endpoint, target.api_key, path=workload.api.path)
     chosen = await _choose_recorded(workload, scenario, ordinal, target, endpoint, limits)
@@ -120,7 +120,7 @@ async def measure_load_async(
 async def _choose_recorded(
     workload: LoadWorkload, scenario: str, ordinal: int, target: Target, endpoint: Endpoint, limits: LoadLimits
 ) -> list[ChosenPrompt] | None:
-    """The recorded prompts of a pass; None where prompts are generated."""
+    """The recorded prompts of a pass; None for generated ones."""
     if workload.dataset is None:
         return None
     transport = HttpTransport(endpoint, target.api_key, path=TOKENIZE_PATH)
@@ -154,15 +154,13 @@ def _progress_counter(progress: RequestProgress, total: int) -> Callable[[], Non
 
 
 def _do_nothing() -> None:
-    """For requests whose end nobody counts."""
-
-
-# MERGED regress_gate.bench.load.meter: The load client as what measures the trials of an experiment. Not for what
-# the client does.
+    """Progress of the warm-up, which is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnClientMeter:
+    """The `Meter` of an experiment that uses this client."""
+
     limits: LoadLimits = DEFAULT_LIMITS
     allow_remote: bool = False
 

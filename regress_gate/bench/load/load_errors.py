@@ -1,4 +1,4 @@
-"""How a measurement stops, and how a single request fails. The second is data; only the first is an error."""
+"""Errors of a measurement, and failures of single requests. A failed request is data, not an error."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from regress_gate.errors import ExitCode, RegressGateError
 
 
 class LoadError(RegressGateError):
-    """Nothing could be measured: no request reached a server."""
+    """Nothing could be measured, for example because no request reached a server."""
 
     exit_code = ExitCode.COULD_NOT_MEASURE
 
@@ -16,9 +16,9 @@ class RequestFailureKind(StrEnum):
     REFUSED = "refused"
     """No connection to the server."""
     RESET = "reset"
-    """The connection broke before the answer began."""
+    """The connection broke before the response began."""
     CUT = "cut"
-    """The answer began and did not end as one."""
+    """The response began and did not end properly."""
     TIMEOUT = "timeout"
     STATUS = "status"
     """An HTTP status other than 200."""
@@ -27,13 +27,13 @@ class RequestFailureKind(StrEnum):
     GARBAGE = "garbage"
     """Bytes that are not HTTP, not server-sent events, or not a completion."""
     DISORDER = "disorder"
-    """Tokens after the end of the answer."""
+    """Tokens after the end of the response."""
     WRONG_LENGTH = "wrong_length"
-    """A clean answer with other than the asked number of tokens."""
+    """A complete response with another number of tokens than requested."""
     NO_USAGE = "no_usage"
-    """No token counts, from a server that sends them with other requests."""
+    """No token counts, although the server sends them for other requests."""
     CUT_SHORT = "cut_short"
-    """The trial's deadline passed before its answer had come."""
+    """The trial's deadline passed before the end of the response."""
     UNSENT = "unsent"
     """The trial's deadline passed before its turn."""
 
@@ -46,7 +46,7 @@ class RequestFailure:
 
 
 class RequestError(Exception):
-    """A request failed while its answer was on the way."""
+    """Raised when a request fails in transport."""
 
     def __init__(self, kind: RequestFailureKind, text: str) -> None:
         super().__init__(text)

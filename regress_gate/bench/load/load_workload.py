@@ -1,8 +1,8 @@
-"""What is sent, to the token and to the moment. Everything follows from the workload, the scenario's name and the pass.
+"""What is sent and when: every token and time follows from the workload, the scenario's name and the pass.
 
-The generator is SHAKE-256 and not a library's, whose streams may change between releases: the same seed gives the
-same tokens and times on every machine for ever. The scenario's name and the pass are part of the key because one
-server answers them one after another, and with prefix caching a prompt seen before is another workload.
+The generator is SHAKE-256, not a library's, whose streams may change between releases. The same seed gives the same
+tokens and times on every machine. The scenario's name and the pass are part of the key: one server gets them one after
+another, and with prefix caching a repeated prompt is another workload.
 """
 
 import math
@@ -18,10 +18,8 @@ import numpy.typing as npt
 from regress_gate.bench.load.dataset import Dataset
 from regress_gate.errors import InputError
 
-# MERGED regress_gate.bench.load.words: The words of texts for endpoints that take no token ids: short and common,
-# so that most tokenizers have each as one.  Texts are made of them by position: a word that is added, taken out or
-# moved makes all texts others, which moves numbers and is a change of the client's version.
-
+# Words of texts for endpoints that take no token ids. Each is short and common, so that most tokenizers have it as one
+# token. Texts are made by position: adding, removing or moving a word changes all texts, and so CLIENT_VERSION.
 
 _WORD_LIST = (
     "able about above across act add after again age ago air all also always and animal answer any area arm art "
@@ -44,15 +42,15 @@ _WORD_LIST = (
 WORDS = tuple(_WORD_LIST.split())
 
 FIRST_TOKEN, LAST_TOKEN = 1000, 9999
-"""Token ids sent: within the vocabulary of every text model, and beyond the control tokens that some begin with."""
+"""Token ids sent: within the vocabulary of every text model, above the control tokens at its start."""
 
 
 MAX_QUERY_WORDS = 16
-"""Words of a rerank query; of a shorter pair, half is query."""
+"""Words of a rerank query. In a shorter pair, half of the words are the query."""
 
 
 class ServingApi(StrEnum):
-    """Which of vLLM's endpoints is measured."""
+    """The endpoint of vLLM that is measured."""
 
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
@@ -64,7 +62,7 @@ class ServingApi(StrEnum):
 
     @property
     def streamed(self) -> bool:
-        """Whether an answer has tokens that come one after another; the others come in one piece."""
+        """Whether the response is a stream of tokens. Other responses come in one piece."""
         return self is ServingApi.COMPLETIONS
 
 
@@ -77,7 +75,7 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestSlo:
-    """What a request must reach to count as good, in seconds; None: no demand."""
+    """Limits that a request must keep to count as good, in seconds; None: no limit."""
 
     ttft: float | None = None
     tpot: float | None = None
@@ -92,36 +90,36 @@ class RequestSlo:
 
 @dataclass(frozen=True, slots=True)
 class LoadWorkload:
-    """One workload. With `request_rate` the loop is open, and `concurrency` then only caps it.
+    """One workload. With `request_rate` it is an open loop, and `concurrency` is only its cap.
 
-    Without a rate the loop is closed: `concurrency` requests are in flight; None sends all at once.
+    Without a rate it is a closed loop with `concurrency` requests in flight; None sends all at once.
     """
 
     input_len: int
     """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document. 0 for
     recorded prompts, which are as long as they are."""
     output_len: int
-    """Tokens asked for; 0 where the API generates none, and for answers as long as those that were recorded."""
+    """Requested tokens; 0 if the API generates none, and for responses as long as the recorded ones."""
     num_requests: int
     concurrency: int | None = None
     request_rate: float | None = None
     """Requests per second."""
     arrival: Arrival = Arrival.POISSON
     prefix_len: int = 0
-    """Tokens at the beginning that all prompts have in common, those of the warm-up too."""
+    """Tokens at the beginning that all prompts share, also those of the warm-up."""
     warmup_requests: int = 0
-    """Sent before and left out of the results, closed-loop at the same concurrency."""
+    """Sent before the measurement in a closed loop of the same concurrency, and not part of the results."""
     seed: int = 0
     slo: RequestSlo | None = None
     api: ServingApi = ServingApi.COMPLETIONS
     documents: int = 0
     """Of one rerank request; 0 for the other APIs."""
     ignore_eos: bool = True
-    """Whether every answer has exactly `output_len` tokens; else that is the most that it may have."""
+    """Whether every response has exactly `output_len` tokens; otherwise that is the maximum."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    """JSON that is merged into every request's body."""
+    """JSON that is merged into the body of every request."""
     lora_adapters: tuple[str, ...] = ()
-    """Served names that the requests take in turn; empty: the target's own."""
+    """Served names that the requests use in turn; empty: the target's model."""
     dataset: Dataset | None = None
     """Recorded prompts, for completions; None: random tokens, or words for rerank."""
 
@@ -151,7 +149,7 @@ def measured_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> lis
 
 
 def warmup_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
-    """The same for the warm-up, whose prompts share nothing but the prefix with the measured ones."""
+    """The same for the warm-up. Its prompts share only the prefix with the measured ones."""
     return _random_prompts(workload, f"{scenario}/{ordinal}", "warm-up", workload.warmup_requests)
 
 

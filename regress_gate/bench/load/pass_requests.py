@@ -1,4 +1,10 @@
-"""The requests of a pass, made before anything is measured, so that sending costs the client only the write."""
+"""All requests of a pass, made before the measurement, so that sending costs the client only the write.
+
+Recorded conversations are chosen as vLLM's own client does it: in a shuffled order, those whose first two turns are
+neither short nor long (vllm/benchmarks/datasets, `is_valid_sequence`). The measured server counts their tokens
+(/tokenize), so that no tokenizer is needed here. The order follows from the workload's seed and the scenario's name.
+Every pass uses its own part of the file: with prefix caching a repeated prompt is another workload.
+"""
 
 import asyncio
 import hashlib
@@ -32,23 +38,15 @@ from regress_gate.model.deployment import engine_arg_key
 from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite
 from regress_gate.text import plural
 
-# MERGED regress_gate.bench.load.choosing: Which recorded prompts a pass sends, and how many tokens each answer may
-# have.  Conversations are chosen as vLLM's own client chooses them: in a shuffled order, those whose first two
-# turns have neither few tokens nor many (vllm/benchmarks/datasets, `is_valid_sequence`). Tokens are counted by the
-# server that is measured, through its /tokenize, so that nobody else needs the model's tokenizer. The order follows
-# from the workload's seed and the scenario's name, and each pass has a part of it for itself: with prefix caching a
-# prompt that was sent before is another workload.
-
-
 MIN_TOKENS = 4
 """Of a conversation's prompt, and of its answer."""
 MAX_PROMPT_TOKENS = 1024
 MAX_CHARACTERS = 128 * MAX_CONVERSATION_TOKENS
-"""Of a text that is counted at all; one with more is taken to have more than LONGEST_CONVERSATION tokens."""
+"""Of a text whose tokens are counted. A longer one is assumed to have more than LONGEST_CONVERSATION tokens."""
 ENTRIES_PER_REQUEST = 2
-"""Conversations that a pass may look at for each that it sends: some are left out."""
+"""Conversations that a pass may try for each that it sends, because some do not fit."""
 COUNTED_AT_ONCE = 32
-"""Texts that are counted at a time."""
+"""Texts counted at the same time."""
 MAX_TOKENIZE_BYTES = 64 * 2**20
 TOKENIZE_PATH = "/tokenize"
 
@@ -57,17 +55,17 @@ CountTokens = Callable[[str], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class ChosenPrompt:
-    """One request to be sent."""
+    """One recorded prompt to be sent."""
 
     prompt: str
     output_len: int
-    """Tokens that are asked for."""
+    """Requested tokens."""
 
 
 def check_recorded_prompts(
     dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, max_model_len: int | None = None
 ) -> None:
-    """Raises InputError where no server could make a trial of the file, so that it can be told before one starts."""
+    """Raises InputError if the file cannot make a trial on any server, before a server starts."""
     needed, held = workload.num_requests + workload.warmup_requests, len(texts.prompts)
     if held < needed:
         what = f"holds {plural(held, 'prompt')}, {needed} are needed in a trial"
@@ -90,18 +88,17 @@ def check_recorded_prompts(
 
 
 def may_repeat_prompts(dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, ordinal: int) -> bool:
-    """Whether pass `ordinal` may send what an earlier one of its scenario has sent."""
+    """Whether pass `ordinal` may send prompts that an earlier pass of its scenario sent."""
     return ordinal > 1 and ordinal * _entries_per_pass(dataset, workload) > len(texts.prompts)
 
 
 async def choose_prompts(
     dataset: Dataset, texts: RecordedTexts, workload: LoadWorkload, scenario: str, ordinal: int, count: CountTokens
 ) -> list[ChosenPrompt]:
-    """The measured requests of pass `ordinal` (from 1) in the order of sending, then those of the warm-up; each is
-    another entry of the file.
+    """The measured requests of pass `ordinal` (from 1) in the order of sending, then those of the warm-up.
 
-    Raises InputError where the file has too few that fit, or does not say how long answers are, and what `count`
-    raises.
+    Each is another entry of the file. Raises InputError if too few entries fit or the lengths of the responses are
+    unknown, and what `count` raises.
     """
     check_recorded_prompts(dataset, texts, workload)
     needed = workload.num_requests + workload.warmup_requests
@@ -123,7 +120,7 @@ async def choose_prompts(
 async def _choose_fitting(
     numbers: list[int], fitting: Callable[[int], Coroutine[Any, Any, ChosenPrompt | None]]
 ) -> list[ChosenPrompt]:
-    """Asked for all at a time. The first failure ends them all, so that no connection outlives it, and is raised."""
+    """Count all at the same time. The first failure cancels the others, so that no connection outlives it."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(fitting(number)) for number in numbers]
@@ -135,7 +132,7 @@ async def _choose_fitting(
 async def _prompt_if_fitting(
     dataset: Dataset, texts: RecordedTexts, number: int, output_len: int, count: CountTokens
 ) -> ChosenPrompt | None:
-    """The request with that text; None for a conversation that is too short or too long. `output_len` 0: its own."""
+    """The prompt of an entry; None for a conversation that is too short or too long. `output_len` 0: its own length."""
     prompt, answer = texts.prompts[number], texts.answers[number]
     if dataset.format is DatasetFormat.CUSTOM:
         return ChosenPrompt(prompt, output_len or _recorded_tokens(answer))
@@ -151,19 +148,19 @@ async def _prompt_if_fitting(
 
 
 def _recorded_tokens(answer: str | int | None) -> int:
-    """Of a line's `output_tokens`; 0 where there is none."""
+    """A line's `output_tokens`; 0 if it has none."""
     return answer if isinstance(answer, int) else 0
 
 
 def _entries_per_pass(dataset: Dataset, workload: LoadWorkload) -> int:
-    """That a pass has for itself."""
+    """Entries of the file that belong to one pass."""
     needed = workload.num_requests + workload.warmup_requests
     return needed * ENTRIES_PER_REQUEST if dataset.format is DatasetFormat.SHAREGPT else needed
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Asks the server how many tokens a text is, with those that its tokenizer adds."""
+    """Asks the server for the number of tokens of a text, including those that its tokenizer adds."""
 
     transport: Transport
     """To TOKENIZE_PATH."""
@@ -172,7 +169,7 @@ class TokenCounter:
     """Seconds for one text."""
 
     async def __call__(self, text: str) -> int:
-        """Raises LoadError when the server does not say."""
+        """Raises LoadError if the server does not count."""
         answer = _TokenizeBody()
         body = orjson.dumps({"model": self.target.model, "prompt": text})
         try:
@@ -195,7 +192,7 @@ class TokenCounter:
 
 
 class _TokenizeBody:
-    """The whole body of one answer."""
+    """The whole body of one response."""
 
     def __init__(self) -> None:
         self._pieces = bytearray()
@@ -226,12 +223,12 @@ def warmup_requests(workload: LoadWorkload, scenario: str, ordinal: int, model: 
 
 @dataclass(frozen=True, slots=True)
 class PassRequests:
-    """All that a pass sends."""
+    """All requests of a pass."""
 
     warmup: Sequence[PreparedRequest]
     measured: Sequence[PreparedRequest]
     prompts_sha256: str | None = None
-    """Of the recorded prompts that are measured, with their answers' lengths; None for generated ones."""
+    """Of the measured recorded prompts and requested lengths; None for generated prompts."""
 
 
 def make_pass_requests(
@@ -251,7 +248,7 @@ def make_pass_requests(
 
 
 def _recorded_requests(workload: LoadWorkload, model: str, chosen: Sequence[ChosenPrompt]) -> list[PreparedRequest]:
-    """Each with the length of its own answer."""
+    """Each with its own requested length."""
     return _build_requests(workload, model, [{"prompt": each.prompt, "max_tokens": each.output_len} for each in chosen])
 
 
@@ -288,12 +285,8 @@ def _response_reader(workload: LoadWorkload, body: Mapping[str, Any]) -> Callabl
             return partial(WholeResponse, "results", workload.documents)
 
 
-# MERGED regress_gate.bench.load.suite_workloads: The workloads of a suite's scenarios, as the load client takes
-# them.
-
-
 def load_workloads(suite: Suite) -> list[tuple[Scenario, LoadWorkload]]:
-    """The scenarios of a suite as the load client takes them. Raises InputError for one that is not complete."""
+    """The scenarios of a suite with their workloads. Raises InputError for an incomplete one."""
     return [(scenario, _scenario_workload(scenario)) for scenario in suite.scenarios]
 
 
@@ -328,7 +321,7 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
 
 
 def _scenario_dataset(scenario: Scenario) -> Dataset | None:
-    """Reads it, so that a file that cannot be used is told before a server starts."""
+    """Reads the file, so that an unusable one is reported before a server starts."""
     given = scenario.workload.dataset
     if given == "random":
         return None

@@ -1,4 +1,7 @@
-"""One streamed completion as it arrives: when its chunks came, what it counted, and what is wrong with it."""
+"""Responses as they arrive: times of their chunks, token counts, and what is wrong with them.
+
+Streamed completions (server-sent events), and responses in one piece, as for embeddings. Not for the transport.
+"""
 
 from typing import Any
 
@@ -7,15 +10,12 @@ import orjson
 from regress_gate.bench.load.load_errors import RequestFailure, RequestFailureKind
 from regress_gate.text import excerpt, plural
 
-# MERGED regress_gate.bench.load.sse: Server-sent events out of bytes, however they were cut on the way. Not for
-# what the events mean.
-
 
 class SseParser:
-    """Takes pieces of a stream and returns the data of each event that is complete.
+    """Server-sent events from pieces of a stream, however it was cut: the data of each complete event.
 
-    Lines end in LF or CRLF. Comments and fields other than `data` carry nothing here. An event without its closing
-    blank line is never returned, as the standard wants it. Never raises.
+    Lines end in LF or CRLF. Comments and fields other than `data` are ignored. As the standard demands, an event
+    without its closing blank line is never returned. Never raises.
     """
 
     def __init__(self) -> None:
@@ -36,25 +36,25 @@ class SseParser:
 
     @property
     def pending(self) -> int:
-        """Bytes held back for an event that is not complete."""
+        """Bytes of an incomplete event."""
         return len(self._line) + sum(map(len, self._data))
 
 
 MAX_EVENT_BYTES = 2**20
-"""Bytes of one event beyond which it is garbage: a token is a few hundred."""
+"""Bytes of one event; a longer one is garbage. A token takes a few hundred."""
 MAX_MESSAGE = 160
 """Characters of a server's message that are kept."""
 
 
 class StreamedResponse:
-    """Give `receive` to a transport and ask `failure` when the answer is complete."""
+    """Give `receive` to a transport, and call `failure` when the response is complete."""
 
     def __init__(self, asked: int, *, exact: bool = True) -> None:
-        """`asked` tokens, or at most so many where the end is the model's to choose (`exact` false)."""
+        """`asked`: the requested tokens, exactly or (`exact` false) at most."""
         self.chunks: list[float] = []
         """When each chunk with tokens arrived."""
         self.input_tokens: int | None = None
-        """As the server counts them; None while it has not said."""
+        """As the server counts them; None before that."""
         self.output_tokens: int | None = None
         self._asked = asked
         self._exact = exact
@@ -75,7 +75,7 @@ class StreamedResponse:
             self._failure = RequestFailure(RequestFailureKind.GARBAGE, "an event of the stream does not end")
 
     def failure(self, status: int) -> RequestFailure | None:
-        """What is wrong with a complete answer; None for a good one, with or without token counts."""
+        """What is wrong with a complete response; None for a good one, with or without token counts."""
         if status != 200:
             return RequestFailure(
                 RequestFailureKind.STATUS, f"HTTP {status}" + error_message(_parse_json(self._error_body))
@@ -96,7 +96,7 @@ class StreamedResponse:
         return None
 
     def came(self) -> str:
-        """What had come, for an answer that was given up."""
+        """What had arrived, for a response that was cut short."""
         return f"{plural(len(self.chunks), 'chunk')} of {plural(self._asked, 'token')}"
 
     def _fits(self, tokens: int) -> bool:
@@ -140,7 +140,7 @@ def _token_count(value: object) -> int | None:
 
 
 def error_message(data: object) -> str:
-    """The message of an error object, in any of the places where releases of vLLM put it."""
+    """The message of an error object, wherever releases of vLLM put it."""
     found: object = data
     if isinstance(found, dict):
         found = found.get("error", found)
@@ -149,23 +149,19 @@ def error_message(data: object) -> str:
     return f": {excerpt(' '.join(found.split()), MAX_MESSAGE)}" if isinstance(found, str) else ""
 
 
-# MERGED regress_gate.bench.load.whole_answer: One answer that comes in one piece, as embeddings do: when it was
-# there, what it counted, what is wrong with it.
-
-
 MAX_RESPONSE_BYTES = 64 * 2**20
-"""Bytes beyond which an answer is garbage: a thousand embeddings of four thousand numbers as text are fewer."""
+"""Bytes of a response; a longer one is garbage. A thousand embeddings of 4,000 numbers as text are shorter."""
 
 
 class WholeResponse:
-    """Give `receive` to a transport and ask `failure` when the answer is complete."""
+    """Give `receive` to a transport, and call `failure` when the response is complete."""
 
     def __init__(self, items: str, asked: int) -> None:
         self.chunks: list[float] = []
-        """When the last piece arrived; one value, as if the answer were one token."""
+        """When the last piece arrived: one value, as if the response were one token."""
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
-        """0 in a good answer: nothing is generated. None while it has not been read."""
+        """0 in a good response, which generates nothing; None before it is read."""
         self._items = items
         self._asked = asked
         self._pieces: list[bytes] = []

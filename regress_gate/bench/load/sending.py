@@ -1,7 +1,7 @@
-"""Sends requests closed-loop or on schedule, and keeps the times. Not for what the times mean.
+"""Send requests in a closed loop or on schedule, and record the times. Not for statistics.
 
-In an open loop a request's latency counts from the moment at which it was scheduled, however late it was sent:
-otherwise a server that stalls would be spared the requests that its stall delays (coordinated omission).
+In an open loop a request's latency counts from its scheduled time, however late it was sent. Otherwise the requests
+that a stalled server delays would look fast (coordinated omission).
 """
 
 import asyncio
@@ -17,15 +17,12 @@ from regress_gate.bench.load.http_transport import Transport
 from regress_gate.bench.load.load_errors import RequestError, RequestFailure, RequestFailureKind
 from regress_gate.bench.load.responses import StreamedResponse, WholeResponse
 
-# MERGED regress_gate.bench.load.alarm: Wake-ups for an event loop at exact times. asyncio's own timers round up to
-# the next millisecond on Linux.
-
 
 class PreciseTimer:
-    """While entered, calls `ring(due)` on the running loop at each due time (time.monotonic, ascending).
+    """A context manager that calls `ring(due)` on the running loop at each due time (time.monotonic, ascending).
 
-    A thread sleeps between the times, so that the loop is woken from outside as by a server. Due times that passed
-    while the loop or the thread was kept waiting are all rung.
+    A thread sleeps between the times and wakes the loop from outside, as a server does: asyncio's own timers round up
+    to the next millisecond on Linux. If the loop or the thread was delayed, every missed time is rung.
     """
 
     def __init__(self, times: Iterable[float], ring: Callable[[float], None]) -> None:
@@ -33,7 +30,7 @@ class PreciseTimer:
         self._ring = ring
         self._stopped = Event()
         self._loop = asyncio.get_running_loop()
-        self._thread = Thread(target=self._run, name="alarm", daemon=True)
+        self._thread = Thread(target=self._run, name="precise-timer", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -65,15 +62,15 @@ class RequestRecord:
     """One request; times by time.monotonic."""
 
     scheduled: float
-    """From when its latency counts. In a closed loop, when its turn came."""
+    """Start of its latency. In a closed loop, when its turn came."""
     due: float
-    """When it was scheduled and the concurrency let it go: what is sent later than that is the client's lateness."""
+    """The scheduled time, or when the cap on the concurrency allowed it. A later send is the client's lateness."""
     sent: float
     ended: float
     chunks: Sequence[float]
-    """When each chunk with tokens arrived; of an answer in one piece, when that was complete."""
+    """When each chunk with tokens arrived; one time for a response in one piece."""
     input_tokens: int | None
-    """As the server counts them; None where it does not say."""
+    """As the server counts them; None if it does not."""
     output_tokens: int | None
     failure: RequestFailure | None
 
@@ -90,18 +87,18 @@ class RequestRecord:
 class PreparedRequest:
     body: bytes
     expect: Callable[[], StreamedResponse | WholeResponse]
-    """Makes what reads its answer."""
+    """Makes the reader of its response."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSender:
-    """How one request of a trial is sent."""
+    """Sends the requests of one trial."""
 
     transport: Transport
     timeout: float
-    """Seconds from sending to the end of the answer."""
+    """Seconds from the send to the end of the response."""
     deadline: float
-    """When the whole trial ends (time.monotonic): what is in flight is given up, what is not sent stays unsent."""
+    """End of the whole trial (time.monotonic). Requests in flight are cut short then, the others stay unsent."""
     finished: Callable[[], None]
     """Called after each request, for progress."""
 
@@ -135,7 +132,7 @@ class RequestSender:
 async def closed_loop(
     sender: RequestSender, requests: Sequence[PreparedRequest], concurrency: int | None
 ) -> list[RequestRecord]:
-    """Keep `concurrency` requests in flight (None: all) until every one is sent; records in the requests' order."""
+    """Keep `concurrency` requests in flight (None: all) until all are sent. Records in the order of the requests."""
     records: list[RequestRecord | None] = [None] * len(requests)
     waiting = iter(enumerate(requests))
 
@@ -175,7 +172,7 @@ async def open_loop(
             if number == len(requests) - 1:
                 all_sent.set()
 
-        with PreciseTimer(schedule, ring), suppress(TimeoutError):  # what has not been rung by then stays unsent
+        with PreciseTimer(schedule, ring), suppress(TimeoutError):  # requests that are not due by then stay unsent
             async with asyncio.timeout_at(sender.deadline):
                 await all_sent.wait()
     return [record or sender.unsent(at) for record, at in zip(records, schedule, strict=True)]
