@@ -1,6 +1,6 @@
-"""A server that somebody else started: what it says of itself, and whether it still serves.
+"""Servers that run already: their facts and health, and their measurement as one run each.
 
-Not for starting or stopping servers.
+Not for starting or stopping servers (`experiment`), and not for judging measurements.
 """
 
 import re
@@ -29,9 +29,9 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 
 PAGE_TIMEOUT = 30.0
-"""Seconds to wait for an answer about the server; a server under load may take its time."""
+"""Seconds to wait for a page of the server, which may be under load."""
 RECOVERY_WITHIN = 60.0
-"""Seconds in which a server that was healthy must be it again; one answer that fails proves nothing."""
+"""Seconds until a server that was healthy must be healthy again. A single failed answer proves nothing."""
 _HEALTH_TIMEOUT = 5.0
 _HEALTH_POLL = 0.5
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -46,10 +46,10 @@ class ExternalServer:
     models: tuple[str, ...]
     """Names under which models are served."""
     started: datetime | None
-    """When the process started, from /metrics; None where it does not say. It tells one server start from another."""
+    """Start time of the process, from /metrics; None if unknown. It identifies the server start."""
 
     def serve(self, wanted: str) -> str:
-        """The served name of the model that a scenario wants. Raises InputError when that is not clear."""
+        """The served name of a scenario's model. Raises InputError if it is ambiguous."""
         if wanted in self.models:
             return wanted
         if len(self.models) == 1:
@@ -59,7 +59,7 @@ class ExternalServer:
 
 
 def inspect_server(url: str, *, allow_remote: bool = False) -> ExternalServer:
-    """Ask a server about itself. Raises LoadError when it does not answer as vLLM does."""
+    """Read the facts of a server. Raises LoadError if it does not answer like vLLM."""
     resolve_target(Target(url, ""), allow_remote=allow_remote)
     with httpx.Client(base_url=url, timeout=PAGE_TIMEOUT, trust_env=False) as client:
         version = _get_json(client, "/version").get("version")
@@ -104,12 +104,12 @@ def _get_page(client: httpx.Client, path: str, *, required: bool) -> httpx.Respo
 
 
 def is_local(url: str) -> bool:
-    """Whether it is on this machine, and so measured with what else goes on here."""
+    """Whether the server is on this machine, whose load then counts."""
     return urlsplit(url).hostname in _LOCAL_HOSTS
 
 
 def has_health_page(url: str) -> bool:
-    """Whether the server has a page for it. Raises LoadError where it is not healthy now."""
+    """Whether the server has /health. Raises LoadError if it is not healthy now."""
     answer = http_get(url, "/health", _HEALTH_TIMEOUT)
     status = answer[0] if answer else None
     if status not in (httpx.codes.OK, httpx.codes.NOT_FOUND):
@@ -118,19 +118,19 @@ def has_health_page(url: str) -> bool:
 
 
 def find_health_failure(url: str) -> ServerFailure | None:
-    """What is wrong with a server that was healthy before; None while it is, or soon is again."""
+    """The failure of a server that was healthy before; None if it is healthy, or is again within RECOVERY_WITHIN."""
     begin = time.monotonic()
     while not is_healthy(url, _HEALTH_TIMEOUT):
         waited = time.monotonic() - begin
         if waited >= RECOVERY_WITHIN:
-            text = f"the server at {url} was healthy before, and is no more for {waited:.0f} s"
+            text = f"the server at {url} was healthy, but is not any more for {waited:.0f} s"
             return ServerFailure(ServerFailureKind.UNRESPONSIVE, text, (), waited, None)
         time.sleep(_HEALTH_POLL)
     return None
 
 
 def find_listener_processes(url: str) -> list[psutil.Process]:
-    """The process that listens on a port of this machine, and its descendants; empty where they are not ours to see."""
+    """The process that listens on the URL's port and its descendants; empty if they cannot be seen."""
     parts = urlsplit(url)
     if not is_local(url):
         return []
@@ -144,16 +144,12 @@ def find_listener_processes(url: str) -> list[psutil.Process]:
     return []
 
 
-# MERGED regress_gate.bench.suite_run: Measures servers that somebody else started: every scenario of a suite, some
-# trials each, one run a server.  Not for starting servers (`experiment`), and not for judging what was measured.
-
-
 @dataclass(frozen=True, slots=True)
 class ExternalRun:
     run: Run | None
-    """None when no trial could be used. One whose server failed has no trials, and says how it failed."""
+    """None if no trial is valid. The run of a failed server has no trials, but its failure."""
     void: tuple[str, ...]
-    """Trials in which the client was the bottleneck, each with the reason: measured, and no data."""
+    """Invalid trials, in which the client was the bottleneck, each with the reason."""
     notes: tuple[str, ...]
 
 
@@ -171,10 +167,9 @@ def measure_external_servers(
 ) -> list[ExternalRun]:
     """Send every scenario `trials` times to each server, the servers taking turns; one run a server, in their order.
 
-    `labels` and `done` belong to the servers: the label of its run, and the trials that this run has already, by
-    scenario. `processes` gives the servers' processes as far as they can be seen. A server that answers with errors is
-    measured as that, and one that hangs or is no longer healthy has failed. Raises LoadError when one is not
-    healthy from the beginning, or is healthy and answers nothing at all.
+    `labels` and `done` are for each server the label of its run and the earlier trials of this run by scenario.
+    `processes` returns the visible processes of the servers. Answers with errors are data. A server that hangs or is
+    no longer healthy has failed. Raises LoadError if one is not healthy at the beginning, or answers nothing.
     """
     several = len(servers) > 1
     subjects = [_measured_server(server, taken, several=several) for server, taken in zip(servers, done, strict=True)]
@@ -187,12 +182,12 @@ def measure_external_servers(
 
 
 def _measured_server(server: ExternalServer, done: Mapping[str, int], *, several: bool) -> MeasuredServer:
-    tells = has_health_page(server.url)
+    has_page = has_health_page(server.url)
     return MeasuredServer(
         name=f"{server.version} at {server.url}" if several else str(server.version),
         url=server.url,
         serve=server.serve,
-        failure=lambda: find_health_failure(server.url) if tells else None,
+        failure=lambda: find_health_failure(server.url) if has_page else None,
         done=done,
     )
 

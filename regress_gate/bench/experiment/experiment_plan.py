@@ -1,4 +1,4 @@
-"""What is to be measured, run by run: blocks of versions side by side, in alternating order. Pure."""
+"""The plan of an experiment, run by run: blocks with one run of each version, in alternating order. Pure functions."""
 
 import hashlib
 import secrets
@@ -15,17 +15,17 @@ BASELINE, CANDIDATE, SINGLE = "baseline", "candidate", "single"
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """The scenarios of a suite that one server start serves, because they want the same server."""
+    """Scenarios of a suite that need the same server, and so share a start."""
 
     name: str
-    """Under which the run's own metrics (start-up time, memory) are reported."""
+    """The scenario name of the run's own metrics (start-up time, memory)."""
     server: ServerConfig
     scenarios: tuple[Scenario, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One run that is wanted."""
+    """One run of the plan."""
 
     block: int
     position: int
@@ -39,24 +39,26 @@ class ExperimentPlan:
     experiment: str
     suite: SuiteRef
     suite_digest: str
-    """Of what the suite says: one that was edited under the same version is another experiment."""
+    """Digest of the suite's content. An edited suite of the same version is another experiment."""
     testbed: str
     versions: Mapping[str, str]
-    """Side → version as it was asked for, in the order of the odd blocks."""
+    """Side → requested version, in the order of the odd blocks."""
     blocks: int
     trials: int
     """Passes of each scenario in a run."""
     resident: bool
-    """Whether the servers of a block are up at once and their trials take turns."""
+    """Whether the servers of a block run at the same time and their trials alternate."""
     driver: str | None = None
-    """Another tool that measures; None: our own client."""
+    """Another tool that measures; None: the tool's own client."""
     most_blocks: int | None = None
-    """Blocks that a decision can rest on at most, with those stored before, where it is asked for after every block;
-    None: looked at once, when all blocks are made."""
+    """The most blocks of a design with an interim analysis after each block, including blocks stored before; None: one
+    analysis after all blocks."""
 
     def units(self, groups: Iterable[str]) -> Iterator[tuple[Slot, ...]]:
-        """What is measured together, in the order of measuring: a run, or the runs of a block whose servers are
-        resident. Even blocks go through the sides backwards, so that neither is always the second."""
+        """Units in the order of measuring: a run, or the runs of a block with resident servers.
+
+        Even blocks reverse the sides, so that neither is always second.
+        """
         names = list(groups)
         for block in range(1, self.blocks + 1):
             sides = list(self.versions)[:: 1 if block % 2 else -1]
@@ -81,12 +83,12 @@ class ExperimentPlan:
 
 
 def suite_digest(suite: Suite) -> str:
-    """SHA-256 of what it says, whatever its file looks like."""
+    """SHA-256 of its content, independent of the file's formatting."""
     return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
 
 
 def server_groups(suite: Suite) -> list[ServerGroup]:
-    """In the order of the suite."""
+    """The groups in the order of the suite."""
     groups: list[tuple[ServerConfig, list[Scenario]]] = []
     for scenario in suite.scenarios:
         for server, members in groups:
@@ -107,9 +109,9 @@ def missing_units(
     attempts: Mapping[tuple[int, str, str], int],
     limit: int,
 ) -> list[tuple[Slot, ...]]:
-    """The units of which no run counts yet and that have not been tried `limit` times, in the order of measuring.
+    """Units without a counting run that were tried less than `limit` times, in the order of measuring.
 
-    A run that failed counts: it says what it can say. Resident runs count together or not at all.
+    A failed run counts, because its failure is evidence. Resident runs count together or not at all.
     """
     done = {
         (run.place.block, run.place.side, run.place.group)
@@ -125,5 +127,5 @@ def missing_units(
 
 
 def new_experiment_id(now: datetime) -> str:
-    """Sorts by time, and is another one even within a second."""
+    """Sorts by time, and differs even within one second."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"

@@ -1,8 +1,7 @@
-"""Carries out a plan: unit after unit, each stored when it is whole, until nothing is missing, the time is up, or
-whoever is asked after every block says that it is enough.
+"""Run an experiment: unit after unit, until it is complete, the budget is spent, or an interim analysis stops it.
 
-What is stored is never a part of a run, so whatever ends this (Ctrl-C, a crash, a reboot), the plan can be carried on
-with what is missing. Not for making a plan, and not for judging what was measured.
+Only whole runs are stored. After any interruption (Ctrl-C, a crash, a reboot) the experiment resumes with the missing
+runs. Not for making a plan, and not for judging measurements.
 """
 
 import time
@@ -20,9 +19,9 @@ from regress_gate.model.suite import Suite
 from regress_gate.store.repository import Repository
 
 RUN_ATTEMPTS = 3
-"""Times that a run is made whose conditions make it void."""
+"""Times that a run is made if its conditions make it void."""
 MAX_FAILED_RUNS = 2
-"""Failed runs in a row of one side after which the plan ends: more would say the same."""
+"""Failed runs of one side in a row that end the experiment. More would show the same."""
 
 
 class ExperimentEnd(StrEnum):
@@ -30,23 +29,23 @@ class ExperimentEnd(StrEnum):
     BUDGET = "budget"
     """The next block would not have ended in time."""
     DISTURBED = "disturbed"
-    """What is missing was tried as often as it may be, and was void each time."""
+    """The missing runs were void at every attempt."""
     FAILING = "failing"
-    """One side fails again and again."""
+    """One side failed MAX_FAILED_RUNS times in a row."""
     STOPPED = "stopped"
-    """Who was asked after a block wanted no more of them."""
+    """The interim analysis after a block stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run that was made and stored."""
+    """A run that was made and stored."""
 
     made: MadeRun
     id: int
     void: str | None
     """Why it does not count."""
     seconds: float
-    """Of the unit that it was made in."""
+    """Seconds that its unit took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +53,26 @@ class ExperimentOutcome:
     ending: ExperimentEnd
     stored: tuple[StoredRun, ...]
     missing: int
-    """Units that the plan still lacks."""
+    """Units of the plan that are missing."""
     why: str | None = None
-    """Why it was stopped; None where it was not."""
+    """Why the interim analysis stopped it; None otherwise."""
 
 
 SlotKey = tuple[int, str, str]
 """Block, side and group of a slot."""
 
 RunListener = Callable[[StoredRun, int, int], None]
-"""Told each run that was stored, the units that are done in this call, and how many were to be."""
+"""Called with each stored run, the units done in this call, and the units to do."""
 
 AfterBlock = Callable[[], str | None]
-"""Asked between blocks: why no more of them are wanted, or None to go on."""
+"""The interim analysis between blocks: the reason to stop, or None to go on."""
 
 
 def run_experiment(
     plan: ExperimentPlan,
     suite: Suite,
     sides: Mapping[str, ExperimentSide],
-    bench: ExperimentSetup,
+    setup: ExperimentSetup,
     store: Repository,
     *,
     why_void: Callable[[Run], str | None],
@@ -83,13 +82,15 @@ def run_experiment(
     watcher: RunListener | None = None,
     after_block: AfterBlock | None = None,
 ) -> ExperimentOutcome:
-    """Make what the plan lacks. `until` (time.monotonic) is when the last block should have ended; blocks are never
-    left half made for it, and the first one is made in any case. `why_void` says why a run does not count; such a run
-    is stored with the reason, and made again. `way` is how the versions were got. `after_block` is asked after every
-    block of which each run counts and none failed, and before the first one where an earlier call made such blocks;
-    what it stops is ended, and cannot be resumed.
+    """Make the missing runs of the plan.
 
-    Raises what make_runs raises; what was stored before stays.
+    `until` (time.monotonic) is the end of the budget. No block starts that would end later, except the first one, and
+    no block is left half made. `why_void` returns why a run does not count; such a run is stored with the reason and
+    made again. `way` is how the versions were provisioned. `after_block` is called after every block whose runs all
+    count and did not fail, and first of all if an earlier call made such blocks. An experiment that it stops is ended
+    and cannot be resumed.
+
+    Raises what make_runs raises. Stored runs stay.
     """
     groups = {group.name: group for group in server_groups(suite)}
 
@@ -127,7 +128,7 @@ def run_experiment(
             groups[slots[0].group],
             workloads,
             sides,
-            bench,
+            setup,
             experiment=plan.experiment,
             attempt=1 + max(sum(_slot_key(run) == key for run in held) for key in keys),
         )
@@ -153,7 +154,7 @@ def run_experiment(
 
 
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
-    """All runs of the plan that are stored, also those that do not count."""
+    """All stored runs of the plan, also those that do not count."""
     found = store.runs(testbed=plan.testbed, suite=plan.suite)
     return [run for run in found if run.place is not None and run.place.experiment == plan.experiment]
 
@@ -168,7 +169,7 @@ def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: f
 
 
 def _mark_void(made: Sequence[MadeRun], reasons: Sequence[str | None]) -> list[MadeRun]:
-    """Runs that were made together count together. A failed one stays what it is: that it failed counts."""
+    """Runs that were made together count together. A failed run is never void: its failure is evidence."""
     first = next((reason for reason in reasons if reason is not None), None)
     if first is None:
         return list(made)
@@ -185,7 +186,7 @@ def _usable_runs(held: Sequence[Run], why_void: Callable[[Run], str | None]) -> 
 
 
 def _complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], counted: Sequence[Run]) -> set[int]:
-    """Those of which every run counts and has numbers: without one, a comparison leaves out the run beside it."""
+    """Blocks whose runs all count and have trials. A comparison leaves out the others."""
     made = {_slot_key(run) for run in counted if run.failure is None}
     return {
         block
@@ -195,7 +196,7 @@ def _complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], co
 
 
 def _missing_trials(run: Run, plan: ExperimentPlan, groups: Mapping[str, ServerGroup]) -> str | None:
-    """A run whose trials were measured but could not all be used, because the client was the bottleneck."""
+    """Why a run has too few valid trials, because the client was the bottleneck; None if it has all."""
     if run.failure is not None or run.place is None:
         return None
     usable = Counter(trial.scenario for trial in run.trials)

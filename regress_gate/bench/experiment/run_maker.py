@@ -1,7 +1,7 @@
-"""Makes runs: starts the server of each slot, measures, asks for its answers, stops it, and says what came of it.
+"""Make runs: start the server of each slot, measure it, collect its answers, stop it.
 
-A server that fails where the version could be the cause gives a failed run, which is evidence. A failure of anything
-else raises. Not for which runs are made, or when, and not for the start of a server.
+A server failure that the version may have caused makes a failed run, which is evidence. Any other failure raises. Not
+for choosing which runs are made, or when.
 """
 
 import time
@@ -25,13 +25,9 @@ from regress_gate.model.suite import Scenario
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 
-# MERGED regress_gate.bench.experiment.starting: Starts the server of a run: once more where a start failed, and no
-# other build than the one that was asked for.  Not for measuring, and not for stopping what serves.
-
-
 START_ATTEMPTS = 2
-"""Times that a server is started before its failing is evidence: a machine has bad moments, and one would be enough to
-speak against a version for ever."""
+"""Starts of a server before its failure is evidence. A single failure may be an accident of the machine, and the store
+would keep it as evidence against the version."""
 
 
 def start_with_retries(
@@ -44,9 +40,9 @@ def start_with_retries(
     say: Progress,
     on_spawn: Callable[[Server], None],
 ) -> tuple[Server | None, tuple[ServerFailure, ...]]:
-    """The server, or None, and the starts that failed, the last one last.
+    """The server, or None, and the failures of the starts before it, in order.
 
-    Raises ServerError at once for what says nothing of the version and would be the same the next time.
+    Raises ServerError at once for a failure that is independent of the version and would be repeated.
     """
     failures: list[ServerFailure] = []
     for number in range(1, starts + 1):
@@ -73,24 +69,24 @@ def start_with_retries(
 
 
 def check_served_version(server: Server, environment: Environment, wanted: Version) -> None:
-    """A launch line can start anything: what serves is what counts. Raises ProvisionError for another build."""
-    said = server.facts.version if server.facts else None
-    if said is None:
+    """Raises ProvisionError if another build serves than the wanted one: a launch line can start anything."""
+    reported = server.facts.version if server.facts else None
+    if reported is None:
         if environment.version is None:
-            raise ProvisionError(f"the server started for {wanted} does not tell its version")
+            raise ProvisionError(f"the server started for {wanted} does not report its version")
         return
-    same = _is_same_build(said, environment.version or wanted)
+    same = _is_same_build(reported, environment.version or wanted)
     if same is None and environment.version is None:
-        raise ProvisionError(f"the server started for {wanted} is vLLM {said}, which does not tell its commit")
+        raise ProvisionError(f"the server started for {wanted} is vLLM {reported}, which does not report its commit")
     if same is False:
-        raise ProvisionError(f"the server started for {wanted} is vLLM {said}; nothing was measured")
+        raise ProvisionError(f"the server started for {wanted} is vLLM {reported}; nothing was measured")
 
 
-def _is_same_build(said: Version, wanted: Version) -> bool | None:
-    """A server seldom tells its variant: what counts is the commit, else the number. None where they share neither."""
-    if said.commit and wanted.commit:
-        return said.commit.startswith(wanted.commit) or wanted.commit.startswith(said.commit)
-    return None if said.number is None or wanted.number is None else said.number == wanted.number
+def _is_same_build(reported: Version, wanted: Version) -> bool | None:
+    """Compared by commit, else by number (servers rarely report their variant). None if they share neither."""
+    if reported.commit and wanted.commit:
+        return reported.commit.startswith(wanted.commit) or wanted.commit.startswith(reported.commit)
+    return None if reported.number is None or wanted.number is None else reported.number == wanted.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,13 @@ class ExperimentSetup:
     trials: int
     meter: Meter
     gpus: tuple[int, ...]
-    """Numbers of those that the servers may use; their conditions count."""
+    """Indices of the GPUs that the servers may use. Their conditions are watched."""
     ready_within: float
-    """Seconds from the start of a server to its first healthy answer, beyond which it has failed."""
+    """Seconds from the start of a server until it must be healthy."""
     logs: Path
     """Directory of the servers' logs."""
     say: Callable[[str], None]
-    """Told in one line what takes time now."""
+    """Called with one line about what takes time now."""
     progress: TrialProgress | None = None
 
 
@@ -120,12 +116,12 @@ class ExperimentSide:
     wanted: Version
     environment: Environment
     libraries: Mapping[str, str] = field(default_factory=dict)
-    """What it uses besides the packages that its environment knows, where it told."""
+    """Libraries beyond the packages of its environment, if it reported any."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeRun:
-    """One run that was made."""
+    """A run with the slot it was made for."""
 
     slot: Slot
     run: Run
@@ -139,7 +135,7 @@ class _UnitSetup:
     group: ServerGroup
     workloads: Sequence[tuple[Scenario, LoadWorkload]]
     sides: Mapping[str, ExperimentSide]
-    bench: ExperimentSetup
+    setup: ExperimentSetup
     name: str
     attempt: int
 
@@ -178,28 +174,28 @@ def make_runs(
     group: ServerGroup,
     workloads: Sequence[tuple[Scenario, LoadWorkload]],
     sides: Mapping[str, ExperimentSide],
-    bench: ExperimentSetup,
+    setup: ExperimentSetup,
     *,
     experiment: str,
     attempt: int,
 ) -> list[MadeRun]:
     """Make the runs of slots that are measured together, in their order.
 
-    With several, all servers are up at once. Where one of them fails, that may be the others' doing: then each is
+    The servers of several slots run at the same time. If one fails, another may be the cause: each server is then
     started alone, and none of the runs is resident.
 
-    Raises ServerError or ProvisionError for what cannot be the version's doing, and LoadError when a server that lives
+    Raises ServerError or ProvisionError for a failure that the version cannot cause, and LoadError if a running server
     answers nothing.
     """
     own = [(scenario, workload) for scenario, workload in workloads if scenario in group.scenarios]
-    facts = _UnitSetup(group, own, sides, bench, experiment, attempt)
-    made = _make_together(slots, facts)
+    unit = _UnitSetup(group, own, sides, setup, experiment, attempt)
+    made = _make_together(slots, unit)
     failed = {each.slot: each.run.failure for each in made if each.run.failure is not None}
     if len(slots) == 1 or not failed:
         return made
     alone: dict[Slot, MadeRun] = {}
     for slot in sorted(slots, key=lambda slot: slot not in failed):
-        (alone[slot],) = _make_together([slot], facts)
+        (alone[slot],) = _make_together([slot], unit)
         failure = failed.get(slot)
         if failure is not None and alone[slot].run.failure is None:
             text = f"{slot.side} failed beside the other server and serves alone, use --one-at-a-time"
@@ -215,30 +211,30 @@ def make_runs(
     return [alone[slot] for slot in slots]
 
 
-def _make_together(slots: Sequence[Slot], facts: _UnitSetup) -> list[MadeRun]:
-    """Make runs whose servers are up at once; of several only those that failed, as soon as one start fails."""
-    bench, resident = facts.bench, len(slots) > 1
+def _make_together(slots: Sequence[Slot], unit: _UnitSetup) -> list[MadeRun]:
+    """Make runs whose servers run at the same time. If one of several starts fails, only its run is returned."""
+    setup, resident = unit.setup, len(slots) > 1
     spawned: dict[Slot, Server] = {}
     with ExitStack() as stack:
-        # From before the start: what kept a server from starting is a condition of it, too.
+        # Begins before the start, because the conditions may be the reason for a failed start.
         watch = stack.enter_context(
             ConditionsWatch(
                 lambda: [process for server in list(spawned.values()) for process in server.processes()],
-                gpus=bench.gpus,
+                gpus=setup.gpus,
             )
         )
         started: list[_StartedServer] = []
         for slot in slots:
-            started.append(each := _start_slot(slot, facts, stack, spawned, resident=resident))
+            started.append(each := _start_slot(slot, unit, stack, spawned, resident=resident))
             if resident and each.server is None:
-                return [_assemble_run(each, facts, watch.conditions(), None, (), resident=True)]
+                return [_assemble_run(each, unit, watch.conditions(), None, (), resident=True)]
         ready = time.monotonic()
         subjects = [each.subject for each in started if each.subject is not None]
         if subjects:
-            # In the order of the slots, which alternates: over the blocks each side begins each scenario as often.
-            measure_trials(subjects, facts.workloads, bench.meter, watch, trials=bench.trials, progress=bench.progress)
+            # The order of the slots alternates, so that each side begins each scenario equally often.
+            measure_trials(subjects, unit.workloads, setup.meter, watch, trials=setup.trials, progress=setup.progress)
         served = watch.between(ready, time.monotonic())
-        for each in started:  # before the prompts, whose log-probabilities take memory that no user's requests do
+        for each in started:  # before the prompts: their log-probabilities need memory that usual requests do not
             each.peak_memory = each.server.peak_memory if each.server else None
         made = []
         for each in started:
@@ -246,16 +242,16 @@ def _make_together(slots: Sequence[Slot], facts: _UnitSetup) -> list[MadeRun]:
             if each.failed is not None and not resident:
                 _check_failure_is_evidence(each.failed, watch.conditions())
             if each.subject is not None and each.failed is None:
-                bench.say(f"asking {each.subject.name} the fixed prompts")
-                collected = collect_outputs(each.subject.url, facts.group.server.model)
+                setup.say(f"asking {each.subject.name} the fixed prompts")
+                collected = collect_outputs(each.subject.url, unit.group.server.model)
                 outputs, notes = collected.outputs, collected.notes
             conditions = served if each.server is not None else watch.conditions()
-            made.append(_assemble_run(each, facts, conditions, outputs, notes, resident=resident))
+            made.append(_assemble_run(each, unit, conditions, outputs, notes, resident=resident))
         return made
 
 
 def _check_failure_is_evidence(failure: ServerFailure, conditions: Conditions) -> None:
-    """Raises ServerError for a failure that says nothing of the version."""
+    """Raises ServerError for a failure that is no evidence about the version."""
     if conditions.gpu_other_processes:
         others = f"{conditions.gpu_other_processes:.0f} other processes were on the GPUs"
         raise ServerError(replace(failure, kind=ServerFailureKind.ENVIRONMENT, text=f"{others}: {failure.text}"))
@@ -264,18 +260,18 @@ def _check_failure_is_evidence(failure: ServerFailure, conditions: Conditions) -
 
 
 def _start_slot(
-    slot: Slot, facts: _UnitSetup, stack: ExitStack, spawned: dict[Slot, Server], *, resident: bool
+    slot: Slot, unit: _UnitSetup, stack: ExitStack, spawned: dict[Slot, Server], *, resident: bool
 ) -> _StartedServer:
-    side, bench, request = facts.sides[slot.side], facts.bench, facts.request
+    side, setup, request = unit.sides[slot.side], unit.setup, unit.request
     at, cold = datetime.now(UTC), not side.environment.has_served(request)
-    name = facts.label(slot).replace("/", "-") + ("-resident" if resident else "")
+    name = unit.label(slot).replace("/", "-") + ("-resident" if resident else "")
     server, failures = start_with_retries(
         side.environment,
         request,
-        bench.logs / f"{name}.log",
-        ready_within=bench.ready_within,
+        setup.logs / f"{name}.log",
+        ready_within=setup.ready_within,
         starts=1 if resident else START_ATTEMPTS,  # each will be started alone
-        say=bench.say,
+        say=setup.say,
         on_spawn=lambda server: spawned.update({slot: server}),
     )
     if server is None:
@@ -285,7 +281,7 @@ def _start_slot(
     check_served_version(server, side.environment, side.wanted)
     side.environment.note_served(request)
     subject = MeasuredServer(
-        name=f"{slot.side} {side.wanted}" if len(facts.sides) > 1 else str(side.wanted),
+        name=f"{slot.side} {side.wanted}" if len(unit.sides) > 1 else str(side.wanted),
         url=server.url,
         serve=lambda model: model,
         failure=lambda: server.failure(health=True),
@@ -295,7 +291,7 @@ def _start_slot(
 
 def _assemble_run(
     each: _StartedServer,
-    facts: _UnitSetup,
+    unit: _UnitSetup,
     conditions: Conditions,
     outputs: Outputs | None,
     notes: tuple[str, ...],
@@ -305,26 +301,26 @@ def _assemble_run(
     subject, failure = each.subject, each.failed
     server = each.server.facts if each.server else None
     version = each.side.environment.version or (server.version if server else None) or each.side.wanted
-    told = server.as_document() if server else {}
+    server_document = server.as_document() if server else {}
     if each.server is not None and each.cold:
-        told["cold_startup_time"] = each.server.startup_time
+        server_document["cold_startup_time"] = each.server.startup_time
     before = each.failures if each.server is not None else each.failures[:-1]
     if before:
-        told["failed_starts"] = [failed.as_document() for failed in before]
+        server_document["failed_starts"] = [failed.as_document() for failed in before]
     slot = each.slot
     run = Run(
         version=version,
-        testbed=facts.bench.testbed,
-        suite=facts.bench.suite,
-        label=facts.label(slot),
+        testbed=unit.setup.testbed,
+        suite=unit.setup.suite,
+        label=unit.label(slot),
         trials=() if failure or subject is None else tuple(subject.trials),
         started=each.at,
         conditions=conditions,
         libraries={**each.side.environment.libraries, **each.side.libraries},
         metrics={} if failure else _run_metrics(each),
-        place=BlockPosition(facts.name, slot.block, slot.position, slot.side, resident, each.cold, facts.group.name),
+        place=BlockPosition(unit.name, slot.block, slot.position, slot.side, resident, each.cold, unit.group.name),
         failure=None if failure is None else RunFailure(failure.kind, failure.text, failure.lines, failure.seconds),
-        server=told,
+        server=server_document,
         outputs=outputs,
     )
     of_start = tuple(f"a start failed before one served: {failed}" for failed in before if each.server is not None)
@@ -333,13 +329,13 @@ def _assemble_run(
 
 
 def _run_metrics(each: _StartedServer) -> dict[str, float]:
-    """What is measured once per server start. A cold start's time is another metric: caches were empty."""
+    """Metrics of a server start. The time of a cold start, with empty caches, is not comparable and left out."""
     server = each.server
     if server is None:
         return {}
-    found = {
+    values = {
         "startup_time": None if each.cold else server.startup_time,
         "peak_memory": each.peak_memory,
         "kv_cache_tokens": server.facts.kv_cache_tokens if server.facts else None,
     }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return {name: float(value) for name, value in values.items() if value is not None}

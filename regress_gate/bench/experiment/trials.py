@@ -1,4 +1,4 @@
-"""The trials of one server, or of several that are up at once and take turns. Not for starting or stopping them."""
+"""The trials of one server, or of several that run at the same time. Not for starting or stopping servers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,16 @@ from regress_gate.model.suite import Scenario
 from regress_gate.text import plural
 
 TRIAL_ATTEMPTS = 3
-"""Times that a trial is tried in which the client was the bottleneck."""
+"""Times that a trial is sent if the client was the bottleneck."""
 RETRY_ORDINAL_STEP = 1000
-"""Added to the ordinal that the prompts of another try follow from: the server has seen those of the first."""
+"""Added to the ordinal for each retry, so that it sends prompts that the server has not seen."""
 
 TrialProgress = Callable[[str, int, int], None]
-"""Called with what is measured, the requests that are done of all trials, and how many there are."""
+"""Called with the name of the measurement, and the finished and all requests of all trials."""
 
 
 class Meter(Protocol):
-    """What sends one workload and measures: our own client, or a driver of another."""
+    """Sends one workload and measures it: the tool's own client, or a driver of another tool."""
 
     def __call__(
         self,
@@ -43,20 +43,19 @@ class ConditionsSource(Protocol):
 
 @dataclass(slots=True)
 class MeasuredServer:
-    """One server and what its trials gave so far."""
+    """One server and the results of its trials so far."""
 
     name: str
     url: str
     serve: Callable[[str], str]
-    """From the model that a scenario wants to the name under which it is served."""
+    """From a scenario's model to the name under which it is served."""
     failure: Callable[[], ServerFailure | None]
-    """What is wrong with the server now; asked after every trial."""
+    """The server's failure, if any. Called after every trial."""
     done: Mapping[str, int] = field(default_factory=dict)
-    """Trials that its run has already, by scenario."""
+    """Earlier trials of its run, by scenario."""
     trials: list[Trial] = field(default_factory=list)
     void: list[str] = field(default_factory=list)
-    """Trials in which the client was the bottleneck to the last, or that took too long, each with the reason: no
-    data."""
+    """Invalid trials with the reason: the client was the bottleneck at every attempt, or the trial took too long."""
     notes: list[str] = field(default_factory=list)
     failed: ServerFailure | None = None
     """Why its trials ended early."""
@@ -71,11 +70,10 @@ def measure_trials(
     trials: int,
     progress: TrialProgress | None = None,
 ) -> None:
-    """Send every scenario `trials` times to each subject that has not failed, and fill the subjects.
+    """Send every scenario `trials` times to each server that has not failed, and record the results in it.
 
-    The scenarios take turns (all of them once, then again), so that a slow spell of the machine falls on all. The
-    subjects take turns within each, and who begins alternates; the first subject begins the first. Raises LoadError
-    when a server that lives answers nothing at all.
+    All scenarios are sent once, then all again, so that a slow phase of the machine affects all. Within a scenario the
+    servers alternate, and so does the server that begins. Raises LoadError if a running server answers nothing.
     """
     total = trials * len(subjects) * sum(workload.num_requests for _, workload in workloads)
     finished, begins = 0, 0
@@ -85,11 +83,11 @@ def measure_trials(
                 if subject.failed is None:
                     what = f"{subject.name}, {scenario.name}"
 
-                    def told(sent: int, _: int, what: str = what, before: int = finished) -> None:
+                    def report(sent: int, _: int, what: str = what, before: int = finished) -> None:
                         if progress is not None:
                             progress(what, before + sent, total)
 
-                    _measure_trial(subject, scenario, workload, meter, watch, turn, told)
+                    _measure_trial(subject, scenario, workload, meter, watch, turn, report)
                 finished += workload.num_requests
             begins += 1
 
@@ -101,11 +99,11 @@ def _measure_trial(
     meter: Meter,
     watch: ConditionsSource,
     turn: int,
-    told: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> None:
     ordinal = subject.done.get(scenario.name, 0) + turn
     name = f"{scenario.name}, trial {ordinal}"
-    # Other recorded prompts have other lengths: another try would be another piece of work under the same name.
+    # Recorded prompts differ in length: a retry would be another workload under the same name.
     for attempt in range(TRIAL_ATTEMPTS if workload.dataset is None else 1):
         begin = time.monotonic()
         try:
@@ -115,7 +113,7 @@ def _measure_trial(
                 workload,
                 scenario=scenario.name,
                 ordinal=ordinal + attempt * RETRY_ORDINAL_STEP,
-                progress=told,
+                progress=report,
             )
         except LoadError:
             subject.failed = subject.failure()
@@ -126,7 +124,7 @@ def _measure_trial(
         subject.failed = subject.failure() or _hang_failure(result, scenario.name)
         if subject.failed is not None:
             return
-        if result.why_void is None or result.too_long:  # which it would be again
+        if result.why_void is None or result.too_long:  # a retry would take as long
             break
     subject.notes += [f"{name}: {note}" for note in result.notes]
     subject.notes += [
@@ -143,7 +141,7 @@ def _measure_trial(
 
 
 def _hang_failure(result: LoadResult, scenario: str) -> ServerFailure | None:
-    """A server that lives and answers no request of a trial in time hangs, whatever its health page says."""
+    """The failure of a server that is alive but answers no request of a trial in time, whatever /health says."""
     silent = (RequestFailureKind.TIMEOUT, RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT)
     if result.trial.completed or not result.failures or any(each.kind not in silent for each in result.failures):
         return None

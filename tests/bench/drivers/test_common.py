@@ -88,7 +88,7 @@ def test_a_failing_tool_is_an_error_with_its_last_line(name, tool):
 
 @every_driver
 def test_a_tool_that_ends_well_without_a_result_has_measured_nothing(name, tool):
-    with pytest.raises(LoadError, match="ended well and wrote no result: 0 requests processed"):
+    with pytest.raises(LoadError, match="ended with status 0 but wrote no result: 0 requests processed"):
         tool(name, {}, says="0 requests processed").measure()
 
 

@@ -319,7 +319,7 @@ def test_a_launch_line_for_a_commit_must_serve_that_commit(bay: Bay, tells: str)
         (group,) = server_groups(SUITE)
         return make_runs(BOTH[1:], group, load_workloads(SUITE), sides, bay.bench, experiment="e1", attempt=1)
 
-    says = "is vLLM 0.23.1rc1.dev3" if "+g" in tells else "which does not tell its commit"
+    says = "is vLLM 0.23.1rc1.dev3" if "+g" in tells else "which does not report its commit"
     with pytest.raises(ProvisionError, match=re.escape(says)):
         made("d" * 40)
     if "+g" in tells:
