@@ -6,6 +6,7 @@ is escaped here, so that nothing from outside becomes markup, a link or a mentio
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -105,23 +106,27 @@ _LADDER = (
 
 def render(view: View, options: RenderOptions) -> str:
     """The fullest document within `options.max_bytes`; never less than the last step of the ladder has."""
-    text = ""
-    for step in _LADDER:
-        detail = replace(step, verbose=options.verbose)
-        text = render_document(view.document(detail), longest_text=detail.text)
+    *fuller, least = (replace(step, verbose=options.verbose) for step in _LADDER)
+    for detail in fuller:
+        try:
+            text = _Writer(detail.text, options.max_bytes).write(view.document(detail))
+        except _TooLongError:
+            continue
         if len(text.encode()) <= options.max_bytes:
-            break
-    return text
+            return text
+    return _Writer(least.text).write(view.document(least))
 
 
-def render_document(document: Document, *, longest_text: int = 10_000) -> str:
-    """A text longer than `longest_text` loses its middle."""
-    return _Writer(longest_text).write(document)
+class _TooLongError(Exception):
+    """More text than the document may have: the rest need not be written."""
 
 
 class _Writer:
-    def __init__(self, longest_text: int):
+    """A text longer than `longest_text` loses its middle. Raises _TooLongError once all texts exceed `max_bytes`."""
+
+    def __init__(self, longest_text: int, max_bytes: float = math.inf):
         self._longest = longest_text
+        self._left = max_bytes
 
     def write(self, document: Document) -> str:
         title = self._line(_without_style(document.title))
@@ -211,6 +216,9 @@ class _Writer:
     def _escape(self, text: str) -> str:
         """With a space kept at either end."""
         escaped = escape(clip(text, self._longest))
+        self._left -= len(escaped)
+        if self._left < 0:
+            raise _TooLongError
         if not escaped:
             return " " if text == " " else ""
         return " " * text.startswith(" ") + escaped + " " * text.endswith(" ")

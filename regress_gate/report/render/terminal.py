@@ -62,11 +62,7 @@ _STYLES = {
 
 
 def render(view: View, options: RenderOptions) -> str:
-    return render_document(view.document(Detail(verbose=options.verbose, is_page=False)), options)
-
-
-def render_document(document: Document, options: RenderOptions) -> str:
-    return _Writer(options).write(document)
+    return _Writer(options).write(view.document(Detail(verbose=options.verbose, is_page=False)))
 
 
 class _Writer:
