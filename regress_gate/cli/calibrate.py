@@ -18,7 +18,6 @@ from regress_gate.cli.options import (
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
 from regress_gate.report import print_view
-from regress_gate.report.views.planning_view import CalibrationView
 
 
 @click.command(
@@ -47,6 +46,7 @@ def calibrate(
     """
     # Measuring imports the HTTP client and the statistics: --help does not need them.
     from regress_gate.app.calibrate import calibrate_version
+    from regress_gate.report.views.planning_view import CalibrationView
 
     amount = amount_from(options)
     settings = settings_from(options)
