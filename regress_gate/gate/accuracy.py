@@ -47,9 +47,9 @@ def difference_notes(baseline: Sequence[RunAnswers], candidate: Sequence[RunAnsw
             f"{len(firsts)} of {len(given)} prompts get an answer that no baseline run gave; "
             f"the earliest difference is at token {firsts[prompt]} of prompt {prompt}"
         )
-    unsteady = sum(len({each.tokens for each in known}) > 1 for known in given.values())
-    if unsteady:
-        notes.append(f"the baseline's own runs disagree on {unsteady} of {len(given)} prompts")
+    unstable = sum(len({each.tokens for each in known}) > 1 for known in given.values())
+    if unstable:
+        notes.append(f"the baseline's own runs disagree on {unstable} of {len(given)} prompts")
     return notes
 
 

@@ -89,7 +89,7 @@ def _printed_members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _split_at_top_level(text: str) -> Iterator[str]:
-    """Split at commas that stand in no brackets and no quotes."""
+    """Split at commas outside brackets and quotes."""
     begin, depth, quote = 0, 0, ""
     for position, sign in enumerate(text):
         if quote:
@@ -201,11 +201,11 @@ def compare_configs(
         changes += _refusals(baseline, candidate, deployment, _started_with(candidate_servers))
     if baseline is not None and candidate is not None:
         if baseline.arguments and candidate.arguments:
-            told = {change.name for change in changes if change.kind in _REFUSAL_KINDS}
+            reported = {change.name for change in changes if change.kind in _REFUSAL_KINDS}
             changes += [
                 change
                 for change in _argument_changes(baseline, candidate, deployment)
-                if not (change.name in told and change.kind in _REFUSAL_KINDS)
+                if not (change.name in reported and change.kind in _REFUSAL_KINDS)
             ]
         if baseline.env and candidate.env:
             changes += _variable_changes(baseline, candidate, deployment)

@@ -106,7 +106,7 @@ class SideExclusions:
     """What keeps the two sides from being compared."""
 
     can_compare: bool
-    """Whether the sides are comparable, or are to be compared all the same."""
+    """Whether the sides are comparable, or are to be compared anyway."""
     reasons: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -132,7 +132,7 @@ def decide_compare(given: GateInput, rules: GateRules) -> Result:
 
 
 def gather(given: GateInput) -> GatheredSides:
-    """The runs that are compared: those of shared blocks, where there are such, else all that count."""
+    """The runs that are compared: those of shared blocks if there are any, else all that count."""
     limits = given.definition.conditions if given.definition else ConditionLimits()
     pairing = pair_runs(given.baseline.counted, given.candidate.counted)
     baseline = replace(given.baseline, counted=pairing.baseline)

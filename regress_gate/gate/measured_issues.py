@@ -147,8 +147,8 @@ def _with_lengths(workload: Workload, measured: Workload | None) -> Workload:
     return workload.model_copy(update=lengths)
 
 
-def _trial_workload(told: Mapping[str, Any]) -> Workload:
-    data = {ours: told[theirs] for theirs, ours in _TRIAL_WORKLOAD_KEYS.items() if told.get(theirs) is not None}
+def _trial_workload(stated: Mapping[str, Any]) -> Workload:
+    data = {ours: stated[theirs] for theirs, ours in _TRIAL_WORKLOAD_KEYS.items() if stated.get(theirs) is not None}
     for name in ("input_len", "output_len"):
         if name in data:
             data[name] = round(data[name])

@@ -218,12 +218,12 @@ def _origin(
 ) -> RegressionOrigin:
     """`placed`: the versions between the two, of which there are `between`, and then the one before the baseline."""
     after, at, untold = baseline, candidate, list[Version]()
-    for version, stands in placed[:between]:
-        if stands is StepPosition.BEFORE:
+    for version, position in placed[:between]:
+        if position is StepPosition.BEFORE:
             after, at, untold = version, candidate, []
-        elif stands is StepPosition.AFTER and at == candidate:
+        elif position is StepPosition.AFTER and at == candidate:
             at = version
-        elif stands is StepPosition.UNKNOWN and at == candidate:
+        elif position is StepPosition.UNKNOWN and at == candidate:
             untold.append(version)
-    earlier = next((version for version, stands in placed[between:] if stands is StepPosition.AFTER), None)
+    earlier = next((version for version, position in placed[between:] if position is StepPosition.AFTER), None)
     return RegressionOrigin(name, baseline, after, at, tuple(untold), candidate, earlier)

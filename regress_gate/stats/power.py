@@ -185,7 +185,7 @@ def _as_loss(change: float, expected: ExpectedSeries) -> float:
 
 
 def _solve_for_change(lack: Callable[[float], float], expected: ExpectedSeries) -> float:
-    """Where `lack`, which grows, is zero, as a change; infinite where there is no such loss."""
+    """The change at which `lack`, which grows, is zero; infinite if there is none."""
     # Imported here, because `compare` needs scipy.optimize for nothing else and starts faster without it.
     from scipy.optimize import brentq
 

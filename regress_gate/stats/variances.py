@@ -54,8 +54,8 @@ def moderate_variances(variances: Floats, freedom: float, *, alike: float) -> tu
     if prior_freedom == 0:
         return variances, np.full(len(variances), freedom)
     chance = fdtrc(freedom, prior_freedom, variances / prior)
-    lent = prior_freedom * np.clip((chance - _NOISIER) / (_ALIKE - _NOISIER), 0.0, 1.0)
-    return (lent * prior + freedom * variances) / (lent + freedom), lent + freedom
+    borrowed = prior_freedom * np.clip((chance - _NOISIER) / (_ALIKE - _NOISIER), 0.0, 1.0)
+    return (borrowed * prior + freedom * variances) / (borrowed + freedom), borrowed + freedom
 
 
 def mean_square_correlation(deviations: Floats, freedom: float) -> float:

@@ -1,4 +1,4 @@
-"""Whether two versions give the same answers: what of a difference is drift, what is breakage, and what is silence."""
+"""Whether two versions give the same answers: drift, breakage and missing answers."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""When going on measuring could not decide: only where that is plain, and never while a regression is in sight."""
+"""Stopping for futility: only where more blocks clearly cannot decide, and never while a regression is likely."""
 
 import math
 

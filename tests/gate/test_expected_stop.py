@@ -1,4 +1,4 @@
-"""After which block a plan will probably end: sooner where series are quiet, never before what is stored."""
+"""After which block a plan will probably stop: sooner for quiet series, never before what is stored."""
 
 from dataclasses import replace
 

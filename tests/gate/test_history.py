@@ -1,4 +1,4 @@
-"""Runs as histories: which versions make a line, in which order, and what each series is worth on them."""
+"""Histories of runs: which versions make a line, in which order, and the value of each series on them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

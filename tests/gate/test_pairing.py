@@ -1,4 +1,4 @@
-"""Which runs of two versions are compared: those that were made side by side, where there are such."""
+"""Which runs of two versions are compared: those made side by side, if there are any."""
 
 from dataclasses import replace
 

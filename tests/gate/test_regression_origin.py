@@ -1,4 +1,4 @@
-"""The candidate in its version history: whose step it was."""
+"""The candidate in its version history: which version a regression came with."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""From runs to rows: which run answers which, and which earlier ones tell of the usual spread."""
+"""From runs to rows: which runs belong together, and which earlier runs show the usual spread."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Servers that failed: whose fault it is, what it decides, and that their words reach the reader and nothing else."""
+"""Servers that failed: the cause, what it decides, and that their log lines reach the report safely."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""What a decision after some of the blocks means for the others."""
+"""Whether a plan stops after some of its blocks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Change points of a table's series: which are told, given what is better and what matters."""
+"""Change points of a table: which are reported, by direction and smallest size."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""When the requests of all runs can steady a percentile, and when they are not the same ones."""
+"""When the requests of all runs allow a variance-reduced percentile, and when they do not."""
 
 from dataclasses import replace
 

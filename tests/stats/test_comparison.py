@@ -1,4 +1,4 @@
-"""What the verdicts mean, and that they hold what they promise."""
+"""What the verdicts mean, and that they keep their error rates."""
 
 import math
 

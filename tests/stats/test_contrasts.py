@@ -1,4 +1,4 @@
-"""What runs say of contrasts: against the textbook where it has a test for the case, by behaviour elsewhere."""
+"""Estimates of contrasts: compared with textbook tests where there are any, else by behaviour."""
 
 import numpy as np
 import pytest

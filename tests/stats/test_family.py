@@ -1,4 +1,4 @@
-"""The battery of one gate: where a loss is found, what it costs the others, and what luck is taken off."""
+"""The tests of one gate: where a loss is found, what it costs the others, and covariate adjustment."""
 
 import numpy as np
 import pytest

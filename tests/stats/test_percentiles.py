@@ -1,4 +1,4 @@
-"""Percentiles variance-reduced by what the same prompts did in the other runs."""
+"""Variance-reduced percentiles, by what the same prompts did in the other runs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Replicates as points: means that are right, variances that are honest."""
+"""Replicates as points: correct means and variances."""
 
 import numpy as np
 import pytest

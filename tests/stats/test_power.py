@@ -1,4 +1,4 @@
-"""The spread between server starts, and whether a plan keeps its promises: held against the comparison itself."""
+"""The spread between server starts, and whether a plan keeps its promises in the comparison itself."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Looking after every block: the budget is spent once, however many looks there are."""
+"""Interim analyses: the error budget is spent once, however many analyses there are."""
 
 import math
 

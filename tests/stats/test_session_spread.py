@@ -1,4 +1,4 @@
-"""How far sessions lie apart: what a direct computation of the posterior gives, and how it behaves."""
+"""The spread between sessions: compared with a direct computation of the posterior."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Of a percentile and its variance-reduced form, which one says whether the loss is within the margin."""
+"""Which of a percentile and its variance-reduced form decides whether the loss is within the margin."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Borrowed variances: what a direct computation gives, and how far the shared luck of runs lets them be believed."""
+"""Moderated variances: compared with a direct computation, and limited by the shared luck of runs."""
 
 import numpy as np
 import pytest

@@ -98,7 +98,7 @@ class Series:
     unit: float
     """What a difference of one is in the unit of the input, where they are not."""
     at: Ints
-    """Where each of them stands in the input."""
+    """Position of each value in the input."""
 
     def index(self, place: int) -> int:
         return int(self.at[place])
