@@ -9,8 +9,8 @@ from tests.factories.results import a_result, an_issue
 
 
 def explanation(*series: str, issue: str | None = None, **shares: float) -> ExplanationOut:
-    told = [CauseOut(issue=name.replace("_", "-"), probability=share) for name, share in shares.items()]
-    return ExplanationOut(series=list(series), issue=issue, causes=told)
+    expected = [CauseOut(issue=name.replace("_", "-"), probability=share) for name, share in shares.items()]
+    return ExplanationOut(series=list(series), issue=issue, causes=expected)
 
 
 def lines(*explanations: ExplanationOut) -> list[str]:
@@ -49,7 +49,7 @@ def test_nothing_is_shown_as_certain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         (
             {"measured": IssueObservation.EXPLAINS, "matched_series": ["a/x"], "score": 0.8},
@@ -73,5 +73,5 @@ def test_nothing_is_shown_as_certain() -> None:
         ({}, None),
     ],
 )
-def test_what_came_of_an_issue_is_said_where_it_applies(changes: dict[str, object], told: str | None) -> None:
-    assert issues_view.observation_text(an_issue(**changes)) == told
+def test_what_came_of_an_issue_is_said_where_it_applies(changes: dict[str, object], expected: str | None) -> None:
+    assert issues_view.observation_text(an_issue(**changes)) == expected

@@ -104,7 +104,7 @@ def config_markdown(changes, **more):
     return render(view(changes, **more), "markdown")
 
 
-def test_the_table_tells_what_breaks_first() -> None:
+def test_the_table_begins_with_what_breaks() -> None:
     assert config_table(CHANGES, RenderOptions(width=80)) == TABLE
 
 
@@ -130,7 +130,7 @@ def test_markdown_has_the_same_sections() -> None:
 
 @given(hostile_text, st.sampled_from(list(ConfigChangeKind)), st.sampled_from(list(ChangeRelevance)))
 @pytest.mark.parametrize("width", [40, 100])
-def test_what_a_build_says_is_never_obeyed(
+def test_text_of_a_build_is_never_executed_by_the_terminal(
     width: int, text: str, kind: ConfigChangeKind, matters: ChangeRelevance
 ) -> None:
     change = ConfigChange(kind, text, text, [text], matters, text)

@@ -77,7 +77,7 @@ def test_the_table_shows_the_series_and_a_line_for_each_change():
         (replace(SCATTER, probability=0.99999), None, "change of scatter, at #4, between #3 and #4; probability >0.99"),
     ],
 )
-def test_a_change_is_told_in_one_sentence(change, times, expected):
+def test_a_change_is_one_sentence(change, times, expected):
     assert change_point_text(detected(change, times=times), change, None) == expected
 
 
@@ -122,7 +122,7 @@ def test_many_series_get_a_line_each_and_no_chart():
     assert table(detection(*found, groups=("host",))).count("▁▁▁▁████") == MAX_CHARTS + 1
 
 
-def test_what_was_not_looked_at_or_not_told_is_said():
+def test_the_summary_names_what_was_not_searched_and_not_shown():
     short = detected(values=(1, np.nan, 2), times=DAYS[:3], replicates=3)
     text = table(detection(short, detected(improvements=2), direction=Direction.LOWER, groups=("host",)))
     assert text.splitlines()[1:] == [
@@ -134,7 +134,7 @@ def test_what_was_not_looked_at_or_not_told_is_said():
     ]
 
 
-def test_markdown_tells_the_same():
+def test_markdown_has_the_same_content():
     text = render(DetectionView(detection(detected(STEP))), "markdown")
     assert text.splitlines()[0] == "## nightly.csv: 8 points of ttft_ms by date"
     assert "`▁▁▁▁████`" in text
@@ -142,7 +142,7 @@ def test_markdown_tells_the_same():
 
 
 @given(hostile_text, st.sampled_from([STEP, RAMP, SCATTER]), st.sampled_from([40, 80]))
-def test_what_stands_in_a_table_is_never_obeyed(text, change, width):
+def test_text_of_a_table_is_never_executed_by_the_terminal(text, change, width):
     one = DetectedChanges(series(group=(text,), times=(text,) * 8), (change,), 0)
     found = DetectionReport(text, Layout(text, text, (text,)), DetectionRequest(), [one])
     shown = render(DetectionView(found), "table", RenderOptions(width=width))

@@ -102,7 +102,7 @@ OVERVIEW = """\
 """
 
 
-def test_of_a_few_series_every_version_is_told():
+def test_a_few_series_get_a_row_for_every_version():
     assert history_table(view(improvements=1), RenderOptions()) == DETAILED
 
 
@@ -223,7 +223,7 @@ def test_a_version_without_a_value_is_null_and_shown_as_such():
 
 
 @given(hostile_text.filter(bool), st.sampled_from([40, 80]))
-def test_what_was_imported_is_never_obeyed(text, width):
+def test_imported_text_is_never_executed_by_the_terminal(text, width):
     change = HistoryChange(text, "ttft_median", Scale.RATIO, "step", 1, (0, 1), 0.34, (0.31, 0.37), None)
     found = HistoryChanges(ChangeMethod.NEIGHBOURS, 1, 1, (change,), (text,))
     for metrics in (("ttft_median",), ("*",)):

@@ -33,14 +33,14 @@ def checked(*issues: KnownIssueOut, **changes: Any) -> Result:
 
 @both
 @pytest.mark.parametrize(("make", "most"), [(checked, 10), (compared, 5)], ids=["check", "compare"])
-def test_what_cannot_be_told_gets_few_lines_and_the_rest_is_counted(make: Any, most: int, format_: str) -> None:
+def test_issues_that_need_more_facts_get_few_lines_and_the_rest_is_counted(make: Any, most: int, format_: str) -> None:
     text = shown(make(*map(unknown, range(101, 131))), format_)
     assert len(set(re.findall(r"VLLM-1\d\d", text))) == most
     assert f"and {30 - most} more: -v shows them" in text
 
 
 @both
-def test_all_of_it_is_told_in_full_on_demand(format_: str) -> None:
+def test_verbose_shows_all_of_them_in_full(format_: str) -> None:
     text = shown(checked(*map(unknown, range(101, 131))), format_, verbose=True)
     assert len(set(re.findall(r"VLLM-1\d\d", text))) == 30
     assert text.count("needs more facts: the model is not known") == 30
@@ -59,7 +59,7 @@ def test_what_the_move_may_bring_comes_first_and_then_the_most_severe() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
-def test_an_issue_that_cannot_be_told_is_one_line_with_the_fact_that_is_missing(width: int) -> None:
+def test_an_issue_that_needs_more_facts_is_one_line_with_the_missing_fact(width: int) -> None:
     why = "the engine argument tensor_parallel_size is not known (--engine-arg tensor_parallel_size=…); x (--model)"
     lines = shown(checked(unknown(1, why=why)), width=width).splitlines()
     (line,) = [line for line in lines if "VLLM-1" in line]
@@ -67,7 +67,7 @@ def test_an_issue_that_cannot_be_told_is_one_line_with_the_fact_that_is_missing(
     assert line.endswith("(tensor_parallel_size +1)")
 
 
-def test_without_a_flag_the_reason_itself_is_told() -> None:
+def test_without_a_flag_the_reason_itself_is_shown() -> None:
     assert "(0.20.0 is not known)" in shown(checked(unknown(1, why="0.20.0 is not known")), width=140)
 
 
@@ -102,7 +102,7 @@ def test_the_line_of_a_carried_issue_says_what_a_short_one_must_not_hide() -> No
 
 
 @both
-def test_what_was_no_bug_is_told_only_where_it_applies_or_looks_like_what_was_measured(format_: str) -> None:
+def test_a_record_that_is_no_bug_is_shown_only_if_it_applies_or_matches_the_measurements(format_: str) -> None:
     def told(**changes: Any) -> bool:
         return "VLLM-38576" in shown(compared(unknown(38576, kind=IssueKind.NOT_A_BUG, **changes)), format_)
 
@@ -112,7 +112,7 @@ def test_what_was_no_bug_is_told_only_where_it_applies_or_looks_like_what_was_me
 
 
 @both
-def test_what_looks_like_the_measurements_is_told_in_full_whatever_fact_is_missing(format_: str) -> None:
+def test_an_issue_that_matches_the_measurements_is_shown_in_full_without_all_facts(format_: str) -> None:
     text = shown(compared(unknown(1, measured=IssueObservation.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
     assert "needs more facts: the model is not known" in text
 
@@ -131,5 +131,5 @@ def test_many_reasons_that_ask_for_a_fact_are_one(format_: str) -> None:
     assert shown(checked(reasons=asked), format_, verbose=True).count("would block if it applies") == 5
 
 
-def test_a_report_on_a_deployment_of_which_little_is_told_fits_a_screen() -> None:
+def test_a_report_on_a_deployment_with_few_known_facts_fits_a_screen() -> None:
     assert len(shown(unsettled()).splitlines()) <= 40

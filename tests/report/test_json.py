@@ -67,7 +67,7 @@ def test_every_key_of_the_contract_is_there(part: str) -> None:
         assert set(CONTRACT[part].split()) <= set(entry)
 
 
-def test_the_time_is_told_in_utc_with_a_z() -> None:
+def test_the_time_is_written_in_utc_with_a_z() -> None:
     created = datetime(2026, 11, 21, 11, 30, tzinfo=timezone(timedelta(hours=2)))
     assert document(a_result(created=created))["created"] == "2026-11-21T09:30:00Z"
 

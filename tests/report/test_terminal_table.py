@@ -135,7 +135,7 @@ def test_issues_that_do_not_apply_are_only_counted() -> None:
     assert "VLLM-40111" not in text
 
 
-def test_issues_are_told_by_effect_and_then_by_whether_they_apply() -> None:
+def test_issues_are_ordered_by_effect_and_then_by_whether_they_apply() -> None:
     order = ["New with this move", "VLLM-28882", "VLLM-30101", "Carried over", "VLLM-27007", "Resolved", "VLLM-25555"]
     brief = [*order[:2], *order[3:], "May be new", "VLLM-30101"]
     for told, expected in ((table(failing(), verbose=True), order), (table(failing()), brief)):
@@ -145,7 +145,7 @@ def test_issues_are_told_by_effect_and_then_by_whether_they_apply() -> None:
     assert "VLLM-28882, high performance, BLOCKS" in table(failing())
 
 
-def test_a_workaround_is_told_as_it_is_typed() -> None:
+def test_a_workaround_is_shown_as_it_is_typed() -> None:
     text = table(failing(), verbose=True)
     for typed in (
         "VLLM_MOE_USE_DEEP_GEMM=0",

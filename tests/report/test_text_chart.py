@@ -17,7 +17,7 @@ def test_a_line_of_blocks_follows_the_values():
     assert sparkline(np.array([1.0, 2, 3, np.nan, 8]), 10, "ascii") == "_.- #"
 
 
-def test_more_points_than_signs_are_told_by_their_medians():
+def test_more_points_than_signs_are_drawn_as_medians():
     steps = np.repeat([1.0, 2.0], 500)
     steps[3] = 1000.0
     assert sparkline(steps, 4) == "▁▁██"

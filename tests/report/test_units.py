@@ -9,7 +9,7 @@ from regress_gate.report.views import units
 
 
 @pytest.mark.parametrize(
-    ("means", "unit", "metric", "told"),
+    ("means", "unit", "metric", "expected"),
     [
         ((0.1234, 0.1832), "s", "ttft_p99", ("123.4 ms", "183.2 ms")),
         ((9.99, 9.5), "s", "e2el_p99", ("9990 ms", "9500 ms")),
@@ -23,19 +23,19 @@ from regress_gate.report.views import units
         ((2.0, 3.0), "furlong", "new_metric", ("2.000 furlong", "3.000 furlong")),
     ],
 )
-def test_values(means: tuple[float | None, float | None], unit: str, metric: str, told: tuple[str, str]) -> None:
-    assert units.values(means, unit, metric) == told
+def test_values(means: tuple[float | None, float | None], unit: str, metric: str, expected: tuple[str, str]) -> None:
+    assert units.values(means, unit, metric) == expected
 
 
 @pytest.mark.parametrize(
-    ("loss", "told"),
+    ("loss", "expected"),
     [(0.224, "+22.4%"), (-0.017, "−1.7%"), (0.0, "0.0%"), (-0.0001, "0.0%"), (1.5, "+150%"), (None, "n/a")],
 )
-def test_change(loss: float | None, told: str) -> None:
-    assert units.change(loss, Scale.RATIO) == told
+def test_change(loss: float | None, expected: str) -> None:
+    assert units.change(loss, Scale.RATIO) == expected
 
 
-def test_a_difference_of_fractions_is_told_in_percentage_points() -> None:
+def test_a_difference_of_fractions_is_shown_in_percentage_points() -> None:
     assert units.change(0.0105, Scale.DIFFERENCE) == "+1.1 pp"
     assert units.margin(0.005, Scale.DIFFERENCE) == "0.5 pp"
 

@@ -46,14 +46,14 @@ def report(run: Run, trial: Trial) -> dict[str, Any]:
         for name, (metric, unit) in _RATES.items()
         if metric in trial.metrics
     }
-    told = {
+    covered = {
         f"{family}_{ours}"
         for name, family in OWN_FAMILIES.items()
         for ours, theirs in _STATISTICS.items()
         if theirs in latency.get(name, {})
     }
-    told |= {metric for name, (metric, _) in _RATES.items() if name in throughput} | {"failed_requests"}
-    rest = {name: value for name, value in {**trial.metrics, **run.metrics}.items() if name not in told}
+    covered |= {metric for name, (metric, _) in _RATES.items() if name in throughput} | {"failed_requests"}
+    rest = {name: value for name, value in {**trial.metrics, **run.metrics}.items() if name not in covered}
     aggregate = {"latency": latency, "throughput": throughput} | _requests(trial)
     return {
         "version": VERSION,

@@ -48,18 +48,18 @@ def cause_lines(result: Result) -> list[str]:
 
 
 def observation_text(issue: KnownIssueOut) -> str | None:
-    """What came of the issue's claims; None where nothing did, or where it may not even apply."""
+    """What the measurements say of the issue's claims; None if nothing, or if it may not apply."""
+    probability = "" if issue.score is None else f" (probability {_share(issue.score)})"
     match issue.measured:
         case IssueObservation.EXPLAINS:
-            told = "" if issue.score is None else f" (probability {_share(issue.score)})"
-            return f"explains {_some(issue.matched_series)}{told}"
+            return f"explains {_some(issue.matched_series)}{probability}"
         case IssueObservation.NOT_OBSERVED:
             return f"predicted but not observed: {issue.measured_why}"
         case IssueObservation.NOT_TESTABLE if issue.applies is Applies.YES:
             return f"not testable with this suite: {issue.measured_why}"
         case IssueObservation.UNCLEAR if issue.applies is Applies.YES:
-            told = f" (probability {_share(issue.score)})" if issue.score is not None and issue.score >= _NAMED else ""
-            return f"unclear{told}: {issue.measured_why}"
+            is_named = issue.score is not None and issue.score >= _NAMED
+            return f"unclear{probability if is_named else ''}: {issue.measured_why}"
     return None
 
 

@@ -108,7 +108,7 @@ def reason(reason: Reason) -> str:
 
 
 def reasons(result: Result, *, verbose: bool = False) -> list[str]:
-    """A line for each reason; known issues that only lack a fact are told together from some number on."""
+    """A line for each reason; many known issues that only lack a fact share one line."""
     lacking = [one for one in result.reasons if one.code is ReasonCode.UNDECIDED and one.issue]
     left = len(lacking) - _MOST_REASONS
     if verbose or left <= 0:

@@ -16,7 +16,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.report import Source, find_format
 from regress_gate.report.render import llm_d_report
-from tests.report.runs.llm_d_models import Report
+from tests.report.llm_d_models import Report
 
 ENDINGS = {"llm-d": "json", "long": "csv", "long-json": "json"}
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._+=@ -]{0,20}[A-Za-z0-9])?", fullmatch=True)
