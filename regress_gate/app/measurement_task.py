@@ -7,8 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from regress_gate.accelerators.host import unwatched_note, visible_setting
-from regress_gate.accelerators.identification import accelerator_matches
+from regress_gate.accelerators.registry import accelerator_matches, unwatched_note, visible_setting
 from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import DEFAULT_SUITE, Settings

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from regress_gate import paths
-from regress_gate.accelerators.host import default_variant
+from regress_gate.accelerators.registry import default_variant
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_stored_build
 from regress_gate.bench.provision.command import CommandProvisioner

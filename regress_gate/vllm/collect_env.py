@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
 
-from regress_gate.accelerators.identification import identify
-from regress_gate.accelerators.registry import family_of_variant
+from regress_gate.accelerators.registry import family_of_variant, identify
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version

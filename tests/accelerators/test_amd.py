@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from regress_gate.accelerators.amd import AmdSmiWatcher, amd_smi, find_gpus
-from regress_gate.accelerators.host import find_accelerators, visible_devices, watch_devices
 from regress_gate.accelerators.interface import Accelerators, DeviceSample
+from regress_gate.accelerators.registry import find_accelerators, visible_devices, watch_devices
 from tests.accelerators.fake_amdsmi import FakeAmdGpu, FakeAmdSmi, violations
 
 

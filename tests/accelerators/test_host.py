@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from regress_gate.accelerators.host import default_variant, unwatched_note, visible_setting
+from regress_gate.accelerators.registry import default_variant, unwatched_note, visible_setting
 from tests.accelerators.fake_amdsmi import FakeAmdGpu, FakeAmdSmi
 from tests.accelerators.fake_nvml import FakeGpu, FakeNvml
 

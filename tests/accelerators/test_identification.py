@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.accelerators.identification import Identity, accelerator_matches, gpu_level, identify
+from regress_gate.accelerators.registry import Identity, accelerator_matches, gpu_level, identify
 
 
 @pytest.mark.parametrize(

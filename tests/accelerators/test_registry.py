@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from regress_gate.accelerators import identification, registry
+from regress_gate.accelerators import registry
 from regress_gate.accelerators.interface import Family
 from regress_gate.accelerators.registry import (
     FAMILIES,
@@ -36,18 +36,18 @@ def with_abacus(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [each for name, each in sys.modules.items() if name.startswith("regress_gate.")]:
         if getattr(module, "FAMILIES", None) is FAMILIES:
             monkeypatch.setattr(module, "FAMILIES", families)
-    identification.identify.cache_clear()
-    identification.recognise.cache_clear()
+    registry.identify.cache_clear()
+    registry.recognise.cache_clear()
     yield
-    identification.identify.cache_clear()
-    identification.recognise.cache_clear()
+    registry.identify.cache_clear()
+    registry.recognise.cache_clear()
 
 
 @pytest.mark.usefixtures("with_abacus")
 def test_a_new_family_is_a_class_and_a_line() -> None:
-    from regress_gate.accelerators.host import default_variant, unwatched_note
+    from regress_gate.accelerators.registry import default_variant, unwatched_note
 
-    assert identification.identify("Abacus Z9").platform == "other"
+    assert registry.identify("Abacus Z9").platform == "other"
     assert default_variant("2x Abacus") == "abacus"
     assert unwatched_note("Abacus Z9") == (
         "abaci cannot be watched here: throttling and other processes are not recorded"

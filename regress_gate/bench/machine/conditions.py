@@ -18,8 +18,8 @@ from typing import Self
 
 import psutil
 
-from regress_gate.accelerators.host import visible_devices, watch_devices
 from regress_gate.accelerators.interface import DeviceSample, Watcher
+from regress_gate.accelerators.registry import visible_devices, watch_devices
 from regress_gate.model.run import Conditions
 
 INTERVAL = 1.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from regress_gate.accelerators.host import find_accelerators
+from regress_gate.accelerators.registry import find_accelerators
 from regress_gate.model.testbed import Testbed
 
 _CGROUP = Path("/sys/fs/cgroup")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from regress_gate.accelerators.host import VISIBLE_VARIABLES, visible_devices, visible_setting
+from regress_gate.accelerators.registry import VISIBLE_VARIABLES, visible_devices, visible_setting
 from regress_gate.errors import ExitCode, RegressGateError
 from regress_gate.model.deployment import ArgValue, engine_arg_key
 from regress_gate.model.suite import ServerConfig

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regress_gate.accelerators.host import visible_setting
+from regress_gate.accelerators.registry import visible_setting
 from regress_gate.bench.provision.containers import (
     INNER_HF_HOME,
     SHM_SIZE,

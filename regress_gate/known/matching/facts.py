@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
 
-from regress_gate.accelerators.identification import gpu_level, identify, platform_of
+from regress_gate.accelerators.registry import gpu_level, identify, platform_of
 from regress_gate.known.matching import names
 from regress_gate.known.matching.models import architecture_of, features_of
 from regress_gate.model.deployment import ArgValue, Deployment, Feature

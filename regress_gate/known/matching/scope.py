@@ -13,7 +13,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from regress_gate.accelerators.identification import accelerator_matches, gpu_level, identify
+from regress_gate.accelerators.registry import accelerator_matches, gpu_level, identify
 from regress_gate.known.matching import names
 from regress_gate.known.matching.facts import ScopeFacts
 from regress_gate.model.deployment import ArgValue

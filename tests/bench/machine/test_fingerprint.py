@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regress_gate.accelerators.host import find_accelerators
 from regress_gate.accelerators.interface import Accelerators
+from regress_gate.accelerators.registry import find_accelerators
 from regress_gate.bench.machine import fingerprint as module
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.model.testbed import compare_testbeds
