@@ -26,7 +26,7 @@ from regress_gate.report.views.list_view import printable
 )
 @click.argument("version", required=False)
 @click.option(
-    "--from", "base", metavar="BASE", help="Version you run now: tells new issues from those you already have."
+    "--from", "base", metavar="BASE", help="Version you run now, to separate new issues from those you already have."
 )
 @click.option("--recommend", is_flag=True, help="Name the newest release that no known issue blocks.")
 @click.option(

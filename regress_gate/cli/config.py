@@ -1,4 +1,4 @@
-"""`regress-gate config`: what is in force, and who said so."""
+"""`regress-gate config`: the settings in force, and the origin of each."""
 
 from typing import Any
 

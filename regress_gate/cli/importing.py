@@ -133,7 +133,7 @@ def import_(
         cold_first=first_run == "cold",
     )
     reader = None if forced is None else _reader(forced)
-    # What an import makes is kept to its end; to look for garbage among it takes a tenth of its time.
+    # Nothing that an import makes is garbage before its end; looking for it would take a tenth of the time.
     gc.set_threshold(1_000_000)
     with counter_on_stderr("reading", quiet=quiet) as advance:
         intake = read_paths(paths, flags, forced=reader, with_samples=not no_samples, progress=advance)
@@ -148,7 +148,7 @@ def import_(
 
         with open_store(str(settings.store_url.value), create=True) as store:
             with counter_on_stderr("storing", quiet=quiet) as advance:
-                added = store.add_runs(_told(intake.runs, advance))
+                added = store.add_runs(_counted(intake.runs, advance))
             if not quiet and listed:
                 _report_added(added, store.location.shown)
     if not listed:
@@ -163,8 +163,8 @@ def import_(
     return ExitCode.USAGE if refused else ExitCode.PASS
 
 
-def _told(runs: tuple[Run, ...], advance: Callable[[int, int], None] | None) -> Iterator[Run]:
-    """The runs, with progress told as they are taken."""
+def _counted(runs: tuple[Run, ...], advance: Callable[[int, int], None] | None) -> Iterator[Run]:
+    """The runs; reports progress as they are taken."""
     for done, run in enumerate(runs):
         if advance is not None:
             advance(done, len(runs))

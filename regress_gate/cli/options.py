@@ -63,7 +63,7 @@ def deployment_options(command: F) -> F:
 
 
 def deployment_fact_options(command: F) -> F:
-    """Facts that few records ask for, and files that tell many facts at once. Flags go before files."""
+    """Facts that few records need, and files that hold many facts. Flags override files."""
     for option in (
         click.option("--distribution", metavar="NAME", help="Image or fork: rocm/vllm:…, vllm-ascend, vllm."),
         click.option(
@@ -220,7 +220,9 @@ def provision_options(command: F) -> F:
             "--serve-command", metavar="LINE", help="Own launch line; {version}, {port}, {model}… are put in."
         ),
         click.option(
-            "--provision", type=click.Choice(["venv", "docker", "command"]), help="How versions are got; default: venv."
+            "--provision",
+            type=click.Choice(["venv", "docker", "command"]),
+            help="How versions are installed; default: venv.",
         ),
     ):
         command = option(command)

@@ -69,7 +69,7 @@ def add(finding: str, until: Any, max_change: float, owner: str, reason: str, **
         read_config(after, path)
     except InputError:
         todo = f"write them as [[{table}]] tables"
-        raise InputError("no waiver can be added below the ones that are there", where=path, todo=todo) from None
+        raise InputError("no waiver can be added below the existing ones", where=path, todo=todo) from None
     write_output_file(path, after)
     click.echo(f"added to {path}")
 

@@ -1,8 +1,8 @@
 """A table in a file or a pipe: CSV in its dialects, JSON, JSON lines, also as gzip. Cells stay as they are written.
 
 Not for benchmark results, which have readers of their own, and not for what a column means: `table_series` asks that.
-The format is told by what the file begins with, since a pipe has no name. Read with the standard library and orjson
-and not with pandas, which knows the line of an error only now and then and would be the largest dependency of all.
+The format is told by what the file begins with, since a pipe has no name. Read with the standard library and orjson,
+not with pandas, which rarely knows the line of an error. Parquet and Excel are read by `app.detect`.
 """
 
 import csv
