@@ -112,14 +112,14 @@ def test_no_server_could_not_be_measured(gate, suite):
 def test_a_server_that_runs_already_is_one_run_and_no_experiment(gate, suite, option):
     outcome = measure(gate, "http://127.0.0.1:9", suite, *option)
     assert outcome.code == 2
-    assert "a server that runs already is one run; leave --runs, --resume" in outcome.error
+    assert "a server that already runs is one run; leave --runs, --resume" in outcome.error
 
 
 @pytest.mark.parametrize("option", [("--testbed-fact", "accelerator=H200"), ("--run", "monday"), ("--allow-remote",)])
 def test_what_is_meant_for_servers_that_run_already_is_refused_without_one(gate, suite, option):
     outcome = gate("run", "v0.19.1", "--suite", suite, *option)
     assert outcome.code == 2
-    assert outcome.error.startswith(f"{option[0]} is for servers that run already; give --url too")
+    assert outcome.error.startswith(f"{option[0]} is for servers that already run; give --url too")
 
 
 def test_a_server_elsewhere_is_refused_unless_it_is_asked_for(gate, suite):
@@ -230,7 +230,7 @@ class TestFailing:
     def test_a_server_that_stops_serving_has_a_failed_run_and_no_numbers(self, gate, server, suite, fault):
         outcome = measure(gate, server("0.19.1", fault, "15"), suite)
         assert outcome.code == 4
-        assert "was healthy before, and is no more" in outcome.err
+        assert "was healthy, but is not any more" in outcome.err
         assert "stored a failure of 0.19.1 on lab, small@1, as run:1" in outcome.out
         (holding,) = held(gate)
         assert (holding["runs"], holding["trials"]) == (1, 0)

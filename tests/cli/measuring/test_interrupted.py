@@ -110,7 +110,7 @@ def test_both_servers_of_a_killed_program_are_ended_by_the_next(lab):
     assert [run.place.side for run in lab.runs()] == ["single"]
 
 
-PHASES = ["getting", "starting", "measuring", "asking", "run:"]
+PHASES = ["provisioning", "starting", "measuring", "asking", "run:"]
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])

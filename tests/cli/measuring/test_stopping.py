@@ -125,4 +125,4 @@ def test_all_blocks_is_nothing_to_ask_of_stored_runs_or_of_servers_that_run_alre
     assert (outcome.code, outcome.error) == (2, "--all-blocks is for measuring; give --measure too")
     servers = ("--url", "http://127.0.0.1:1", "--url", "http://127.0.0.1:2")
     outcome = lab.gate("compare", "0.19.0", "0.19.1", "--measure", *servers, "--all-blocks")
-    assert (outcome.code, outcome.error) == (2, "a server that runs already is one run; leave --all-blocks out")
+    assert (outcome.code, outcome.error) == (2, "a server that already runs is one run; leave --all-blocks out")

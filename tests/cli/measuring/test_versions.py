@@ -50,7 +50,7 @@ class TestMeasured:
     def test_a_log_says_once_what_begins_what_became_of_it_and_how_long_it_will_take(self, lab):
         lines = lab("run", "0.19.1", "--runs", 2).err.splitlines()
         assert lines[:4] == [
-            "getting vLLM 0.19.1",
+            "provisioning vLLM 0.19.1",
             "starting fake on the given command",
             "measuring 0.19.1, c4",
             "asking 0.19.1 the fixed prompts",
@@ -84,7 +84,7 @@ class TestNotMeasured:
             *("run", "0.19.1", "--suite", lab.suite, "--serve-command", "/nowhere/vllm {version} {port}")
         )
         assert outcome.code == 2
-        assert "'/nowhere/vllm' is not a program that can be run" in outcome.err
+        assert "'/nowhere/vllm' is not an executable program" in outcome.err
         assert lab.runs() == []
 
     def test_two_measurements_at_once_would_measure_each_other(self, lab):
