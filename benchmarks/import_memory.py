@@ -4,7 +4,7 @@
 
 The file is an AIPerf `profile_export.jsonl`, one line for each request, made here from a fixed seed: 128 gaps between
 chunks a line, with all the digits that AIPerf writes. Up to 8 million gaps the import keeps them all, beyond that a
-histogram: memory grows with the file at first and hardly afterwards. A small file says more of the first part. Against
+histogram: memory grows with the file at first and hardly afterwards. A small file shows mostly the first part. Against
 a process that does no more than `json.loads` on each line and keeps nothing.
 """
 
@@ -82,8 +82,8 @@ def main() -> int:
         if making.exitcode:
             return 1
         size = path.stat().st_size
-        told = f"--version v0.19.1 --testbed bench --scenario chat -q --store sqlite:///{directory}/store.db"
-        command = [sys.executable, "-m", "regress_gate", "import", str(path), *told.split()]
+        flags = f"--version v0.19.1 --testbed bench --scenario chat -q --store sqlite:///{directory}/store.db"
+        command = [sys.executable, "-m", "regress_gate", "import", str(path), *flags.split()]
         nothing = run_command([sys.executable, "-m", "regress_gate", "import", "--list-formats"], directory)
         load = run_command([sys.executable, "-c", LOAD_EACH, str(path)], directory)
         bare = run_command([*command, "--no-samples", "--dry-run"], directory)

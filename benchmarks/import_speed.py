@@ -59,7 +59,7 @@ database.execute("commit")
 database.close()
 print(time.perf_counter() - begun)
 """
-"""What nobody can leave out: reading the files, and writing the rows that an import wrote."""
+"""The least possible work: reading the files, and writing the rows that an import writes."""
 
 
 def make_files(directory: Path, files: int, detailed: bool, requests: Sequence[int], tokens: int) -> None:

@@ -30,7 +30,7 @@ class Verdict:
     """The topmost in it."""
     verdict: str
     format: str
-    told: str
+    detail: str
 
 
 def survey(directory: Path, pattern: str | None) -> Iterator[Verdict]:
@@ -39,8 +39,8 @@ def survey(directory: Path, pattern: str | None) -> Iterator[Verdict]:
         for report in _reports(file, pattern):
             where = report.where.replace(f"{directory}/", "")
             folder = where.split("/")[0] if "/" in where else "."
-            told = report.reason or "; ".join((f"{report.scenario}: {len(report.metrics)} metrics", *report.notes))
-            yield Verdict(where, folder, str(report.outcome), report.format or "-", told.replace(f"{directory}/", ""))
+            detail = report.reason or "; ".join((f"{report.scenario}: {len(report.metrics)} metrics", *report.notes))
+            yield Verdict(where, folder, str(report.outcome), report.format or "-", detail.replace(f"{directory}/", ""))
 
 
 def _reports(file: Path, pattern: str | None) -> list[FileReport]:
@@ -69,11 +69,11 @@ def markdown(verdicts: list[Verdict]) -> str:
         here = [verdict for verdict in verdicts if verdict.folder == folder]
         counts = Counter(verdict.verdict for verdict in here)
         formats = Counter(verdict.format for verdict in here if verdict.verdict == "stored")
-        told = ", ".join(f"{name} {count}" for name, count in formats.most_common())
-        lines.append(f"| {folder} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + f" | {told} |")
+        summary = ", ".join(f"{name} {count}" for name, count in formats.most_common())
+        lines.append(f"| {folder} | " + " | ".join(str(counts[verdict]) for verdict in VERDICTS) + f" | {summary} |")
     lines += ["", "| verdict | format | reason, numbers and names left out | results |", "| --- | --- | --- | --- |"]
     reasons = Counter(
-        (verdict.verdict, verdict.format, _without_numbers(verdict.told))
+        (verdict.verdict, verdict.format, _without_numbers(verdict.detail))
         for verdict in verdicts
         if verdict.verdict != "stored"
     )
@@ -96,7 +96,7 @@ def main() -> None:
     verdicts = []
     for verdict in survey(arguments.directory, arguments.pattern):
         verdicts.append(verdict)
-        print(f"{verdict.file}\t{verdict.verdict}\t{verdict.format}\t{verdict.told}")
+        print(f"{verdict.file}\t{verdict.verdict}\t{verdict.format}\t{verdict.detail}")
     print(dict(Counter((verdict.verdict, verdict.format) for verdict in verdicts)), file=sys.stderr)
     if arguments.markdown is not None:
         arguments.markdown.write_text(markdown(verdicts), encoding="utf-8")

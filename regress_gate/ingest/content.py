@@ -1,6 +1,6 @@
-"""One file as the readers see it: hashed once, parsed once, or parsed again line by line where it is long.
+"""The content of one file as the readers see it: hashed and parsed once; long files are parsed line by line.
 
-Not for deciding what the file is, and not for where it lies: a folder or an archive.
+Not for recognising the format, and not for where the file lies.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from regress_gate.ingest.unpacking import SMALL
 MAX_BYTES = 512 * 1024 * 1024
 """Largest file that is read whole. Parsing takes about five times the file's size in memory."""
 MAX_STREAMED = 64 * 1024**3
-"""Largest file of JSON lines, which is never in memory as a whole."""
+"""Largest file of JSON lines; it is never in memory as a whole."""
 STREAMED_FROM = 32 * 1024 * 1024
 """Size from which a file of JSON lines is read line by line."""
 MAX_LINE = 64 * 1024 * 1024
 _FIRST_LINES = 8
-"""Documents of a streamed file by which readers recognise it."""
+"""Documents of a streamed file that are shown to readers for recognition."""
 _CHUNK = 1024 * 1024
-_LINES_ALIVE = 1000
+_PROGRESS_LINES = 1000
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -56,36 +56,36 @@ class Content:
     """File name without folders, and without `.gz`."""
     sha256: str
     documents: tuple[Any, ...] = ()
-    """All JSON values of the file; of a streamed one the first few, to recognise it by."""
+    """All JSON values of the file; of a streamed file the first few, for recognition."""
     text: str | None = None
     problem: str | None = None
-    """Why the bytes are not JSON, or are nothing readable; text that only begins like JSON has both."""
+    """Why the bytes are not JSON or not readable; text that begins like JSON has both text and problem."""
     is_result_like: bool = True
-    """Whether the problem lies in what seems to be a result (broken JSON), not in some other file (a picture)."""
+    """Whether a file with a problem seems to be a result (broken JSON), not another file (a picture)."""
     constant: str | None = None
-    """Where NaN or Infinity stands in it without quotes: no JSON, but some tools write it."""
+    """Describes the first NaN or Infinity without quotes, which is invalid JSON that some tools write."""
     stream: Callable[[], Iterator[Any]] | None = None
-    """Of a long file of JSON lines: all its values, read anew at each call. Raises NotJsonError if it is broken."""
+    """All values of a long file of JSON lines, read again at each call. Raises NotJsonError if it is broken."""
 
     @property
     def beginning(self) -> "Content":
-        """By which readers recognise it: without the rest of a streamed file."""
+        """What readers recognise it by: a streamed file without its rest."""
         return self if self.stream is None else replace(self, stream=None)
 
     def each(self) -> Iterator[Any]:
-        """Every JSON value of the file. Raises json_text.NotJsonError, which the import takes for a refusal."""
+        """Every JSON value of the file. Raises json_text.NotJsonError, which the import reports as a refusal."""
         return iter(self.documents) if self.stream is None else self.stream()
 
 
 def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: None) -> Content:
-    """Look at a file, streaming it where it is a long one of JSON lines. Raises OSError if it cannot be read.
+    """The content of a file; a long file of JSON lines is streamed. Raises OSError if it cannot be read.
 
-    `alive` is called now and then while a long one is read.
+    `alive` is called regularly while a long file is read.
     """
     with opened() as file:
         before = _stamp(file)
         is_small = _is_small(file)
-        # To get STREAMED_FROM bytes of memory takes longer than to read a small file.
+        # Allocating STREAMED_FROM bytes takes longer than reading a small file.
         data = file.read(SMALL if is_small else STREAMED_FROM + 1)
         if is_small and len(data) == SMALL:  # it is packed, or grew
             data += file.read(STREAMED_FROM + 1 - SMALL)
@@ -109,10 +109,10 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
     def stream() -> Generator[Any, None, None]:
         with opened() as lines:
             for number, value in enumerate(parsing.json_lines(lines, MAX_LINE)):
-                if not number % _LINES_ALIVE:
+                if not number % _PROGRESS_LINES:
                     alive()
                 yield value
-            # What was read now must be what was hashed: a file that is still being written is another one tomorrow.
+            # The bytes read now must be those that were hashed: the file may still be written.
             if _stamp(lines) != before:
                 raise parsing.NotJsonError(_CHANGED)
 
@@ -122,7 +122,7 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
 
 
 def _is_small(file: IO[bytes]) -> bool:
-    """Whether the file, packed or not, has less than SMALL bytes; False if that is not known."""
+    """Whether the file, packed or not, has less than SMALL bytes; False if not known."""
     try:
         return os.fstat(file.fileno()).st_size < SMALL
     except OSError:
@@ -130,7 +130,7 @@ def _is_small(file: IO[bytes]) -> bool:
 
 
 def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
-    """Which state of which file is open; None for what is not a file of its own, such as a member of an archive."""
+    """Identifies the open file and its state; None for a member of an archive."""
     try:
         found = os.fstat(file.fileno())
     except OSError:
@@ -139,7 +139,7 @@ def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Whether a file that begins so holds one JSON value on each line; its first lines are asked."""
+    """Whether a file with this beginning has one JSON value on each line; its first lines decide."""
     asked, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
     while asked < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
         if line := head[at:end].strip():
@@ -151,12 +151,12 @@ def _is_lines(head: bytes) -> bool:
 
 
 def parse_content(name: str, data: bytes) -> Content:
-    """Look at the bytes of a file. Never raises for what stands in them."""
+    """The content of a file from its bytes. Never raises, whatever they hold."""
     sha256 = hashlib.sha256(data).hexdigest()
     if len(data) > MAX_BYTES:
         limit = f"{MAX_BYTES // 1024**2} MiB"
         return Content(name, sha256, problem=f"larger than {limit}; split it, or save without --save-detailed")
-    if data[:1] in _JSON:  # as nearly all begin: there is nothing to ask before it is parsed
+    if data[:1] in _JSON:  # nearly all files begin so: no check is needed before parsing
         return _parsed(name, sha256, data)
     data = data.removeprefix(_UTF8_MARK)
     head = data[:4096].lstrip()
@@ -173,7 +173,7 @@ def parse_content(name: str, data: bytes) -> Content:
 
 
 def _parsed(name: str, sha256: str, data: bytes) -> Content:
-    """What begins as JSON does."""
+    """The content of a file that begins like JSON."""
     try:
         parsed = parsing.parse_json(data)
         return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
@@ -181,7 +181,7 @@ def _parsed(name: str, sha256: str, data: bytes) -> Content:
         problem = f"{error}; the file was cut off or changed: make the result again"
     if name.lower().endswith((".json", ".jsonl")) and not _is_binary(data):
         return Content(name, sha256, problem=problem)
-    # A log line in brackets is no broken JSON.
+    # A log line in brackets is not broken JSON.
     return _text(name, sha256, data, problem if _BEGINS_LIKE_JSON.match(data[:4096].lstrip()) else None)
 
 

@@ -1,8 +1,8 @@
 """A table in a file or a pipe: CSV in its dialects, JSON, JSON lines, also as gzip. Cells stay as they are written.
 
-Not for benchmark results, which have readers of their own, and not for what a column means: `table_series` asks that.
-The format is told by what the file begins with, since a pipe has no name. Read with the standard library and orjson,
-not with pandas, which rarely knows the line of an error. Parquet and Excel are read by `app.detect`.
+Not for benchmark results, which have their own readers, and not for the meaning of columns, which table_series.py
+decides. The beginning of the file decides its format, because a pipe has no name. Read with the standard library and
+orjson, not pandas, which rarely knows the line of an error. Parquet and Excel are read by `app.detect`.
 """
 
 import csv
@@ -43,21 +43,21 @@ class Table:
     """Path or `standard input`, for messages."""
     columns: Mapping[str, Sequence[Any]]
     lines: Sequence[int] | None
-    """Line of each row; None where rows have no lines of their own, as in a JSON document."""
+    """Line of each row; None if rows have no lines of their own, as in a JSON document."""
 
     @property
     def rows(self) -> int:
         return max(map(len, self.columns.values()), default=0)
 
     def refusal(self, row: int, what: str, todo: str | None = None) -> InputError:
-        """An error that says where the row stands."""
+        """An error with the position of the row."""
         if self.lines is not None:
             return InputError(what, where=self.name, line=self.lines[row], todo=todo)
         return InputError(f"entry {row + 1}: {what}", where=self.name, todo=todo)
 
 
 def read_table(data: bytes, name: str) -> Table:
-    """The table that the bytes hold. Raises InputError, with the line where there is one."""
+    """The table in the bytes. Raises InputError, with the line if there is one."""
     data = _unpacked(data, name)
     for magic, what in _OTHER_FILES:
         if data.startswith(magic):
@@ -118,7 +118,7 @@ def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
         if len(row) != width:
             what = f"has {plural(len(row), 'cell')} where the first row has {width}"
             raise InputError(what, where=name, line=line, todo="quote cells that hold the delimiter")
-    # A first row that holds a number is no header: what is piped in often has none.
+    # A first row with a number is not a header: piped data often has none.
     headed = not any(_is_number(cell) for cell in rows[0])
     names = [cell.strip() or str(place) for place, cell in enumerate(rows[0], 1)] if headed else []
     names = names or (["value"] if width == 1 else [str(place) for place in range(1, width + 1)])
@@ -134,7 +134,7 @@ def _is_number(cell: str) -> bool:
 
 
 def as_number(cell: str) -> float | None:
-    """What a cell says as a number; None for other text. `2026_05` is one in Python, and a name in a table."""
+    """The number in a cell; None for other text. `2026_05` is a number in Python, but a name in a table."""
     if "_" in cell:
         return None
     try:
@@ -156,7 +156,7 @@ def _json(text: str, name: str) -> tuple[dict[str, list[Any]], list[int] | None]
 
 
 def _json_lines(text: str, name: str) -> tuple[list[Any], list[int]] | None:
-    """The documents of a file with one on each line, and their lines; None for a file that is one document."""
+    """The documents of a file with one a line, and their lines; None for a file that is one document."""
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(numbered) < 2:
         return None
@@ -182,7 +182,7 @@ def _loads(text: str, name: str, lines_before: int) -> Any:
 
 
 def _only_table(document: dict[str, Any], name: str) -> Any:
-    """Of an object: its columns where it holds lists of values, or the one list of rows in it."""
+    """The columns of an object with lists of values, or the only list of rows in it."""
     lists = {key: value for key, value in document.items() if isinstance(value, list)}
     rows = {key: value for key, value in lists.items() if value and isinstance(value[0], dict)}
     if len(rows) == 1 and len(lists) == 1:
@@ -197,7 +197,7 @@ def _only_table(document: dict[str, Any], name: str) -> Any:
 
 
 def _of_rows(rows: Sequence[Any], name: str, lines: Sequence[int] | None) -> dict[str, list[Any]]:
-    """Rows are objects, or all of them plain values, which make a column named `value`."""
+    """Columns from rows that are objects; plain values make one column named `value`."""
     if not any(isinstance(row, (dict, list)) for row in rows):
         return {"value": list(rows)}
     wrong = next((place for place, row in enumerate(rows) if not isinstance(row, dict)), None)

@@ -1,7 +1,7 @@
-"""From a table to series: which column is the value, which the time, which rows belong together.
+"""From a table to series: which column is the value, which the time, and which rows form a group.
 
-Columns are guessed only where there is nothing to choose. Rows of one time in one group are replicates. Not for
-deciding what has changed.
+Columns are guessed only if there is no choice. Rows of one group with the same time are replicates. Not for finding
+changes.
 """
 
 import math
@@ -25,9 +25,9 @@ Key = TypeVar("Key")
 
 VALUE_NAME = "value"
 TIME_NAMES = ("time", "timestamp", "date", "datetime", "day", "version")
-"""Columns taken for the time without being asked, where exactly one of them is there and can be read as one."""
+"""A column with one of these names is the time by default, if it is the only one and can be read as times."""
 SAMPLE = 1000
-"""Rows that are looked at to tell columns of numbers from others."""
+"""Rows that are examined to find the columns of numbers."""
 
 _MISSING = {"", "nan", "null", "none", "na", "n/a", "-"}
 _SHOWN = 60
@@ -59,7 +59,7 @@ class Layout:
 def choose_columns(
     table: Table, *, value: str | None = None, time: str | None = None, groups: Sequence[str] = ()
 ) -> Layout:
-    """The columns that were named, and the others as far as there is nothing to choose. Raises InputError else."""
+    """The named columns, and the others if there is no choice. Raises InputError otherwise."""
     for flag, column in (("--value", value), ("--time", time), *(("--group", group) for group in groups)):
         if column is not None and column not in table.columns:
             raise InputError(f"has no column {excerpt(column, _SHOWN)!r}" + _near(column, table), where=table.name)
@@ -71,7 +71,7 @@ def choose_columns(
         value = VALUE_NAME
     if value is None:
         numeric = [column for column in others if _looks_numeric(table.columns[column])]
-        # Where a single column holds some, its first cell that is none is what the reader has to know of.
+        # If a single column holds some numbers, the error is about its first cell that is not one.
         numeric = numeric or [column for column in others if _holds_numbers(table.columns[column])]
         if len(numeric) != 1:
             found = _listed(numeric or others) or "none is left"
@@ -86,8 +86,11 @@ def choose_columns(
 
 
 def series_of(table: Table, layout: Layout) -> list[TableSeries]:
-    """One series for each group, in the order of their first rows; in each the points in the order of time, or of the
-    rows where there is no time. Raises InputError for a cell that is not what its column should hold."""
+    """One series for each group, in the order of their first rows.
+
+    Points are in the order of time or, without a time column, of rows. Raises InputError for a cell that does not fit
+    its column.
+    """
     values = _numbers(table, layout.value)
     keys = None if layout.time is None else _time_keys(table, layout.time)
     members: dict[tuple[str, ...], list[int]] = {}

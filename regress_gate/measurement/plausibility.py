@@ -1,4 +1,4 @@
-"""What cannot be true of any load test: the checks that every result passes before its numbers are used.
+"""Checks that every result must pass before its numbers are used, because they hold for any load test.
 
 Each is a law of counting or of time (a rate is a count over a duration; a request does not outlast the run), so a
 violation means a wrong unit, an edited file or a measurement that did not happen. Not for judging slow or odd results.
@@ -49,7 +49,7 @@ def _check_rate(totals: LoadTotals, name: str, rate: float | None, counted: int 
 
 
 def check_rate(name: str, rate: float, counted: float | None, duration: float | None, rounding: float = 0.0) -> None:
-    """Refuse a rate that cannot be, or is not what was counted in `duration` seconds, where both are stated."""
+    """Refuse an impossible rate, or one that is not the count over `duration` seconds if both are stated."""
     if rate < 0 or (rate == 0 and not rounding):
         raise RefusalError(f"{name} is {rate:g}")
     if counted is None or duration is None:
@@ -71,12 +71,12 @@ def check_output_tokens(totals: LoadTotals, counted: int) -> None:
 
 
 def metrics_by_name(latencies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Metrics by their names, of statistics by family and statistic of the catalogue."""
+    """Metrics by name, from statistics by family and statistic of the catalogue."""
     return {_NAMES[family][name]: value for family, found in latencies.items() for name, value in found.items()}
 
 
 def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Of all stated statistics those that the metric catalogue has; p50 is the median."""
+    """The stated statistics that the metric catalogue has; p50 is the median."""
     latencies: dict[str, dict[str, float]] = {}
     for family in _FAMILIES:
         if family not in stated:
@@ -90,7 +90,7 @@ def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str,
 
 
 def check_latencies(latencies: dict[str, dict[str, float]], totals: LoadTotals) -> list[str]:
-    """Refuse impossible statistics; take out those that mean "not measured", and return notes on them."""
+    """Refuse impossible statistics; remove those that mean "not measured", and return notes on these."""
     notes = check_statistics(latencies, totals.duration, totals.rounding)
     if totals.max_concurrency is not None:
         check_in_flight(
@@ -105,7 +105,7 @@ def check_latencies(latencies: dict[str, dict[str, float]], totals: LoadTotals) 
 def check_statistics(
     latencies: dict[str, dict[str, float]], duration: float | None, rounding: float = 0.0
 ) -> list[str]:
-    """As `check_latencies`, of a result that may not say how many requests were sent how fast.
+    """As `check_latencies`, for a result that may not state counts and rates.
 
     `latencies`: seconds, by family and statistic of the catalogue; changed in place. `rounding`: half a unit of the
     last decimal, in milliseconds.
@@ -153,7 +153,7 @@ def _check_order(family: str, found: Mapping[str, float], duration: float | None
 def check_in_flight(
     latencies: Mapping[str, Mapping[str, float]], rate: float, max_concurrency: float, slack: float = 0.0
 ) -> None:
-    """Little's law: mean latency × requests per second is the mean number in flight, which the limit bounds."""
+    """Refuse more requests in flight than the limit. Little's law: their mean is mean latency × requests per second."""
     family = "e2el" if "mean" in latencies.get("e2el", {}) else "ttft"
     in_flight = latencies.get(family, {}).get("mean", 0.0) * rate
     if in_flight > max_concurrency * (1 + _CONCURRENCY_TOLERANCE + slack):
@@ -164,7 +164,7 @@ def check_in_flight(
 
 
 def throughput_metrics(totals: LoadTotals) -> dict[str, float]:
-    """Throughput metrics as stated; one that was rounded to 0 on the console is left out."""
+    """The stated throughput metrics; a rate that the console rounded to 0 is left out."""
     stated = {
         "request_throughput": totals.request_throughput,
         "output_throughput": totals.output_throughput,

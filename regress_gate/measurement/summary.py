@@ -1,6 +1,6 @@
-"""Metrics of a result that holds statistics and no single requests, checked by the laws of plausibility.
+"""Metrics of a result that has statistics and no single requests, with the checks of plausibility.py.
 
-For tools other than vLLM's own client, which may leave out any of it. Not for reading a format, and not for units:
+For tools other than vLLM's client, which may leave out any of the fields. Not for reading formats or converting units:
 times are in seconds, rates per second.
 """
 
@@ -14,7 +14,7 @@ from regress_gate.measurement.plausibility import RefusalError
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one result says; None where it does not."""
+    """What one result states; None if not stated."""
 
     latencies: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Seconds, by family and statistic (`ttft`, `mean`); statistics beyond the catalogue are left out."""
@@ -37,7 +37,7 @@ class Summary:
 
 
 def checked_metrics(summary: Summary) -> tuple[dict[str, float], list[str]]:
-    """Metrics by catalogue name, and notes for the reader. Raises RefusalError for what cannot be true."""
+    """Metrics by catalogue name, and notes for the user. Raises RefusalError for what cannot be true."""
     _check_counts(summary)
     latencies = plausibility.catalogue_statistics(summary.latencies)
     notes = plausibility.check_statistics(latencies, summary.duration, summary.time_rounding)
@@ -89,6 +89,6 @@ def _check_counts(summary: Summary) -> None:
 
 
 def mean_tokens(summary: Summary) -> dict[str, float]:
-    """Prompt and output tokens of a request on average, by their keys of a workload; those that are known."""
+    """Mean prompt and output tokens of a request, by their keys of a workload, as far as known."""
     totals = (("mean_input_tokens", summary.input_tokens), ("mean_output_tokens", summary.output_tokens))
     return {name: total / summary.completed for name, total in totals if total and summary.completed}

@@ -14,7 +14,7 @@ def test_the_table_of_formats_is_that_of_the_code():
     assert table == catalogue(), "run python -m regress_gate.ingest.catalogue and put what it prints into the page"
 
 
-def test_every_reader_says_what_it_reads():
+def test_every_reader_lists_its_generations():
     assert all(reader.generations for reader in READERS)
     names = [reader.name for reader in READERS]
     assert len(names) == len(set(names))

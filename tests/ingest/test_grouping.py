@@ -32,7 +32,7 @@ def test_the_order_is_natural_and_does_not_depend_on_the_arguments(files):
     assert [trial.source.path.rsplit("/", 1)[1] for trial in run.trials] == ["r1.json", "r2.json", "r10.json"]
 
 
-def test_a_label_that_nobody_gives_is_the_same_for_the_same_files_and_another_for_others(files):
+def test_an_automatic_label_depends_only_on_the_set_of_files(files):
     label = import_all(*files).runs[0].label
     assert import_all(*reversed(files)).runs[0].label == label
     assert import_all(*files[:2]).runs[0].label != label

@@ -43,7 +43,7 @@ def test_flags_say_it_for_all_files(tmp_path):
     assert (run.suite, run.label, run.trials[0].scenario) == (SuiteRef("llama", "2"), "night-7", "chat")
 
 
-def test_metadata_in_the_file_says_it(tmp_path):
+def test_metadata_in_the_file_states_identity(tmp_path):
     said = {
         "vllm_version": "v0.20.0",
         "testbed": "lab-3",
@@ -72,7 +72,7 @@ SIDECAR = {
 }
 
 
-def test_the_sidecar_tells_of_the_run_and_is_no_result(tmp_path):
+def test_the_sidecar_describes_the_run_and_is_not_a_result(tmp_path):
     for number in (1, 2):
         write(tmp_path / f"c4-r{number}.json", plain(made_up(number)))
     write(tmp_path / "conditions.json", SIDECAR)
@@ -115,7 +115,7 @@ def test_a_broken_sidecar_refuses_the_results_beside_it(tmp_path):
     assert "conditions.json is not usable" in the_refusal(path, flags=flags())
 
 
-def test_the_path_says_it_by_a_pattern(tmp_path):
+def test_the_path_states_identity_by_a_pattern(tmp_path):
     for version in ("0.19.0", "0.19.1"):
         for number in (1, 2):
             for trial in (1, 2):
@@ -336,7 +336,7 @@ def test_flags_that_cannot_be_meant_name_the_flag(given, where):
         ({"model_id": "/models/a b\x1b[31m/"}, "a-b-c4-inf-n12"),
     ],
 )
-def test_a_scenario_that_nobody_names_is_named_by_its_workload(tmp_path, workload, name):
+def test_a_scenario_without_a_name_is_named_after_its_workload(tmp_path, workload, name):
     made = made_up(rate=workload.get("request_rate"))
     path = write(tmp_path / "r.json", {**plain(made), **workload})
     assert the_run(path, flags=flags()).trials[0].scenario == name

@@ -118,7 +118,7 @@ def test_copies_in_other_forms_beside_a_result_are_skipped(tmp_path):
     assert found["r.commands"][0] is FileOutcome.SKIPPED
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     for seed in (1, 2):
         write(tmp_path / f"r{seed}.json", plain(made_up(seed)))
     told: list[tuple[int, int]] = []
@@ -126,7 +126,7 @@ def test_progress_is_told(tmp_path):
     assert told == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_progress_is_told_while_a_long_file_is_read(tmp_path, monkeypatch):
+def test_progress_is_reported_while_a_long_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "STREAMED_FROM", 3000)
     monkeypatch.setattr(unpacking, "SMALL", 3000)
     told: list[tuple[int, int]] = []

@@ -87,7 +87,7 @@ def test_a_row_knows_its_line():
         (b"[" + b"9" * 5000 + b"]", "is not readable JSON"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_line_that_says_where(data, said):
+def test_an_unreadable_table_gives_one_line_with_the_position(data, said):
     with pytest.raises(InputError) as refused:
         read_table(data, "t")
     assert said in str(refused.value)

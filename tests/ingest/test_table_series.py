@@ -73,14 +73,14 @@ def test_a_missing_value_keeps_its_place(cell):
         ('"1,5"', "'1,5' in column 'ms' is no number; write decimals with a point"),
     ],
 )
-def test_text_among_numbers_is_told_with_its_line(cell, said):
+def test_text_among_numbers_is_reported_with_its_line(cell, said):
     with pytest.raises(InputError) as refused:
         series(f"ms\n1\n{cell}\n", value="ms")
     assert str(refused.value).startswith("t.csv:3: ")
     assert said in str(refused.value)
 
 
-def test_text_in_the_only_column_with_numbers_is_told_without_naming_the_column():
+def test_text_in_the_only_column_with_numbers_is_reported_without_naming_the_column():
     with pytest.raises(InputError, match=r"t\.csv:3: 'fast' in column 'ms' is no number"):
         series("host,ms\na,1\nb,fast\n")
 
@@ -128,7 +128,7 @@ def test_without_a_time_rows_stay_as_they_are():
         ("0.23.1rc1.dev1403", "is a development build, whose version says nothing about order; order by a column"),
     ],
 )
-def test_a_time_that_has_no_place_in_the_order_is_told(cell, said):
+def test_a_time_that_cannot_be_ordered_is_reported(cell, said):
     with pytest.raises(InputError) as refused:
         series(f"at,ms\n0.23.0,1\n{cell},2\n", time="at")
     assert said in str(refused.value)

@@ -86,7 +86,7 @@ def test_a_folder_of_copies_is_none_without_results(here: Path) -> None:
     ]
 
 
-def test_what_is_left_out_is_told_once(here: Path) -> None:
+def test_what_is_left_out_is_reported_once(here: Path) -> None:
     write(here / "a" / "r.json", plain(made_up()))
     (here / "a" / "nowhere").symlink_to("gone")
     with zipfile.ZipFile(here / "a" / "z.zip", "w") as made:

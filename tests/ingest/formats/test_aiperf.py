@@ -348,7 +348,7 @@ def test_values_without_a_mark_of_either_tool_are_asked_about(tmp_path):
     assert "could be aiperf and genai-perf; say which with --from" in report.reason
 
 
-def test_each_definition_is_told():
+def test_each_definition_is_stated():
     assert {"aiperf", "aiperf-encoded"} <= DEFINITIONS.keys()
 
 

@@ -76,7 +76,7 @@ def test_lengths_of_the_random_dataset_do_not_count_for_another():
         ({"random_range_ratio": '{"input": 0.3, "output": 0.5}', "random_prefix_len": None}, {}),
     ],
 )
-def test_how_random_lengths_spread_and_what_they_share_tells_workloads_apart(stated, facts):
+def test_workloads_differ_by_the_spread_and_shared_prefix_of_random_lengths(stated, facts):
     assert workload_from_arguments({"dataset_name": "random", **stated}) == {"dataset": "random", **facts}
     assert workload_from_arguments({"dataset_name": "sharegpt", **stated}) == {"dataset": "sharegpt"}
 

@@ -128,7 +128,7 @@ def test_a_date_that_is_none_is_refused():
     assert "not milliseconds since 1970" in refusal(READER, history(wrong))
 
 
-def test_scenarios_with_long_names_are_told_apart():
+def test_scenarios_with_long_names_stay_distinct():
     described = "VLLM Serving - Dense; model - org/a-model-of-a-long-name; max-model-len - 4096; nr-qps-pair "
     benches = [
         bench(json.dumps({"name": name, "description": described + pair}), value, "ms")

@@ -263,7 +263,7 @@ def unclear():
     return made
 
 
-def test_where_nothing_tells_the_generation_its_own_time_per_output_token_does_not_gate():
+def test_time_per_output_token_of_an_unknown_generation_does_not_gate():
     found = reading(as_json(unclear()))
     assert found.metrics["unclear_tpot_mean"] == pytest.approx(0.008)
     assert METRICS["unclear_tpot_mean"].is_descriptive
@@ -429,7 +429,7 @@ def test_another_run_beside_it_does_not_matter():
     assert reading(later_csv("0.8"), "benchmarks.csv", beside=beside.get)
 
 
-def test_its_definitions_are_told():
+def test_its_definitions_are_stated():
     assert {"guidellm", "guidellm-requests"} <= DEFINITIONS.keys()
     assert metrics("0.3").keys() == metrics("0.8").keys()
 

@@ -90,7 +90,7 @@ def test_a_stage_of_fixed_concurrency_has_no_rate():
     assert (workload["request_rate"], workload["max_concurrency"]) == (None, 8)
 
 
-def test_the_configuration_beside_it_says_what_was_sent():
+def test_the_configuration_beside_it_states_the_workload():
     workload = reading(later(), beside={"config.yaml": config()}).workload
     assert workload == {
         "model": "org/tiny",
@@ -105,7 +105,7 @@ def test_the_configuration_beside_it_says_what_was_sent():
     }
 
 
-def test_prompts_that_share_their_beginning_are_told_apart_by_its_length():
+def test_workloads_differ_by_the_length_of_a_shared_prefix():
     prefix = {"num_groups": 4, "num_prompts_per_group": 8, "system_prompt_len": 512, "question_len": 32}
     text = yaml.safe_dump({"data": {"type": "shared_prefix", "shared_prefix": {**prefix, "output_len": 16}}})
     workload = reading(later(), beside={"config.yaml": text.encode()}).workload
@@ -119,7 +119,7 @@ def test_the_spread_of_lengths_is_part_of_the_workload():
     assert reading(later(), beside={"config.yaml": text.encode()}).workload["input_len_stddev"] == 30
 
 
-def test_the_configuration_tells_the_concurrency_that_early_reports_lack():
+def test_the_configuration_gives_the_concurrency_that_early_reports_lack():
     workload = reading(stage(), beside={"config.yaml": config("concurrent")}).workload
     assert (workload["request_rate"], workload["max_concurrency"]) == (None, 8)
 

@@ -98,7 +98,7 @@ def test_goodput_is_read():
     assert reading(new_line(request_goodput=12.0, goodput_slos_ms={"ttft": 60})).metrics["goodput"] == 12.0
 
 
-def test_without_details_nobody_knows_how_many_failed():
+def test_without_details_the_number_of_failures_is_unknown():
     made = reading(old_line())
     assert "failed_requests" not in made.metrics
     assert "does not say how many requests failed" in made.notes
@@ -200,7 +200,7 @@ def test_what_cannot_be_is_refused(changes, reason):
     assert reason in refusal(old_line(**changes))
 
 
-def test_its_definitions_are_told():
+def test_its_definitions_are_stated():
     for backend in ("vllm", "sglang"):
         assert reading(old_line(backend=backend)).definitions in DEFINITIONS
     assert reading(new_line(backend="sglang-oai", accept_length=2.0)).definitions in DEFINITIONS

@@ -35,7 +35,7 @@ def test_bare_median_and_p99_are_tpot_in_ms():
     assert "does not say how many requests failed" in found.notes
 
 
-def test_the_row_says_what_was_sent_and_on_what():
+def test_the_row_states_workload_and_machine():
     found = reading(TABLE, [table_row()])
     assert found.workload == {
         "model": MODEL,

@@ -28,7 +28,7 @@ def test_printed_labels_as_keys_are_read_in_seconds():
     assert (found.completed, found.duration) == (80, 20.0)
 
 
-def test_the_command_tells_what_was_sent():
+def test_the_command_states_the_workload():
     assert reading(ROWS, [harness_row()]).workload == {
         "model": MODEL,
         "max_concurrency": 4,
