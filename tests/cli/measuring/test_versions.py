@@ -48,6 +48,7 @@ class TestMeasured:
         assert [trial.ordinal for trial in run.trials] == [1, 2, 3]
 
     def test_a_log_says_once_what_begins_what_became_of_it_and_how_long_it_will_take(self, lab):
+        lab.simulate_load()  # on a busy machine there would be notes, too
         lines = lab("run", "0.19.1", "--runs", 2).err.splitlines()
         assert lines[:4] == [
             "provisioning vLLM 0.19.1",
