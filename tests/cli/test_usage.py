@@ -128,7 +128,7 @@ def test_an_error_of_the_program_itself_is_one_line_and_no_verdict(gate, monkeyp
     def fail(*_):
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("regress_gate.known.records.loading.load_records", fail)
+    monkeypatch.setattr("regress_gate.cli.issues.load_records", fail)
     failed = gate("issues", "list")
     assert failed.code == 4
     assert failed.error.startswith("internal error, please report it: ZeroDivisionError: division by zero")
