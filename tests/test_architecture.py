@@ -1,10 +1,11 @@
 """What only the base layer does: user directories, replacing files, control characters, plurals.
 
-The layers themselves are contracts of import-linter in pyproject.toml.
+No module imports itself through others. The layers themselves are contracts of import-linter in pyproject.toml.
 """
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,30 @@ def test_only_the_base_layer_makes_plurals() -> None:
         and {getattr(node.body, "value", None), getattr(node.orelse, "value", None)} == {"s", ""}
     ]
     assert found == []
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {name_of(path): path for path in MODULES if path != PACKAGE / "__init__.py"}
+"""Without the package itself, which offers the Python API from above and is imported for its version only."""
+
+
+def imports_of(name: str) -> set[str]:
+    """The modules of the package that a module imports, anywhere in it, also for types only."""
+    tree = ast.parse(NAMES[name].read_text(encoding="utf-8"))
+    return {used if used in NAMES else used.rpartition(".")[0] for used, _ in imported(tree)} & NAMES.keys() - {name}
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """A module that imports a name of a package's `__init__` depends on what that `__init__` imports."""
+    try:
+        TopologicalSorter({name: imports_of(name) for name in NAMES}).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_the_package_has_fewer_than_300_modules() -> None:
+    assert len(MODULES) < 300
