@@ -109,12 +109,15 @@ NAMES = {name_of(path): path for path in MODULES if path != PACKAGE / "__init__.
 
 def imports_of(name: str) -> set[str]:
     """The modules of the package that a module imports, anywhere in it, also for types only."""
-    tree = ast.parse(NAMES[name].read_text(encoding="utf-8"))
-    return {used if used in NAMES else used.rpartition(".")[0] for used, _ in imported(tree)} & NAMES.keys() - {name}
+    found = set()
+    for node in ast.walk(ast.parse(NAMES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & NAMES.keys()
+            found |= submodules if len(submodules) == len(node.names) else submodules | {node.module}
+    return found & NAMES.keys()
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    """A module that imports a name of a package's `__init__` depends on what that `__init__` imports."""
     try:
         TopologicalSorter({name: imports_of(name) for name in NAMES}).prepare()
     except CycleError as error:

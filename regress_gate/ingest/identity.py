@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from regress_gate.errors import InputError
+from regress_gate.ingest.interface import SIDECAR_NAME
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.testbed import Testbed
@@ -87,8 +88,6 @@ def _field_list() -> str:
 
 
 T = TypeVar("T")
-
-SIDECAR_NAME = "conditions.json"
 
 VERSION_KEYS = ("vllm_version", "engine_version", "version")
 ACCELERATOR_KEYS = ("gpu", "gpu_type", "accelerator")

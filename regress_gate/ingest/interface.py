@@ -16,6 +16,9 @@ from regress_gate.measurement.plausibility import RefusalError
 if TYPE_CHECKING:
     from regress_gate.model.samples import Samples
 
+SIDECAR_NAME = "conditions.json"
+"""The file beside results that states facts about their run (`sidecar`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

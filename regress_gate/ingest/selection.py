@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 
 from regress_gate.errors import InputError
 from regress_gate.files import open_regular
-from regress_gate.ingest.identity import SIDECAR_NAME
+from regress_gate.ingest.interface import SIDECAR_NAME
 from regress_gate.ingest.unpacking import Archive, is_archive, read_small, unpacked
 from regress_gate.text import natural_key
 

@@ -13,7 +13,7 @@ import orjson
 from pydantic import ConfigDict, Field
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.identity import SIDECAR_NAME
+from regress_gate.ingest.interface import SIDECAR_NAME
 from regress_gate.model.documents import Document, StrictModel, validate
 
 MAX_SIDECAR_BYTES = 1024 * 1024
