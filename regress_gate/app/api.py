@@ -3,7 +3,6 @@
 Everything here reads; measuring is the command line's. Documented in docs/python.md.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,9 +169,7 @@ class GateResult:
         return f"<{self.result.command}: {self.decision}>"
 
     def _repr_html_(self) -> str:
-        reasons = "".join(f"<li>{html.escape(reason)}</li>" for reason in self.reasons)
-        head = f"<p><strong>{self.decision.upper()}</strong> {html.escape(self.result.advice)}</p>"
-        return f"{head}<ul>{reasons}</ul>{self.to_frame().to_html(index=False, border=0, escape=True)}"
+        return _notebook_html(self.decision.upper(), self.result.advice, self.reasons, self.to_frame())
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,21 @@ class DetectionResult:
         return f"<detect: {self.decision}>"
 
     def _repr_html_(self) -> str:
-        return f"<p><strong>{self.decision}</strong></p>{self.to_frame().to_html(index=False, border=0, escape=True)}"
+        return _notebook_html(self.decision, "", [], self.to_frame())
+
+
+_NOTEBOOK_TEMPLATE = """<p><strong>{{ decision }}</strong> {{ advice }}</p>
+{%- if reasons %}<ul>{% for reason in reasons %}<li>{{ reason }}</li>{% endfor %}</ul>{% endif %}{{ table }}"""
+
+
+def _notebook_html(decision: str, advice: str, reasons: Sequence[str], frame: "pd.DataFrame") -> str:
+    """What a notebook shows of a result. Texts come from result files and from GitHub, so all of them are escaped."""
+    from jinja2 import Environment  # only notebooks need it
+    from markupsafe import Markup
+
+    table = Markup(frame.to_html(index=False, border=0, escape=True))  # noqa: S704 - pandas has escaped the cells
+    template = Environment(autoescape=True).from_string(_NOTEBOOK_TEMPLATE)
+    return template.render(decision=decision, advice=advice, reasons=reasons, table=table)
 
 
 def open_store(url: str | Path | None = None, *, config: str | Path | None = None) -> Store:

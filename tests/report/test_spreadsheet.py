@@ -8,6 +8,7 @@ import openpyxl
 import pandas as pd
 import pytest
 
+from regress_gate.errors import InputError
 from regress_gate.report import Source, find_format
 from regress_gate.report.render.run_tables import quoted_cell, run_frame
 from tests.factories.runs import make_run, make_trial
@@ -75,3 +76,14 @@ def test_pandas_is_imported_when_a_table_is_written():
     script = "import sys, regress_gate.report.render.run_tables; print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("name", "library"), [("parquet", "pyarrow"), ("xlsx", "openpyxl")])
+def test_a_missing_library_is_named_with_the_command_that_installs_it(name, library, monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise ImportError(f"no {library}")
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", refuse)
+    monkeypatch.setattr(pd.DataFrame, "to_excel", refuse)
+    with pytest.raises(InputError, match=rf"needs {library}.*vllm-regress-gate\[tables\]"):
+        content(name)

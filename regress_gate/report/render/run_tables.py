@@ -10,8 +10,10 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from regress_gate.errors import InputError
 from regress_gate.ingest.formats import long_table
 from regress_gate.model.metric import DEFINITIONS_KEY, metric
 from regress_gate.model.run import Run, Trial
@@ -118,7 +120,8 @@ def write_csv(runs: Iterable[Run]) -> str:
 
 def write_parquet(runs: Iterable[Run]) -> bytes:
     buffer = io.BytesIO()
-    run_frame(runs).to_parquet(buffer, index=False)
+    with _library_needed("pyarrow", "parquet"):
+        run_frame(runs).to_parquet(buffer, index=False)
     return buffer.getvalue()
 
 
@@ -126,8 +129,19 @@ def write_xlsx(runs: Iterable[Run]) -> bytes:
     """One sheet. Text is sanitised: Excel refuses control characters."""
     buffer = io.BytesIO()
     frame = run_frame(runs).map(lambda value: quoted_cell(_excel_text(value))).rename(columns=quoted_cell)
-    frame.to_excel(buffer, index=False, sheet_name="runs", engine="openpyxl")
+    with _library_needed("openpyxl", "xlsx"):
+        frame.to_excel(buffer, index=False, sheet_name="runs", engine="openpyxl")
     return buffer.getvalue()
+
+
+@contextmanager
+def _library_needed(library: str, format_: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError:
+        raise InputError(
+            f"needs {library}", where=f"--format {format_}", todo="pip install 'vllm-regress-gate[tables]', or use csv"
+        ) from None
 
 
 def _excel_text(value: Any) -> Any:
