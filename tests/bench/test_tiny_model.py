@@ -21,15 +21,15 @@ def test_it_is_bit_identical_by_seed(models: Path) -> None:
     assert make_tiny_model(1, models).weights_sha256 != SHA256_OF_SEED_0
 
 
-def test_it_is_made_once_and_made_again_when_it_was_damaged(models: Path) -> None:
-    path = make_tiny_model(0, models).path
+def test_it_is_made_once_and_made_again_when_it_was_damaged(tmp_path: Path) -> None:
+    path = make_tiny_model(0, tmp_path).path
     made = (path / "model.safetensors").stat().st_mtime_ns
-    make_tiny_model(0, models)
+    make_tiny_model(0, tmp_path)
     assert (path / "model.safetensors").stat().st_mtime_ns == made
     (path / "config.json").write_text("{}")
-    make_tiny_model(0, models)
+    make_tiny_model(0, tmp_path)
     assert json.loads((path / "config.json").read_text())["vocab_size"] == VOCABULARY
-    assert sorted(each.name for each in models.iterdir() if each.is_dir()) == ["tiny-llama-1-0", "tiny-llama-1-1"]
+    assert sorted(each.name for each in tmp_path.iterdir() if each.is_dir()) == ["tiny-llama-1-0"]
 
 
 def test_the_weights_are_a_whole_safetensors_file(models: Path) -> None:
