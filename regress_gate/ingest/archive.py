@@ -216,12 +216,12 @@ class _Tar:
 
     def open(self, member: str) -> IO[bytes]:
         try:
-            found = self._tar.extractfile(self.members[member])
+            file = self._tar.extractfile(self.members[member])
         except DAMAGE_ERRORS as error:
             raise DamagedError(f"damaged in the archive ({error})") from None
-        if found is None:
+        if file is None:
             raise DamagedError("no file in the archive")
-        return guard_reads(found)
+        return guard_reads(file)
 
     def close(self) -> None:
         self._tar.close()

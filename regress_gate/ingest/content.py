@@ -132,22 +132,22 @@ def _is_small(file: IO[bytes]) -> bool:
 def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
     """Identifies the open file and its state; None for a member of an archive."""
     try:
-        found = os.fstat(file.fileno())
+        status = os.fstat(file.fileno())
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _is_lines(head: bytes) -> bool:
     """Whether a file with this beginning has one JSON value on each line; its first lines decide."""
-    asked, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
-    while asked < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
+    lines_read, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
+    while lines_read < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
         if line := head[at:end].strip():
             if not parsing.is_json_value(line):
                 return False
-            asked += 1
+            lines_read += 1
         at = end + 1
-    return asked > 1
+    return lines_read > 1
 
 
 def parse_content(name: str, data: bytes) -> Content:

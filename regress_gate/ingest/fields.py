@@ -91,10 +91,10 @@ def time_from_iso(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def length_facts(name: str, mean: float | None, deviation: float | None) -> dict[str, float | int]:

@@ -69,8 +69,8 @@ def _first_run(runs: list[Run]) -> Run:
 
 
 def _run_number(label: str) -> int | None:
-    found = re.fullmatch(r"(?:run|start)?[-_= ]?([0-9]{1,9})", label, re.IGNORECASE)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"(?:run|start)?[-_= ]?([0-9]{1,9})", label, re.IGNORECASE)
+    return int(match[1]) if match else None
 
 
 _WORKLOAD_TOLERANCE = 0.2

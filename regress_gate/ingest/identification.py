@@ -287,11 +287,11 @@ def _sidecar_beside(candidate: Candidate) -> "SidecarFile | None":
         raise RefusalError(f"its {SIDECAR_NAME} is not usable: {error}") from None
 
 
-def complete_identities(found: list[IdentifiedResult]) -> list[CompleteResult]:
+def complete_identities(results: list[IdentifiedResult]) -> list[CompleteResult]:
     """The results with full identity. Raises InputError that lists all missing identity and how to give it."""
     missing: dict[str, list[str]] = {"version": [], "testbed": [], "scenario": []}
     items = []
-    for result in found:
+    for result in results:
         identity, version, scenario = result.identity, result.identity.version, result.scenario
         testbed = identity.testbed if identity.testbed is not None and identity.testbed.name else None
         if version is None or testbed is None or scenario is None:
@@ -315,24 +315,24 @@ def complete_identities(found: list[IdentifiedResult]) -> list[CompleteResult]:
             )
         )
     if missing := {what: files for what, files in missing.items() if files}:
-        if unclear := _results_with_unclear_metrics(found):
+        if unclear := _results_with_unclear_metrics(results):
             missing["client-version"] = unclear
         raise InputError(_all_missing_text(missing), todo=_remedy_text(missing))
     return items
 
 
-def unclear_metrics_note(found: list[IdentifiedResult]) -> str | None:
+def unclear_metrics_note(results: list[IdentifiedResult]) -> str | None:
     """A note on results that have metrics whose meaning depends on the unknown version of their client."""
-    if not (unclear := _results_with_unclear_metrics(found)):
+    if not (unclear := _results_with_unclear_metrics(results)):
         return None
     return f"{_missing_text('client-version', unclear)}; give --client-version VERSION to have them compared"
 
 
-def _results_with_unclear_metrics(found: list[IdentifiedResult]) -> list[str]:
+def _results_with_unclear_metrics(results: list[IdentifiedResult]) -> list[str]:
     """Where the results stand that have such metrics; their notes ask for --client-version."""
     return [
         result.where
-        for result in found
+        for result in results
         if result.identity.client is None
         and not _UNCLEAR.isdisjoint(result.reading.metrics)
         and any("--client-version" in note for note in result.reading.notes)

@@ -52,7 +52,7 @@ class PathPattern:
         if len(text) > _MAX_PATTERN_LENGTH:
             raise wrong(f"longer than {_MAX_PATTERN_LENGTH} characters")
         pieces, seen, open_ended = [], set[str](), False
-        for field, star, brace, literal in (found.groups() for found in _PATTERN_PART.finditer(text)):
+        for field, star, brace, literal in (match.groups() for match in _PATTERN_PART.finditer(text)):
             if brace:
                 raise wrong(f"{brace!r} without its partner", f"fields are {_field_list()}")
             if literal:
@@ -79,8 +79,8 @@ class PathPattern:
 
     def match(self, path: PurePath) -> Mapping[str, str] | None:
         """The values of the fields for an absolute path; None if the path does not match."""
-        found = self._regex.search(path.as_posix())
-        return None if found is None else found.groupdict()
+        match = self._regex.search(path.as_posix())
+        return None if match is None else match.groupdict()
 
 
 def _field_list() -> str:
@@ -299,17 +299,17 @@ def merge_testbeds(one: Testbed, other: Testbed) -> Testbed | None:
     return Testbed(**facts)
 
 
-def _with_accelerator(testbed: Testbed | None, said: _Statement) -> Testbed:
+def _with_accelerator(testbed: Testbed | None, stated: _Statement) -> Testbed:
     """The testbed with a separately stated accelerator; `H100` and `NVIDIA H100 80GB HBM3` are the same."""
     if testbed is None:
-        return Testbed("", accelerator=said.value)
+        return Testbed("", accelerator=stated.value)
     known = testbed.accelerator
     if known is None:
-        return merge_testbeds(testbed, Testbed(testbed.name, accelerator=said.value)) or testbed
-    if known.lower() in said.value.lower() or said.value.lower() in known.lower():
+        return merge_testbeds(testbed, Testbed(testbed.name, accelerator=stated.value)) or testbed
+    if known.lower() in stated.value.lower() or stated.value.lower() in known.lower():
         return testbed
     raise RefusalError(
-        f"testbed {testbed.name} has accelerator {known}, {said.origin} says {said.value}; correct one of them"
+        f"testbed {testbed.name} has accelerator {known}, {stated.origin} says {stated.value}; correct one of them"
     )
 
 
@@ -328,21 +328,23 @@ def _run_number(label: str) -> str:
 
 def _trial(in_file: int | None, metadata: str | None, path: str | None) -> int | None:
     """The ordinal, counted from 1. File names of a sweep count from 0, while `in_file` is already shifted."""
-    said = [
+    stated = [
         (int(text), origin)
         for text, origin in ((metadata, "the file (trial)"), (path, "--pattern"))
         if text is not None and re.fullmatch(r"[0-9]{1,6}", text)
     ]
-    for value, origin in said:
+    for value, origin in stated:
         if in_file is not None and in_file not in (value, value + 1):
             raise RefusalError(f"trial is {in_file} by the file's run_number and {value} by {origin}")
-        if value != said[0][0]:
-            raise RefusalError(f"trial is {said[0][0]} by {said[0][1]} and {value} by {origin}; correct one of them")
-    if in_file is not None or not said:
+        if value != stated[0][0]:
+            raise RefusalError(
+                f"trial is {stated[0][0]} by {stated[0][1]} and {value} by {origin}; correct one of them"
+            )
+    if in_file is not None or not stated:
         return in_file
-    if said[0][0] == 0:
-        raise RefusalError(f"trial is 0 by {said[0][1]}; trials are counted from 1")
-    return said[0][0]
+    if stated[0][0] == 0:
+        raise RefusalError(f"trial is 0 by {stated[0][1]}; trials are counted from 1")
+    return stated[0][0]
 
 
 def parse_suite(text: str) -> SuiteRef:

@@ -52,7 +52,7 @@ def read_paths(
     progress = progress or (lambda _done, _all: None)
     arguments = [os.fspath(path) for path in paths]
     identifier, recogniser = Identifier(identity, datetime.now(UTC)), Recogniser(READERS)
-    found: list[IdentifiedResult] = []
+    results: list[IdentifiedResult] = []
     with closing(OpenArchives()) as shelf:
         selection = select_files(arguments, shelf)
         candidates, order = selection.candidates, selection.order
@@ -70,16 +70,16 @@ def read_paths(
             context = Context(with_samples, identity.client_version, partial(_beside, candidate))
             for result in _read_candidate(candidate, identifier, recogniser, forced, context, alive):
                 if isinstance(result, IdentifiedResult):
-                    found.append(result)
+                    results.append(result)
                 else:
                     reports.append(result)
     progress(len(candidates), len(candidates))
-    items = complete_identities(found)
+    items = complete_identities(results)
     grouped = group_runs(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
     reports += _inputs_without_results(selection.below, reports, identifier.duplicates.paths)
     reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
-    notes = grouped.notes if (unclear := unclear_metrics_note(found)) is None else (*grouped.notes, unclear)
+    notes = grouped.notes if (unclear := unclear_metrics_note(results)) is None else (*grouped.notes, unclear)
     return ImportResult(grouped.runs, tuple(reports), notes)
 
 

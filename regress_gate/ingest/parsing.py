@@ -43,9 +43,9 @@ def parse_json(data: bytes) -> ParsedJson:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NotJsonError(f"not UTF-8 text (byte {error.start})") from None
-    found: list[str] = []
-    documents = list(_one_after_another(text, found))
-    return ParsedJson(documents, _constant_position(text) if found else None)
+    constants: list[str] = []
+    documents = list(_one_after_another(text, constants))
+    return ParsedJson(documents, _constant_position(text) if constants else None)
 
 
 def is_json_value(line: bytes) -> bool:
@@ -122,20 +122,20 @@ def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _constant_position(text: str) -> str:
     """The first NaN or Infinity outside strings, with its position and the key before it, as text."""
     key = ""
-    for found in _STRING_OR_CONSTANT.finditer(text):
-        if found[0].startswith('"'):
-            key = found[0]
+    for match in _STRING_OR_CONSTANT.finditer(text):
+        if match[0].startswith('"'):
+            key = match[0]
             continue
-        line, column = text.count("\n", 0, found.start()) + 1, found.start() - text.rfind("\n", 0, found.start())
+        line, column = text.count("\n", 0, match.start()) + 1, match.start() - text.rfind("\n", 0, match.start())
         after = f" after {key[:60]}" if key else ""
-        return f"{found[0]} is not a number (line {line}, column {column}{after})"
+        return f"{match[0]} is not a number (line {line}, column {column}{after})"
     return "NaN or Infinity is not a number"
 
 

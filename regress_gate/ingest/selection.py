@@ -148,10 +148,10 @@ class ArchivedFile:
         folder, slash, _ = self.member.rpartition("/")
         member = f"{folder}{slash}{name}"
         try:
-            found = member in self.archives.take(self.archive).members
+            exists = member in self.archives.take(self.archive).members
         except OSError:
             return None
-        return ArchivedFile(self.archives, self.archive, member) if found else None
+        return ArchivedFile(self.archives, self.archive, member) if exists else None
 
 
 class StandardInput:
@@ -211,13 +211,13 @@ Entry = tuple[str, Candidate | ExcludedEntry]
 
 def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives) -> Selection:
     """Raises InputError if there are more than MAX_FILES."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     left_out: dict[tuple[str, str], ExcludedEntry] = {}
     below: dict[str, dict[str, None]] = {}
     places = _SharedAccess(archives, FolderListings())
     for text in dict.fromkeys(os.fspath(path) for path in paths):
         if text == STDIN:
-            found.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, StandardInput()))
+            candidates.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, StandardInput()))
             continue
         inside: dict[str, None] = {}
         if is_archive(text) or Path(text).is_dir():
@@ -226,14 +226,14 @@ def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives
             inside[real] = None
             if isinstance(entry, ExcludedEntry):
                 left_out.setdefault((real, entry.reason), entry)
-            elif real not in found or (entry.named and not found[real].named):
-                found[real] = entry
-            if len(found) > MAX_FILES:
+            elif real not in candidates or (entry.named and not candidates[real].named):
+                candidates[real] = entry
+            if len(candidates) > MAX_FILES:
                 raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
-    order = {candidate.shown: natural_key(candidate.shown) for candidate in found.values()}
-    shown = {real: candidate.shown for real, candidate in found.items()}
+    order = {candidate.shown: natural_key(candidate.shown) for candidate in candidates.values()}
+    shown = {real: candidate.shown for real, candidate in candidates.items()}
     shown |= {real: entry.shown for (real, _), entry in left_out.items()}
-    kept, companions = _drop_auxiliary_files(sorted(found.values(), key=lambda candidate: order[candidate.shown]))
+    kept, companions = _drop_auxiliary_files(sorted(candidates.values(), key=lambda candidate: order[candidate.shown]))
     return Selection(
         kept,
         [*left_out.values(), *companions],
@@ -336,8 +336,8 @@ def _walk(top: Path, places: _SharedAccess) -> Iterator[Entry]:
                 yield f"{real}/{name}", ExcludedEntry(shown, "a broken link", is_error=False)
                 continue
             if is_file:
-                found = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
-                yield found, _on_disk(inside, name, shown, places.folders, named=False)
+                real_path = os.path.realpath(shown) if entry.is_symlink() else f"{real}/{name}"
+                yield real_path, _on_disk(inside, name, shown, places.folders, named=False)
             elif is_folder:
                 folders.append(folder / name)
             else:

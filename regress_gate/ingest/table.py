@@ -144,8 +144,8 @@ def as_number(cell: str) -> float | None:
 
 
 def _json(text: str, name: str) -> tuple[dict[str, list[Any]], list[int] | None]:
-    if (found := _json_lines(text, name)) is not None:
-        documents, lines = found
+    if (parsed := _json_lines(text, name)) is not None:
+        documents, lines = parsed
         return _of_rows(documents, name, lines), lines
     document = _loads(text, name, 0)
     if isinstance(document, dict):

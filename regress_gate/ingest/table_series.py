@@ -74,13 +74,13 @@ def choose_columns(
         # If a single column holds some numbers, the error is about its first cell that is not one.
         numeric = numeric or [column for column in others if _holds_numbers(table.columns[column])]
         if len(numeric) != 1:
-            found = _listed(numeric or others) or "none is left"
+            remaining = _listed(numeric or others) or "none is left"
             what = (
                 f"{plural(len(numeric), 'column holds', 'columns hold')} numbers"
                 if numeric
                 else "no column holds numbers"
             )
-            raise InputError(f"{what} ({found})", where=table.name, todo="name the values' column with --value")
+            raise InputError(f"{what} ({remaining})", where=table.name, todo="name the values' column with --value")
         value = numeric[0]
     return Layout(value, time, tuple(groups))
 
@@ -116,7 +116,7 @@ def _series(
 
 
 def _numbers(table: Table, column: str) -> Floats:
-    found = np.empty(table.rows)
+    numbers = np.empty(table.rows)
     for row, cell in enumerate(table.columns[column]):
         number = _number(cell)
         if number is None:
@@ -124,10 +124,10 @@ def _numbers(table: Table, column: str) -> Floats:
             raise table.refusal(row, what, _remedy(cell))
         if math.isinf(number):
             raise table.refusal(row, f"{_shown(cell)} in column {excerpt(column, _SHOWN)!r} is not finite")
-        found[row] = number
-    if np.isnan(found).all():
+        numbers[row] = number
+    if np.isnan(numbers).all():
         raise InputError(f"column {excerpt(column, _SHOWN)!r} holds no value", where=table.name)
-    return found
+    return numbers
 
 
 def _remedy(cell: Any) -> str:
@@ -217,15 +217,15 @@ def _as_number(cell: Any) -> float | None:
 
 def _as_date(cell: Any) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(cell).strip())
+        date = datetime.fromisoformat(str(cell).strip())
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return date.replace(tzinfo=UTC) if date.tzinfo is None else date
 
 
 def _as_version(cell: Any) -> Pep440 | None:
-    found = _pep440(cell)
-    return None if found is None or found.is_devrelease else found
+    version = _pep440(cell)
+    return None if version is None or version.is_devrelease else version
 
 
 def _pep440(cell: Any) -> Pep440 | None:

@@ -109,17 +109,17 @@ def _dataset(config: Mapping[str, Any]) -> str | None:
     section = fields.obj(config, "input")
     places = [(section, ("public_dataset", "file")), *((entry, ("dataset", "path")) for entry in _datasets(config))]
     names = [fields.text(place, key) for place, keys in places for key in keys]
-    return "+".join(found for name in names if name is not None and (found := dataset_name(name))) or None
+    return "+".join(dataset for name in names if name is not None and (dataset := dataset_name(name))) or None
 
 
 def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:
     prompt = fields.obj(fields.obj(config, "input"), "prompt")
-    found = (fields.obj(prompt, "input_tokens"), fields.obj(prompt, "output_tokens"))
+    stated = (fields.obj(prompt, "input_tokens"), fields.obj(prompt, "output_tokens"))
     if len(datasets := _datasets(config)) == 1:
         prompts = fields.obj(datasets[0], "prompts")
-        found = (fields.obj(prompts, "isl"), fields.obj(prompts, "osl"))
+        stated = (fields.obj(prompts, "isl"), fields.obj(prompts, "osl"))
     lengths: dict[str, Any] = {}
-    for name, length in zip(("input_len", "output_len"), found, strict=True):
+    for name, length in zip(("input_len", "output_len"), stated, strict=True):
         lengths |= length_facts(name, fields.number(length, "mean"), fields.number(length, "stddev"))
     return lengths
 
@@ -269,7 +269,7 @@ def _table(document: Mapping[str, Any]) -> UnitTable:
 
 
 def _beside(context: Context, names: Sequence[str]) -> Content | None:
-    return next((found for name in names if (found := context.beside(name)) is not None), None)
+    return next((content for name in names if (content := context.beside(name)) is not None), None)
 
 
 def _records_names(name: str) -> tuple[str, ...]:

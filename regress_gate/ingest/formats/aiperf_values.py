@@ -64,9 +64,9 @@ class UnitTable:
 
     def seconds(self, tag: str) -> dict[str, float]:
         """Seconds by statistic of the catalogue; empty if the metric is missing."""
-        found = {name: value for name, own in _STATISTICS.items() if (value := self.value(tag, own)) is not None}
-        factor = seconds_in(self.entries[tag].unit, tag) if found else 1.0
-        return {name: value * factor for name, value in found.items()}
+        values = {name: value for name, own in _STATISTICS.items() if (value := self.value(tag, own)) is not None}
+        factor = seconds_in(self.entries[tag].unit, tag) if values else 1.0
+        return {name: value * factor for name, value in values.items()}
 
     def rate(self, tag: str) -> float | None:
         """Per second: the mean. Other statistics of a rate describe its course over time."""
@@ -126,8 +126,8 @@ def table_from_csv(text: str) -> UnitTable:
 
 
 def _name_and_unit(title: str) -> tuple[str, str]:
-    found = _HEADER.fullmatch(title.strip())
-    return (_tag(found[1]), found[2] or "") if found else ("", "")
+    match = _HEADER.fullmatch(title.strip())
+    return (_tag(match[1]), match[2] or "") if match else ("", "")
 
 
 def _tag(name: str) -> str:
@@ -278,7 +278,7 @@ FAMILIES = {
 
 def table_latencies(table: UnitTable) -> dict[str, dict[str, float]]:
     """The statistics of the catalogue's families, in seconds."""
-    return {family: found for family, tag in FAMILIES.items() if (found := table.seconds(tag))}
+    return {family: statistics for family, tag in FAMILIES.items() if (statistics := table.seconds(tag))}
 
 
 def summary_from_table(

@@ -37,12 +37,12 @@ _PERCENT = {"50%": "median", "90%": "p90", "95%": "p95", "99%": "p99"}
 
 def averages(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Means in seconds by family. Raises RefusalError."""
-    found: dict[str, dict[str, float]] = {}
+    means: dict[str, dict[str, float]] = {}
     for key in data:
         name, factor = _unit(key, _AVERAGE)
         if name is not None and (value := fields.number(data, key)) is not None:
-            found[name] = {"mean": value * factor}
-    return found
+            means[name] = {"mean": value * factor}
+    return means
 
 
 def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
@@ -51,7 +51,7 @@ def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
     if not rows:
         notes.append(f"no {PERCENTILES} beside it: means only")
         return {}
-    found: dict[str, dict[str, float]] = {}
+    statistics: dict[str, dict[str, float]] = {}
     for row in rows:
         label = row.get("Percentiles")
         statistic = "min" if label == "min" else _PERCENT.get(label) if isinstance(label, str) else None
@@ -63,8 +63,8 @@ def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
             if name is None or (isinstance(value, float) and math.isnan(value)):
                 continue
             if (number := fields.number(row, key)) is not None:
-                found.setdefault(name, {})[statistic] = number * factor
-    return found
+                statistics.setdefault(name, {})[statistic] = number * factor
+    return statistics
 
 
 def _rows(document: Any) -> list[Mapping[str, Any]]:
@@ -180,8 +180,8 @@ def _beside(context: Context, name: str) -> Any:
 
 
 def _reading(data: Mapping[str, Any], context: Context) -> Reading:
-    found = _beside(context, ARGUMENTS)
-    arguments = found if isinstance(found, dict) else _NOTHING
+    document = _beside(context, ARGUMENTS)
+    arguments = document if isinstance(document, dict) else _NOTHING
     notes: list[str] = []
     latencies = averages(data)
     for family, statistics in percentiles(_beside(context, PERCENTILES), notes).items():

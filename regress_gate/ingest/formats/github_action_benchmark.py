@@ -141,10 +141,10 @@ def _is_input(document: object) -> bool:
 
 
 def _entries(groups: Mapping[str, Any], group: str) -> list[Any]:
-    found = groups[group]
-    if not isinstance(found, list):
-        raise RefusalError(f"the chart {quoted(group)} is {quoted(found)}, not a list")
-    return found
+    entries = groups[group]
+    if not isinstance(entries, list):
+        raise RefusalError(f"the chart {quoted(group)} is {quoted(entries)}, not a list")
+    return entries
 
 
 def _parsed(script: str) -> Any:
@@ -192,16 +192,16 @@ def _reading(
     unknown: list[str] = []
     for bench in benches:
         name, unit = _name(bench)[1], fields.text(bench, "unit") or ""
-        found = None if _OFFLINE in _script(bench) else known_metric(name, unit)
-        if found is None:
+        known = None if _OFFLINE in _script(bench) else known_metric(name, unit)
+        if known is None:
             unknown.append(f"{excerpt(name, 40)} ({excerpt(unit, 20)})")
             continue
-        _check_direction(tool, found, name)
-        if found.metric in values:
+        _check_direction(tool, known, name)
+        if known.metric in values:
             raise RefusalError(
-                f"{found.metric} is there twice in {quoted(scenario)}: its scenarios cannot be distinguished"
+                f"{known.metric} is there twice in {quoted(scenario)}: its scenarios cannot be distinguished"
             )
-        values[found.metric] = fields.required(bench, "value") * found.factor
+        values[known.metric] = fields.required(bench, "value") * known.factor
     if not values:
         raise RefusalError(
             f"no benchmark in it is a known metric: {', '.join(unknown[:_NAMED])}{', …' * (len(unknown) > _NAMED)}; "
@@ -234,10 +234,10 @@ def _reading(
     )
 
 
-def _check_direction(tool: str, found: KnownMetric, name: str) -> None:
+def _check_direction(tool: str, known: KnownMetric, name: str) -> None:
     better = re.fullmatch(r"custom(Smaller|Bigger)IsBetter", tool, re.IGNORECASE)
-    if better and (better[1].lower() == "smaller") is not found.smaller_is_better:
-        raise RefusalError(f"{quoted(name)} is in a chart where {better[1].lower()} is better: not {found.metric}")
+    if better and (better[1].lower() == "smaller") is not known.smaller_is_better:
+        raise RefusalError(f"{quoted(name)} is in a chart where {better[1].lower()} is better: not {known.metric}")
 
 
 def _name(bench: Mapping[str, Any]) -> tuple[str, str]:
@@ -256,10 +256,10 @@ def _inside(text: object) -> Mapping[str, Any]:
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return {}
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _script(bench: Mapping[str, Any]) -> str:

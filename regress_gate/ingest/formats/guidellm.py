@@ -60,16 +60,16 @@ def is_report(document: object) -> bool:
 
 def run_ids(report: Object) -> set[str]:
     """Identifies the same run in reports of other formats."""
-    found = {run_id(benchmark) for benchmark in fields.items(report, "benchmarks")}
-    return {run for run in found if run is not None}
+    ids = {run_id(benchmark) for benchmark in fields.items(report, "benchmarks")}
+    return {run for run in ids if run is not None}
 
 
 def run_id(benchmark: object) -> str | None:
     if not isinstance(benchmark, dict):
         return None
     config = benchmark.get("config")
-    found = benchmark.get("run_id") or (config.get("run_id") if isinstance(config, dict) else None)
-    return found if isinstance(found, str) else None
+    identifier = benchmark.get("run_id") or (config.get("run_id") if isinstance(config, dict) else None)
+    return identifier if isinstance(identifier, str) else None
 
 
 def cell_from_report(report: Object, benchmark: Object, client_version: str | None) -> Cell:
@@ -149,9 +149,9 @@ def _statistics(metrics: Object, key: str, scale: float) -> dict[str, float]:
     if fields.number(summary, "count") == 0:
         return {}
     percentiles = fields.obj(summary, "percentiles")
-    found = {name: fields.number(summary, name) for name in ("mean", "median")}
-    found |= {name: fields.number(percentiles, name) for name in _PERCENTILES}
-    return {name: value * scale for name, value in found.items() if value is not None}
+    statistics = {name: fields.number(summary, name) for name in ("mean", "median")}
+    statistics |= {name: fields.number(percentiles, name) for name in _PERCENTILES}
+    return {name: value * scale for name, value in statistics.items() if value is not None}
 
 
 def _mean(metrics: Object, key: str) -> float | None:
@@ -301,12 +301,12 @@ def _is_yaml(text: str) -> bool:
 def _richer(content: Content, context: Context) -> dict[str | None, str]:
     """By id of a run: the name of a more complete file in the same folder."""
     path = PurePath(content.name)
-    found: dict[str | None, str] = {}
+    files: dict[str | None, str] = {}
     for suffix in _RICHER.get(path.suffix.lower(), ()):
         name = path.stem + suffix
         if (other := context.beside(name)) is not None:
-            found |= dict.fromkeys(_runs(other) - found.keys(), name)
-    return found
+            files |= dict.fromkeys(_runs(other) - files.keys(), name)
+    return files
 
 
 def _runs(content: Content) -> set[str]:

@@ -107,21 +107,21 @@ def _rates(cell: Cell) -> dict[str, float]:
         if tokens is not None and tokens < 0:
             raise RefusalError(f"{name} is {tokens:g}")
     if cell.trimmed:
-        found = {name: rate for name, rate in cell.rates.items() if name in _CELL_RATES and rate}
+        rates = {name: rate for name, rate in cell.rates.items() if name in _CELL_RATES and rate}
     else:
-        found = {"request_throughput": cell.completed / cell.duration}
+        rates = {"request_throughput": cell.completed / cell.duration}
         if cell.output_tokens:
-            found["output_throughput"] = cell.completed * cell.output_tokens / cell.duration
+            rates["output_throughput"] = cell.completed * cell.output_tokens / cell.duration
             if cell.input_tokens is not None:
-                found["total_throughput"] = cell.completed * (cell.input_tokens + cell.output_tokens) / cell.duration
-    for name, rate in found.items():
+                rates["total_throughput"] = cell.completed * (cell.input_tokens + cell.output_tokens) / cell.duration
+    for name, rate in rates.items():
         plausibility.check_rate(name, rate, None, None)
-    goodput, limit = cell.rates.get("goodput"), found.get("request_throughput", 0.0)
+    goodput, limit = cell.rates.get("goodput"), rates.get("request_throughput", 0.0)
     if goodput is not None and not 0 <= goodput <= limit * (1 + _TOLERANCE):
         raise RefusalError(f"request_goodput is {goodput:g}, throughput {limit:g}")
-    if not all(map(isfinite, found.values())):
+    if not all(map(isfinite, rates.values())):
         raise RefusalError(f"its rates are without bounds: {cell.completed} requests in {cell.duration:g} s")
-    return found if goodput is None else {**found, "goodput": goodput}
+    return rates if goodput is None else {**rates, "goodput": goodput}
 
 
 def _by_requests(cell: Cell, position: int, with_samples: bool) -> Reading:
@@ -159,7 +159,7 @@ def _by_statistics(cell: Cell, position: int) -> Reading:
     stated = {**cell.statistics, **own_tpot}
     notes: list[str] = []
     if not any(stated.get("ttft", {}).values()) and any(stated.get("e2el", {}).values()):
-        stated = {family: found for family, found in stated.items() if family not in ("ttft", "tpot")}
+        stated = {family: statistics for family, statistics in stated.items() if family not in ("ttft", "tpot")}
         notes.append("no time to first token: answers were not streamed")
     latencies = plausibility.catalogue_statistics(stated)
     notes += plausibility.check_statistics(latencies, cell.duration)
@@ -197,10 +197,10 @@ def era_of(layout_era: Era, client_version: str | None) -> Era:
 
     Raises RefusalError if the two contradict each other.
     """
-    said = _VERSION.fullmatch(client_version or "")
-    if said is None:
+    match = _VERSION.fullmatch(client_version or "")
+    if match is None:
         return layout_era
-    era = Era.EARLY if (int(said[1]), int(said[2])) < (0, 4) else Era.LATER
+    era = Era.EARLY if (int(match[1]), int(match[2])) < (0, 4) else Era.LATER
     if layout_era not in (Era.UNKNOWN, era):
         raise RefusalError(
             f"--client-version is {quoted(client_version)}, but this is the layout of {layout_era.releases}"
@@ -232,33 +232,33 @@ class RequestedLoad:
     """The source of the prompts: a text, or a list of sources from 0.7 on."""
 
 
-def guidellm_workload(asked: RequestedLoad) -> tuple[dict[str, Any], list[str]]:
+def guidellm_workload(load: RequestedLoad) -> tuple[dict[str, Any], list[str]]:
     """The workload, and notes. Raises RefusalError for values that no release writes."""
     workload: dict[str, Any] = {}
-    if asked.model is not None:
-        workload["model"] = excerpt(asked.model)
-    kind = fields.text(asked.strategy, "type_")
+    if load.model is not None:
+        workload["model"] = excerpt(load.model)
+    kind = fields.text(load.strategy, "type_")
     if kind is None:
-        return workload | _end(asked.constraints) | _data(asked.data), ["does not say how requests were sent"]
-    workload |= _sending(kind, asked)
+        return workload | _end(load.constraints) | _data(load.data), ["does not say how requests were sent"]
+    workload |= _sending(kind, load)
     notes = []
-    if "sweep" in (asked.profile.get("type_"), asked.profile.get("kind")) and kind in ("constant", "poisson"):
+    if "sweep" in (load.profile.get("type_"), load.profile.get("kind")) and kind in ("constant", "poisson"):
         notes.append("its rate was chosen by a sweep from what the server could do: another run has other rates")
-    return workload | _end(asked.constraints) | _data(asked.data), notes
+    return workload | _end(load.constraints) | _data(load.data), notes
 
 
-def _sending(kind: str, asked: RequestedLoad) -> dict[str, Any]:
+def _sending(kind: str, load: RequestedLoad) -> dict[str, Any]:
     if kind == "synchronous":
         return {"request_rate": None, "max_concurrency": 1}
     if kind == "concurrent":
-        streams = fields.count(asked.strategy, "streams")
+        streams = fields.count(load.strategy, "streams")
         return {"request_rate": None} | ({} if streams is None else {"max_concurrency": _positive("streams", streams)})
     # The limit of the strategy is that of the scheduler, not the one that the user gave.
-    limit = fields.count(asked.profile, "max_concurrency")
+    limit = fields.count(load.profile, "max_concurrency")
     if kind == "throughput":
         return {"request_rate": None, "max_concurrency": limit}
     if kind in ("constant", "poisson"):
-        rate = fields.number(asked.strategy, "rate")
+        rate = fields.number(load.strategy, "rate")
         stated = {} if rate is None else {"request_rate": _positive("rate", rate)}
         return stated | {"max_concurrency": limit} | ({"arrival": kind} if kind == "constant" else {})
     return {"arrival": excerpt(kind, 40)}
@@ -272,14 +272,14 @@ def _positive(key: str, value: float) -> float:
 
 def _end(constraints: Object) -> dict[str, Any]:
     """The limits on requests and seconds."""
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     requests = _limit(constraints, ("max_requests", "max_number"), ("max_num", "count"))
     seconds = _limit(constraints, ("max_seconds", "max_duration"), ("max_duration", "max_seconds", "seconds"))
     if requests is not None:
-        found["num_prompts"] = fields.count({"max_requests": requests}, "max_requests")
+        limits["num_prompts"] = fields.count({"max_requests": requests}, "max_requests")
     if seconds is not None:
-        found["seconds"] = seconds
-    return found
+        limits["seconds"] = seconds
+    return limits
 
 
 def _limit(constraints: Object, names: tuple[str, ...], keys: tuple[str, ...]) -> float | None:
@@ -313,8 +313,8 @@ def _data(data: Any) -> dict[str, Any]:
     if not isinstance(data, str) or not data:
         return {}
     if "prompt_tokens" in data:
-        found = {name: re.search(rf"{key}[\"']?\s*[=:]\s*(\d{{1,9}})\b", data) for name, key in _LENGTHS.items()}
-        return _lengths({name: int(match[1]) for name, match in found.items() if match})
+        matches = {name: re.search(rf"{key}[\"']?\s*[=:]\s*(\d{{1,9}})\b", data) for name, key in _LENGTHS.items()}
+        return _lengths({name: int(match[1]) for name, match in matches.items() if match})
     return {"dataset": excerpt(re.split(r"[/\\]", data.strip("[]'\" "))[-1], 60)}
 
 

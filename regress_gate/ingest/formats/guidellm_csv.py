@@ -149,15 +149,15 @@ def _heading(row: Row, name: str, statistic: str) -> tuple[Heading, float]:
 
 
 def _statistics(row: Row, family: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    statistics: dict[str, float] = {}
     for name in ("mean", "median"):
         heading, scale = _heading(row, family, name.capitalize())
         if (value := _number(row, heading)) is not None:
-            found[name] = value * scale
+            statistics[name] = value * scale
     heading, scale = _heading(row, family, "Percentiles")
     if listed := _listed(row, heading):
-        found |= {name: listed[place] * scale for name, place in _LISTED.items()}
-    return found
+        statistics |= {name: listed[place] * scale for name, place in _LISTED.items()}
+    return statistics
 
 
 def _listed(row: Row, heading: Heading) -> list[float]:

@@ -73,8 +73,8 @@ def stages_of(context: Context) -> int | None:
 
 
 def _config(context: Context) -> Mapping[str, Any]:
-    found = list(_documents(context.beside(CONFIG)))
-    return found[0] if len(found) == 1 else {}
+    documents = list(_documents(context.beside(CONFIG)))
+    return documents[0] if len(documents) == 1 else {}
 
 
 def _documents(content: Content | None) -> Iterator[Mapping[str, Any]]:
@@ -108,10 +108,10 @@ def _workload(config: Mapping[str, Any], stage: int | None) -> dict[str, Any]:
     elif kind == "constant":
         workload["arrival"] = "constant"
     stages = fields.items(load, "stages")
-    if stage is not None and stage < len(stages) and isinstance(asked := stages[stage], dict):
-        if kind == "concurrent" and (concurrency := fields.count(asked, "concurrency_level")):
+    if stage is not None and stage < len(stages) and isinstance(stage_load := stages[stage], dict):
+        if kind == "concurrent" and (concurrency := fields.count(stage_load, "concurrency_level")):
             workload |= {"request_rate": None, "max_concurrency": concurrency}
-        elif kind != "concurrent" and (rate := fields.number(asked, "rate")) is not None and rate > 0:
+        elif kind != "concurrent" and (rate := fields.number(stage_load, "rate")) is not None and rate > 0:
             workload["request_rate"] = rate
     return workload
 
@@ -275,7 +275,7 @@ def _reading(
 
 
 def _latencies(latency: Mapping[str, Any], by_tokens: bool, notes: list[str]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for family, key in _FAMILIES.items():
         stated = fields.obj(latency, key)
         name = "unclear_tpot" if family == "tpot" and not by_tokens else family
@@ -285,10 +285,10 @@ def _latencies(latency: Mapping[str, Any], by_tokens: bool, notes: list[str]) ->
             if (value := fields.number({f"{key} {statistic}": stated.get(statistic)}, f"{key} {statistic}")) is not None
         }
         if values:
-            found[name] = values
-    if "unclear_tpot" in found:
+            latencies[name] = values
+    if "unclear_tpot" in latencies:
         notes.append("its time per output token is one of chunks, and is kept as unclear_tpot")
-    return found
+    return latencies
 
 
 def _add_load(workload: dict[str, Any], load: Mapping[str, Any], notes: list[str]) -> None:

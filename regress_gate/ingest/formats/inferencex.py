@@ -112,15 +112,15 @@ def _reading(data: Any, position: int, raw: Mapping[str, Any]) -> Reading:
 
 
 def _latencies(data: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for key in data:
         if (match := _LATENCY.fullmatch(key)) is None or (value := fields.number(data, key)) is None:
             continue
-        found.setdefault(match[2], {})[match[1]] = value
+        latencies.setdefault(match[2], {})[match[1]] = value
         inverse = fields.number(data, f"{match[1]}_intvty") if match[2] == "tpot" else None
         if inverse is not None and abs(value * inverse - 1) > _TOLERANCE:
             raise RefusalError(f"{match[1]}_intvty is {inverse:g}, {key} is {value:g} s: not each other's inverse")
-    return found
+    return latencies
 
 
 def _rates(data: Mapping[str, Any]) -> dict[str, float]:
@@ -149,9 +149,9 @@ def _gpus(data: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _gpu_count(data: Mapping[str, Any], key: str) -> int:
-    if not (found := fields.count(data, key)):
+    if not (count := fields.count(data, key)):
         raise RefusalError(f"{key} is missing: throughput is per GPU, of how many is not known")
-    return found
+    return count
 
 
 def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,9 +184,9 @@ def _workload(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     if (version := version_of_image(fields.text(data, "image"))) is not None:
-        found["vllm_version"] = version
+        metadata["vllm_version"] = version
     if (hardware := fields.text(data, "hw")) is not None and is_valid_name(hardware):
-        found["accelerator"] = hardware
-    return found
+        metadata["accelerator"] = hardware
+    return metadata

@@ -120,22 +120,22 @@ def report_parts(document: Mapping[str, Any], *, may_be_empty: bool = False) -> 
 
 
 def _latencies(latency: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    found = {}
+    latencies = {}
     for name in OWN_FAMILIES:
         if statistics := fields.obj(latency, name):
             unit = fields.text(statistics, "units")
             if unit not in _TIME_UNITS:
                 raise RefusalError(f"{name} is in {quoted(unit)}, which is no unit of time that is known")
-            found[name] = {
+            latencies[name] = {
                 ours: value * _TIME_UNITS[unit]
                 for theirs, ours in _STATISTICS.items()
                 if (value := fields.number(statistics, theirs)) is not None
             }
-    return found
+    return latencies
 
 
 def _rates(throughput: Mapping[str, Any]) -> dict[str, float]:
-    found = {}
+    rates = {}
     for metric, (new, old, unit) in _RATES.items():
         if isinstance(throughput.get(new), dict):
             statistics = fields.obj(throughput, new)
@@ -145,8 +145,8 @@ def _rates(throughput: Mapping[str, Any]) -> dict[str, float]:
         else:
             value = fields.number(throughput, old)
         if value is not None:
-            found[metric] = value
-    return found
+            rates[metric] = value
+    return rates
 
 
 def _counts(requests: Mapping[str, Any]) -> tuple[int | None, int | None, tuple[str, ...]]:
@@ -200,8 +200,8 @@ def _plain(value: object) -> str | None:
 
 def _version(tool: str | None, stated: str | None) -> str | None:
     """The vLLM version of an engine: from the tag of its image, or as stated if the engine is called vLLM."""
-    if (found := version_of_image(stated)) is not None:
-        return found
+    if (version := version_of_image(stated)) is not None:
+        return version
     if stated is None or (tool or "").lower().rpartition("/")[2] not in _ENGINES:
         return None
     try:
@@ -212,17 +212,17 @@ def _version(tool: str | None, stated: str | None) -> str | None:
 
 
 def _agreed(values: Iterable[str | None]) -> str | None:
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _metadata(engines: list[_Engine]) -> dict[str, str]:
     version = _agreed(engine.version for engine in engines)
     accelerator = _agreed(engine.accelerator for engine in engines)
-    found = {} if version is None else {"vllm_version": version}
+    metadata = {} if version is None else {"vllm_version": version}
     if accelerator is not None and is_valid_name(accelerator):
-        found["accelerator"] = accelerator
-    return found
+        metadata["accelerator"] = accelerator
+    return metadata
 
 
 def _workload(engines: list[_Engine], load: Mapping[str, Any], requests: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def read_extension(document: Mapping[str, Any]) -> LlmDExtension | None:
 
 
 def _metrics(stated: Mapping[str, Any]) -> dict[str, float]:
-    found = {}
+    metrics = {}
     for name in stated:
         if not _NAME.fullmatch(name):
             raise RefusalError(f"unknown metric {quoted(name)}")
@@ -97,8 +97,8 @@ def _metrics(stated: Mapping[str, Any]) -> dict[str, float]:
             raise RefusalError(str(error)) from None
         if (value := fields.required(stated, name)) < 0:
             raise RefusalError(f"{name} is {value:g}, which cannot be")
-        found[name] = value
-    return found
+        metrics[name] = value
+    return metrics
 
 
 def _workload(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _beside(context: Context, name: str, mine: str, other: str) -> Any:
 
 def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, context: Context) -> Reading:
     stated, notes = _latencies(summary), list[str]()
-    found, samples = _summary(summary, stated), None
+    totals, samples = _summary(summary, stated), None
     if responses:
         from regress_gate.measurement.request_collector import check_agreement
 
@@ -108,16 +108,16 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
             notes.append(f"{plural(empty, 'answer')} without tokens counted as failed")
         else:
             check_agreement(stated, latencies)
-        found = _summary_of(collected, latencies, found.duration)
+        totals = _summary_of(collected, latencies, totals.duration)
         samples = statistics.samples if context.with_samples else None
     workload = _workload(summary)
-    metrics, more = checked_metrics(replace(found, max_concurrency=workload.get("max_concurrency")))
-    workload |= mean_tokens(found)
+    metrics, more = checked_metrics(replace(totals, max_concurrency=workload.get("max_concurrency")))
+    workload |= mean_tokens(totals)
     return Reading(
         position=position,
-        completed=found.completed,
-        failed=found.failed or 0,
-        duration=found.duration,
+        completed=totals.completed,
+        failed=totals.failed or 0,
+        duration=totals.duration,
         metrics=metrics,
         workload=workload,
         definitions=DEFINITIONS_KEY,
@@ -129,12 +129,12 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
 
 
 def _latencies(summary: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for family, key in _FAMILIES.items():
         for statistic, suffix in _STATISTICS.items():
             if (value := fields.number(summary, f"results_{key}_{suffix}")) is not None:
-                found.setdefault(family, {})[statistic] = value
-    return found
+                latencies.setdefault(family, {})[statistic] = value
+    return latencies
 
 
 def _summary(summary: Mapping[str, Any], latencies: Mapping[str, Mapping[str, float]]) -> Summary:
@@ -225,7 +225,7 @@ def _workload(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _metadata(summary: Mapping[str, Any]) -> dict[str, str]:
     """What `--metadata key=value` added, without `version`, which is the date of llmperf's schema."""
-    found = {key: summary[key] for key in IDENTITY_KEYS - {"version"} if isinstance(summary.get(key), str)}
+    metadata = {key: summary[key] for key in IDENTITY_KEYS - {"version"} if isinstance(summary.get(key), str)}
     if isinstance(schema := summary.get("version"), str):
-        found.setdefault("client_version", f"llmperf, schema of {excerpt(schema, 40)}")
-    return found
+        metadata.setdefault("client_version", f"llmperf, schema of {excerpt(schema, 40)}")
+    return metadata

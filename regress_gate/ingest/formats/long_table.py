@@ -94,12 +94,12 @@ def metrics_from_rows(
     """
     values: dict[str, float] = {}
     for name, value, unit in rows:
-        found = _metric(name)
+        definition = _metric(name)
         if value is None:
             raise RefusalError(f"{name} has no value")
-        if found.name in values:
+        if definition.name in values:
             raise RefusalError(f"{name} is there twice in one result; distinguish results by scenario, run or trial")
-        values[found.name] = _checked(found, value * unit_factor(found, unit))
+        values[definition.name] = _checked(definition, value * unit_factor(definition, unit))
     latencies: dict[str, dict[str, float]] = {}
     rest: dict[str, float] = {}
     for name, value in values.items():
@@ -134,9 +134,9 @@ def _metric(name: str) -> Metric:
         raise RefusalError(str(error)) from None
 
 
-def _checked(found: Metric, value: float) -> float:
-    if value < 0 or (found.unit == "fraction" and value > 1):
-        raise RefusalError(f"{found.name} is {value:g} {found.unit}, which cannot be")
+def _checked(definition: Metric, value: float) -> float:
+    if value < 0 or (definition.unit == "fraction" and value > 1):
+        raise RefusalError(f"{definition.name} is {value:g} {definition.unit}, which cannot be")
     return value
 
 

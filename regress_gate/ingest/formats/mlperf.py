@@ -98,7 +98,7 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
         raise RefusalError(
             f"loadgen calls the run {excerpt(verdict or 'nothing', 20)}{why}: its numbers are not a result"
         )
-    trouble = {found[2].upper().rstrip("S"): int(found[1]) for found in _TROUBLE.finditer(parts[1])}
+    trouble = {match[2].upper().rstrip("S"): int(match[1]) for match in _TROUBLE.finditer(parts[1])}
     if errors := trouble.get("ERROR"):
         raise RefusalError(f"loadgen met {plural(errors, 'error')}: see the detail log")
     rates = {name: rate for name, key in _RATES[scenario].items() if (rate := _number(results, key)) is not None}
@@ -133,22 +133,22 @@ def _reading(text: str, detail: Mapping[str, str]) -> Reading:
 
 def _pairs(text: str) -> dict[str, str]:
     """`key : value` from each line; the first value of a key counts, because loadgen repeats some."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for match in _PAIR.finditer(text):
-        found.setdefault(match[1], match[2])
-    return found
+        pairs.setdefault(match[1], match[2])
+    return pairs
 
 
 def _latencies(results: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for key in results:
         if match := _STATISTIC.fullmatch(key):
             family = _FAMILY.get(match["what"].lower(), "tpot")
             percent = match["percent"]
             statistic = "mean" if match["mean"] else "median" if percent == "50" else f"p{percent}"
             value = _number(results, key)
-            found.setdefault(family, {})[statistic] = 0.0 if value is None else value * 1e-9
-    return found
+            latencies.setdefault(family, {})[statistic] = 0.0 if value is None else value * 1e-9
+    return latencies
 
 
 def _number(pairs: Mapping[str, str], key: str) -> float | None:
@@ -163,9 +163,9 @@ def _number(pairs: Mapping[str, str], key: str) -> float | None:
 def _detail(context: Context) -> dict[str, str]:
     """Version and time from the head of the detail log; empty if there is none."""
     content = context.beside(DETAIL)
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     if content is None or content.text is None:
-        return found
+        return entries
     for line in content.text[: _LOG_LINES * 1000].split("\n")[:_LOG_LINES]:
         if not line.startswith(":::MLLOG "):
             continue
@@ -174,8 +174,8 @@ def _detail(context: Context) -> dict[str, str]:
         except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and entry.get("key") in ("loadgen_version", "test_datetime"):
-            found[entry["key"]] = str(entry.get("value"))
-    return found
+            entries[entry["key"]] = str(entry.get("value"))
+    return entries
 
 
 def _started(text: str | None) -> datetime | None:

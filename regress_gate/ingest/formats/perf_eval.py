@@ -81,13 +81,13 @@ def _points(dashboard: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     builds = fields.obj(dashboard, "builds")
     for model in _objects(dashboard, "models"):
         for config in _objects(model, "perf_configs"):
-            found: dict[str, dict[str, Any]] = {}
+            rows: dict[str, dict[str, Any]] = {}
             for name, metric in fields.obj(config, "metrics").items():
                 for point in _objects(metric, "series") if isinstance(metric, dict) else ():
                     build = str(point.get("build", point.get("build_number", point.get("date"))))
-                    row = found.setdefault(build, {"run": f"build-{build}", **_identity(builds.get(build), point)})
+                    row = rows.setdefault(build, {"run": f"build-{build}", **_identity(builds.get(build), point)})
                     row[name] = point.get("value")
-            for row in found.values():
+            for row in rows.values():
                 yield {**config, "model": model.get("model"), **row, "several": True}
 
 
@@ -135,7 +135,7 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
         check_in_flight(latencies, rates["output_throughput"] / osl, concurrency)
     completed, failed = fields.count(row, "completed_requests"), fields.count(row, "failed_requests")
     metrics = {
-        f"{family}_{name}": value for family, found in latencies.items() for name, value in found.items()
+        f"{family}_{name}": value for family, statistics in latencies.items() for name, value in statistics.items()
     } | rates
     if completed == 0:
         raise RefusalError("no request succeeded: its numbers are not measurements")
@@ -191,7 +191,7 @@ def _workload(row: Mapping[str, Any], concurrency: int | None, osl: int | None, 
 
 
 def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     commit, image = fields.text(row, "vllm_commit"), fields.text(row, "image")
     if commit is not None and not re.fullmatch(r"[0-9a-f]{7,40}", commit):
         raise RefusalError(f"vllm_commit is {quoted(commit)}, not a commit")
@@ -199,10 +199,10 @@ def _metadata(row: Mapping[str, Any]) -> dict[str, str]:
     if commit is not None and (version is None or version.startswith("commit:")):
         version = f"commit:{commit}"
     if version is not None:
-        found["vllm_version"] = version
+        metadata["vllm_version"] = version
     device = row.get("device")
     if (gpu := uniform_accelerator(device.upper() if isinstance(device, str) else None)) is not None:
-        found["gpu_type"] = gpu
+        metadata["gpu_type"] = gpu
     if (run := row.get("run")) is not None:
-        found["run"] = excerpt(str(run), 60)
-    return found
+        metadata["run"] = excerpt(str(run), 60)
+    return metadata

@@ -84,26 +84,26 @@ def _pod(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _arguments(container: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Flags with their values, whether written `--name=value` or as two words; `vllm serve MODEL` is `--model`."""
-    found: list[tuple[str, str]] = []
+    arguments: list[tuple[str, str]] = []
     for word in _words(container):
         name, *value = re.split(r"[= ]", word, maxsplit=1)
         if name.startswith("--"):
-            found.append((name.replace("_", "-"), value[0] if value else ""))
-        elif word == "serve" and not found:
-            found.append(("--model", ""))
-        elif found:
-            last, known = found[-1]
-            found[-1] = (last, f"{known} {word}".strip())
-    return found
+            arguments.append((name.replace("_", "-"), value[0] if value else ""))
+        elif word == "serve" and not arguments:
+            arguments.append(("--model", ""))
+        elif arguments:
+            last, known = arguments[-1]
+            arguments[-1] = (last, f"{known} {word}".strip())
+    return arguments
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:
     """Command and arguments; a line for a shell (`sh -c LINE`) is split."""
     words = [str(word) for key in ("command", "args") for word in fields.items(container, key)]
-    found: list[str] = []
+    split_words: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         try:
-            found += shlex.split(word) if before == "-c" else [word]
+            split_words += shlex.split(word) if before == "-c" else [word]
         except ValueError:  # unclosed quotes
-            found.append(word)
-    return found
+            split_words.append(word)
+    return split_words

@@ -106,14 +106,14 @@ def _reading(data: Mapping[str, Any], position: int, context: Context) -> Readin
 def _scalars(data: Mapping[str, Any]) -> dict[str, Any]:
     """The result without its arrays, with vLLM's names for keys."""
     renamed = {"total_throughput": "total_token_throughput"}
-    found = {
+    scalars = {
         renamed.get(key, f"{match[1]}_e2el_ms" if (match := _E2E.fullmatch(key)) else key): value
         for key, value in data.items()
         if key not in (*REQUEST_ARRAYS, "input_lens", "errors", "request_rate", "model_id")
     }
     if str(data.get("backend")).endswith("-embedding"):
-        found = {key: value for key, value in found.items() if not _of_tokens(key)}
-    return found
+        scalars = {key: value for key, value in scalars.items() if not _of_tokens(key)}
+    return scalars
 
 
 def _of_tokens(key: str) -> bool:
@@ -131,14 +131,14 @@ def _with_arrays(data: Mapping[str, Any], stated: Reading, position: int, with_s
     arrays = {key: data[key] for key in (*REQUEST_ARRAYS, "input_lens", "errors") if key in data}
     read = normalise(checked | arrays, position, with_samples=with_samples)
     for name, key in (("e2el_mean", "mean_e2e_latency_ms"), ("itl_mean", "mean_itl_ms")):
-        said, own = stated.metrics.get(name), read.metrics.get(name)
-        if said is None or own is None or (name == "itl_mean" and _is_speculative(data)):
+        mean, own = stated.metrics.get(name), read.metrics.get(name)
+        if mean is None or own is None or (name == "itl_mean" and _is_speculative(data)):
             continue
         # The stream ends after its last chunk, and its end is not in the arrays.
-        too_long = name == "itl_mean" and said > own * (1 + _TOLERANCE)
-        if said < own * (1 - _TOLERANCE) or too_long:
+        too_long = name == "itl_mean" and mean > own * (1 + _TOLERANCE)
+        if mean < own * (1 - _TOLERANCE) or too_long:
             raise RefusalError(
-                f"{key} says {said * 1000:g}, its own samples say {own * 1000:g}: wrong unit, or the file was edited"
+                f"{key} says {mean * 1000:g}, its own samples say {own * 1000:g}: wrong unit, or the file was edited"
             )
     as_stated = {name: value for name, value in stated.metrics.items() if name.startswith(("tpot_", "e2el_"))}
     by_arrays = {name: value for name, value in read.metrics.items() if not name.startswith(("tpot_", "e2el_"))}

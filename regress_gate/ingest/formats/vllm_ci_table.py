@@ -132,12 +132,12 @@ def _normalise(row: Mapping[str, Any], position: int) -> Reading:
 
 
 def _latency(row: Mapping[str, Any], position: int) -> Reading:
-    found = {
+    latency = {
         match[1].lower(): fields.required(row, column) / 1000
         for column in row
         if (match := _LATENCY.fullmatch(column)) and row[column] is not None
     }
-    statistics = {"batch_latency": found}
+    statistics = {"batch_latency": latency}
     check_statistics(statistics, None)
     metrics = {f"batch_latency_{name}": value for name, value in statistics.get("batch_latency", {}).items()}
     # There are usually so few passes that P99 is the longest.

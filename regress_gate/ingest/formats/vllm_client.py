@@ -189,8 +189,8 @@ def client_release(text: str) -> Version | None:
 
     A development build is numbered after the last tag, so its number does not tell which changes it has.
     """
-    found = _CLIENT_VERSION.findall(text[:200])
-    return Version(found[0][0]) if len(found) == 1 and not found[0][1] else None
+    matches = _CLIENT_VERSION.findall(text[:200])
+    return Version(matches[0][0]) if len(matches) == 1 and not matches[0][1] else None
 
 
 def definitions_of(release: Version) -> str:

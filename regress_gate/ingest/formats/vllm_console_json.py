@@ -109,10 +109,10 @@ def _read(row: object, place: int, context: Context) -> Reading | UnusedResult:
         if len(texts) > 1:
             raise RefusalError(f"quotes {len(texts)} printed results, of which one may be another version's")
         if texts:
-            found = VllmServeConsole().read(Content("", "", text=texts[0]), context)
-            if len(found) != 1:
-                raise RefusalError(f"quotes a text with {len(found)} printed results; put it into a file of its own")
-            result = replace(found[0], position=place)
+            readings = VllmServeConsole().read(Content("", "", text=texts[0]), context)
+            if len(readings) != 1:
+                raise RefusalError(f"quotes a text with {len(readings)} printed results; put it into a file of its own")
+            result = replace(readings[0], position=place)
         else:
             data = _translated(_metrics(row)) | _limits(row)
             result = add_client_definitions(normalise(data, place, with_samples=False, printed=True), context)
@@ -147,12 +147,12 @@ def _command(row: Mapping[str, Any]) -> list[str]:
 def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
     """The limits in the command, under the keys of a saved result."""
     options = parse_words(_command(row))
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for name in ("num_prompts", "max_concurrency", "request_rate"):
         text = options.get(name)
         if isinstance(text, str) and text.replace(".", "", 1).isdecimal() and text.isascii() and len(text) < 16:
-            found[name] = float(text)
-    return found
+            limits[name] = float(text)
+    return limits
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,14 +57,14 @@ def repeat_times(data: Mapping[str, Any], key: str) -> list[float]:
     if not all(type(value) in (int, float) for value in values):
         raise RefusalError(f"{key} is not a list of numbers")
     try:
-        found = [float(value) for value in values]
+        times = [float(value) for value in values]
     except OverflowError:
         raise RefusalError(f"{key} holds a number that is too large") from None
-    if not all(map(isfinite, found)):
+    if not all(map(isfinite, times)):
         raise RefusalError(f"{key} holds a number that is not finite")
-    if any(value < 0 for value in found):
+    if any(value < 0 for value in times):
         raise RefusalError(f"{key} holds a negative time")
-    return found
+    return times
 
 
 def check_repeat_statistics(
@@ -97,14 +97,14 @@ def repeat_statistics(values: list[float]) -> tuple[dict[str, float], str | None
     import numpy as np
 
     kept = {name: tail for name, tail in STATISTICS.items() if tail is None or len(values) * tail >= 1}
-    found = {
+    statistics = {
         name: float(
             np.mean(values) if name == "mean" else np.percentile(values, 50 if tail is None else 100 * (1 - tail))
         )
         for name, tail in kept.items()
     }
     left = [name for name in STATISTICS if name not in kept]
-    return found, f"{', '.join(left)} of {plural(len(values), 'repeat')} left out" if left else None
+    return statistics, f"{', '.join(left)} of {plural(len(values), 'repeat')} left out" if left else None
 
 
 class VllmThroughput(OfflineReader):
@@ -183,15 +183,15 @@ class VllmLatency(OfflineReader):
         if not all(latencies):
             raise RefusalError("latencies holds a 0, which no pass can reach")
         check_repeat_statistics(latencies, ("avg_latency", mean), fields.obj(data, "percentiles"), "percentiles")
-        found, note = repeat_statistics(latencies)
-        check_statistics({"batch_latency": found}, None)
+        statistics, note = repeat_statistics(latencies)
+        check_statistics({"batch_latency": statistics}, None)
         model = fields.text(data, "model_id")
         return Reading(
             position=position,
             completed=None,
             failed=0,
             duration=None,
-            metrics={f"batch_latency_{name}": value for name, value in found.items()},
+            metrics={f"batch_latency_{name}": value for name, value in statistics.items()},
             workload=({} if model is None else {"model": excerpt(model)}) | {"benchmark": "latency"},
             definitions=OFFLINE,
             notes=() if note is None else (note,),

@@ -324,11 +324,11 @@ def _classify_keys(keys: tuple[str, ...]) -> _Keys:
 
 def _stated_latencies(data: Mapping[str, Any], keys: tuple[tuple[str, str, str], ...]) -> dict[str, dict[str, float]]:
     """The stated statistics in seconds, by family, then by the statistic's name in the file."""
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for key, family, statistic in keys:
         if (value := fields.number(data, key)) is not None:
-            found.setdefault(family, {})[statistic] = value / 1000
-    return found
+            latencies.setdefault(family, {})[statistic] = value / 1000
+    return latencies
 
 
 def _unswapped(stated: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

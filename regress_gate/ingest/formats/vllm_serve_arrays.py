@@ -41,8 +41,8 @@ def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStati
     if isinstance(errors, list):
         lengths["errors"] = len(errors)
     if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        raise RefusalError(f"the arrays have different lengths ({found}): the file was cut or edited")
+        counts = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise RefusalError(f"the arrays have different lengths ({counts}): the file was cut or edited")
     itl_start = np.fromiter(accumulate(map(len, itls), initial=0), dtype=np.int64, count=n + 1)
     itl = _floats(chain.from_iterable(itls), "itls", int(itl_start[-1]), kinds=chain.from_iterable(itls))
     ok = _succeeded(errors, ttft, output_tokens, completed)
@@ -126,9 +126,9 @@ def _starts(data: Mapping[str, Any], n: int) -> Floats | None:
 
 def _floats(values: Iterable[Any], name: str, length: int = -1, kinds: Iterable[Any] | None = None) -> Floats:
     """An array of numbers. `kinds`: the same values again, if `values` can be iterated only once."""
-    found = set(map(type, values if kinds is None else kinds))
-    if not found <= {float, int}:
-        raise RefusalError(f"{name} holds {_type_names(found - {float, int})}, not only numbers")
+    types = set(map(type, values if kinds is None else kinds))
+    if not types <= {float, int}:
+        raise RefusalError(f"{name} holds {_type_names(types - {float, int})}, not only numbers")
     try:
         array = np.fromiter(values, dtype=np.float64, count=length)
     except OverflowError:

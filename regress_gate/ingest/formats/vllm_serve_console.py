@@ -112,9 +112,9 @@ def _object(before: list[str], block: list[str] | None) -> dict[str, Any]:
     data = _facts_before(before)
     seen: set[str] = set()
     for line in block:
-        if not (found := _LINE.fullmatch(line)):
+        if not (match := _LINE.fullmatch(line)):
             continue
-        label, value = found[1].strip(), (found[2] or "").strip()
+        label, value = match[1].strip(), (match[2] or "").strip()
         _refuse_other_tools(label, value)
         if (key := _key(label)) is None:
             continue
@@ -153,12 +153,12 @@ def _facts_before(lines: list[str]) -> dict[str, Any]:
     for line in lines:
         if namespace := _NAMESPACE.search(line):
             for key, argument in _ARGUMENTS.items():
-                if found := argument.search(namespace[0]):
-                    data[key] = found[1] if key == "model_id" else _value(key, key, found[1])
-        elif (found := _LINE.fullmatch(line)) and (name := _BEFORE.get(found[1].strip().lower())):
-            value = (found[2] or "").split(" ")[0]
+                if match := argument.search(namespace[0]):
+                    data[key] = match[1] if key == "model_id" else _value(key, key, match[1])
+        elif (match := _LINE.fullmatch(line)) and (name := _BEFORE.get(match[1].strip().lower())):
+            value = (match[2] or "").split(" ")[0]
             if _NUMBER.fullmatch(value) or (name != "burstiness" and value.lower() in ("inf", "none")):
-                data[name] = _value(name, found[1], value)
+                data[name] = _value(name, match[1], value)
     return data
 
 
