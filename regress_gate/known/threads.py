@@ -40,11 +40,11 @@ class ThreadRef:
     @classmethod
     def parse(cls, url: str) -> Self | None:
         """The thread that an address names; None for any other address."""
-        found = _THREAD.match(url)
-        if found is None:
+        match = _THREAD.match(url)
+        if match is None:
             return None
-        kind: Literal["issues", "pull"] = "pull" if found["kind"] == "pull" else "issues"
-        return cls(found["repo"], int(found["number"]), found["host"].lower(), kind)
+        kind: Literal["issues", "pull"] = "pull" if match["kind"] == "pull" else "issues"
+        return cls(match["repo"], int(match["number"]), match["host"].lower(), kind)
 
     @property
     def key(self) -> str:
@@ -73,9 +73,9 @@ def duplicate_references(text: str, repo: str) -> list[str]:
 
 def reverted_references(title: str, text: str, repo: str) -> list[str]:
     """The pull requests that a pull request reverts, by its text or else by its title."""
-    found = _references(_REVERTS, text, repo)
-    if found or not _UNDO.match(title):
-        return found
+    references = _references(_REVERTS, text, repo)
+    if references or not _UNDO.match(title):
+        return references
     return [reference(repo, int(number)) for number in _PULLS.findall(title)]
 
 
@@ -109,8 +109,8 @@ def carries(subject: str, number: int) -> bool:
 
 
 def _references(pattern: re.Pattern[str], text: str, repo: str) -> list[str]:
-    found = [
+    references = [
         reference(match["linked"] or match["named"] or repo, int(match["number"]))
         for match in pattern.finditer(text[:MAX_TEXT])
     ]
-    return list(dict.fromkeys(found))[:100]
+    return list(dict.fromkeys(references))[:100]

@@ -49,8 +49,8 @@ def issue_prior(finding: IssueFinding) -> float:
     Four conditions, taken as independent, must hold: the record is right, it applies, the move brings the issue, and it
     is not fixed.
     """
-    found = P_RECORD[finding.issue.confidence] * P_APPLIES[finding.applies] * P_EFFECT[finding.effect]
-    return found * P_NOT_FIXED.get(finding.status, 1.0)
+    prior = P_RECORD[finding.issue.confidence] * P_APPLIES[finding.applies] * P_EFFECT[finding.effect]
+    return prior * P_NOT_FIXED.get(finding.status, 1.0)
 
 
 def issue_cause(finding: IssueFinding, claims: Sequence[Claim | None]) -> Cause:
@@ -169,7 +169,7 @@ def attribute_losses(
     scores: dict[str, float] = {}
     if suspects:
         others = [cause for cause in unrecorded_causes(units) if cause.hit[lost].any()]
-        found = cause_posterior(
+        posterior = cause_posterior(
             np.array([unit.loss for unit in units]),
             np.array([unit.standard_error for unit in units]),
             [*(issue_cause(finding, claims[finding.issue.id]) for finding in suspects), *others],
@@ -177,8 +177,8 @@ def attribute_losses(
             asked=lost,
         )
         for at, finding in enumerate(suspects):
-            shares[finding.issue.id] = [float(value) for value in found.made[at]]
-            scores[finding.issue.id] = float(found.made_any[at])
+            shares[finding.issue.id] = [float(value) for value in posterior.made[at]]
+            scores[finding.issue.id] = float(posterior.made_any[at])
     standings = {}
     for finding in live:
         standing = _attribute_issue(finding, units, claims[finding.issue.id], shares, scores, excluded)

@@ -127,14 +127,14 @@ def _set_evidence(
     weighed: Sequence[_WeighedCause], sets: Sequence[tuple[int, ...]], units: int
 ) -> dict[tuple[int, ...], Floats]:
     """The unnormalised log-posterior of each set, with one axis of nodes for each of its causes."""
-    found = {}
+    evidence = {}
     for members in sets:
         causes = [weighed[index] for index in members]
         log = np.log(np.maximum(_joint(causes, units), _SMALLEST_DENSITY)).sum(axis=-1)
         for axis, one in enumerate(causes):
             log = log + one.log_odds + _on_axis(axis, len(causes), np.log(one.weights))
-        found[members] = np.asarray(log, dtype=np.float64)
-    return found
+        evidence[members] = np.asarray(log, dtype=np.float64)
+    return evidence
 
 
 def _normalised(evidence: dict[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:

@@ -56,26 +56,26 @@ def suggest_scenarios(
         losses = [part for part in issue.signature if part.direction == "worse"]
         if finding.applies is not Applies.YES or not comes or not losses or testable(issue):
             continue
-        found = _scenario(issue, losses, deployment)
-        if isinstance(found, str):
-            impossible.append(f"{issue.id}: {found}")
+        scenario = _scenario(issue, losses, deployment)
+        if isinstance(scenario, str):
+            impossible.append(f"{issue.id}: {scenario}")
         else:
-            made.append((issue, found))
+            made.append((issue, scenario))
     return Suggestions(_merge_scenarios(made), tuple(impossible))
 
 
 def _merge_scenarios(made: Sequence[tuple[KnownIssue, Scenario]]) -> tuple[Scenario, ...]:
     """As few scenarios as possible: those for a workload region first, then issues that an existing one shows too."""
-    found: list[Scenario] = []
+    merged: list[Scenario] = []
     for issue, scenario in sorted(made, key=lambda one: not _has_region(one[0])):
-        for at, other in enumerate(found):
+        for at, other in enumerate(merged):
             if other.server == scenario.server and is_measurable_in(issue, other.workload):
                 sees = [*other.sees, issue.id]
-                found[at] = other.model_copy(update={"sees": sees, "why": f"{', '.join(sees)} would show here"})
+                merged[at] = other.model_copy(update={"sees": sees, "why": f"{', '.join(sees)} would show here"})
                 break
         else:
-            found.append(scenario)
-    return tuple(found)
+            merged.append(scenario)
+    return tuple(merged)
 
 
 def _has_region(issue: KnownIssue) -> bool:
@@ -126,14 +126,14 @@ def _server(scope: Scope, deployment: Deployment) -> ServerConfig | str:
 def _parallel(scope: Scope, args: Mapping[str, ArgValue]) -> dict[str, ArgValue]:
     if scope.parallel is None:
         return {}
-    found: dict[str, ArgValue] = {}
+    sizes: dict[str, ArgValue] = {}
     for size, condition in scope.parallel:
         if size == "expert":
             if condition is not None:
-                found["enable_expert_parallel"] = condition
+                sizes["enable_expert_parallel"] = condition
         elif condition is not None and (key := f"{size}_parallel_size") not in args:
-            found[key] = int(_boundary_value(condition))
-    return {key: value for key, value in found.items() if key not in args}
+            sizes[key] = int(_boundary_value(condition))
+    return {key: value for key, value in sizes.items() if key not in args}
 
 
 def _workload(regions: Sequence[WorkloadRegion | None], api: str, longest: Any) -> Workload | str:
@@ -179,10 +179,10 @@ def _fits(regions: Sequence[WorkloadRegion], field: str, value: float) -> bool:
 
 def _boundary_value(condition: str) -> float:
     """The number nearest to the bound that satisfies it: 8 for `<=8`, 7 for `<8`, 9 for `>8`."""
-    found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
-    if found is None:
+    match = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
+    if match is None:
         raise ValueError(f"{condition!r} is not a condition on a number")
-    return float(found[2]) + {"<": -1, ">": 1}.get(found[1] or "", 0)
+    return float(match[2]) + {"<": -1, ">": 1}.get(match[1] or "", 0)
 
 
 def _first(value: Any) -> Any:
@@ -192,25 +192,28 @@ def _first(value: Any) -> Any:
 SUGGESTED_SUITE = "suggested"
 
 
-def suite_text(found: Suggestions, deployment: Deployment, candidate: str) -> str:
+def suite_text(suggestions: Suggestions, deployment: Deployment, candidate: str) -> str:
     """The text of a suite file; without a scenario only comments."""
-    lines = [f"# {text}" for text in (*_header_lines(found), *(f"No scenario for {why}" for why in found.impossible))]
-    if not found.scenarios:
+    lines = [
+        f"# {text}"
+        for text in (*_header_lines(suggestions), *(f"No scenario for {why}" for why in suggestions.impossible))
+    ]
+    if not suggestions.scenarios:
         return "\n".join(lines) + "\n"
     suite = Suite(
         name=SUGGESTED_SUITE,
         version="1",
         description=f"Scenarios in which known issues of {candidate} would show on this deployment.",
         accelerator=deployment.accelerator,
-        scenarios=list(found.scenarios),
+        scenarios=list(suggestions.scenarios),
     )
     data = suite.model_dump(mode="json", exclude_defaults=True)
     return "\n".join(lines) + "\n" + yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _header_lines(found: Suggestions) -> list[str]:
-    if not found.scenarios:
+def _header_lines(suggestions: Suggestions) -> list[str]:
+    if not suggestions.scenarios:
         return ["No further scenario: the suite measures every loss that an applicable known issue claims."] * (
-            not found.impossible
+            not suggestions.impossible
         )
     return ["Made from the records and never run: check sizes and times first."]

@@ -127,26 +127,26 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
 
 def _features(args: Mapping[str, ArgValue], unused: frozenset[str]) -> dict[Feature, bool]:
     """Features that the launch line switches on or off."""
-    found: dict[Feature, bool] = {}
+    features: dict[Feature, bool] = {}
     if isinstance(lora := args.get("enable_lora"), bool):
-        found["lora"] = lora
+        features["lora"] = lora
     if isinstance(prefix_caching := args.get("enable_prefix_caching"), bool):
-        found["prefix_caching"] = prefix_caching
+        features["prefix_caching"] = prefix_caching
     if _is_set("speculative_config", args) or "speculative_model" in args:
-        found["speculative_decoding"] = True
+        features["speculative_decoding"] = True
     elif "speculative_config" in unused:
-        found["speculative_decoding"] = False
+        features["speculative_decoding"] = False
     if "kv_transfer_config" in unused:
-        found["disaggregated_prefill"] = False
+        features["disaggregated_prefill"] = False
     elif _is_disaggregated(args):
-        found["disaggregated_prefill"] = True
+        features["disaggregated_prefill"] = True
     if args.get("language_model_only") is True:
-        found["multimodal"] = False
+        features["multimodal"] = False
     if args.get("task") in ("embed", "embedding") or args.get("convert") == "embed":
-        found["embedding"] = True
+        features["embedding"] = True
     if args.get("task") in ("score", "rerank"):
-        found["rerank"] = True
-    return found
+        features["rerank"] = True
+    return features
 
 
 def _is_set(key: str, args: Mapping[str, ArgValue]) -> bool:

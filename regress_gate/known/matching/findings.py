@@ -88,7 +88,7 @@ def match_issues(
     applies at most `unknown`.
     """
     facts = derive_facts(deployment)
-    found = []
+    findings = []
     for issue in issues:
         effect = _effect(issue, base, candidate)
         if effect is None:
@@ -100,11 +100,11 @@ def match_issues(
         if applies is Applies.YES and not certain:
             applies, why = Applies.UNKNOWN, f"{effect_why}; the deployment is in scope: {why}"
         status, status_why = fix_status(issue, candidate)
-        found.append(IssueFinding(issue, applies, why, status, status_why, kind, effect_why, missing))
+        findings.append(IssueFinding(issue, applies, why, status, status_why, kind, effect_why, missing))
     applies_order = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED, Applies.NO]
     effect_order = [Effect.NEW, Effect.CARRIED, Effect.RESOLVED]
     return sorted(
-        found,
+        findings,
         key=lambda finding: (
             applies_order.index(finding.applies),
             effect_order.index(finding.effect),

@@ -129,28 +129,28 @@ def architecture_of(model: str) -> str | None:
 @cache
 def features_of(architecture: str | None, model: str | None) -> dict[Feature, bool]:
     """What the architecture decides, and what a name like `…-Embedding` says. What is not decided is left out."""
-    found: dict[Feature, bool] = {}
+    features: dict[Feature, bool] = {}
     if architecture is not None:
-        found |= _traits(architecture)
+        features |= _traits(architecture)
         generates = architecture.endswith(("ForCausalLM", "ForConditionalGeneration"))
         if generates and model is not None and not _POOLING.search(model.replace("_", "-")):
-            found |= {"embedding": False, "rerank": False}
-    return found
+            features |= {"embedding": False, "rerank": False}
+    return features
 
 
 def _traits(architecture: str) -> dict[Feature, bool]:
     if architecture in _DENSE_TEXT:
         return {"moe": False, "hybrid_model": False, "multimodal": False}
-    found: dict[Feature, bool] = {}
+    features: dict[Feature, bool] = {}
     if _MOE.search(architecture):
-        found["moe"] = True
+        features["moe"] = True
     if _HYBRID.search(architecture):
-        found["hybrid_model"] = True
-    elif found:
-        found["hybrid_model"] = False
+        features["hybrid_model"] = True
+    elif features:
+        features["hybrid_model"] = False
     if architecture.endswith("ForCausalLM"):
-        found["multimodal"] = False
-    return found
+        features["multimodal"] = False
+    return features
 
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -203,12 +203,12 @@ def _has_experts(text: Mapping[str, Any]) -> bool:
 def _config_features(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[Feature, bool]:
     layers = text.get("layer_types")
     hybrid = isinstance(layers, list) and any(layer in _LINEAR_LAYERS for layer in layers)
-    found: dict[Feature, bool] = {"moe": _has_experts(text)}
+    features: dict[Feature, bool] = {"moe": _has_experts(text)}
     if isinstance(layers, list):
-        found["hybrid_model"] = hybrid
+        features["hybrid_model"] = hybrid
     if not any("vision" in key or "audio" in key for key in config):
-        found["multimodal"] = False
-    return found
+        features["multimodal"] = False
+    return features
 
 
 def _config_quantization(config: Any) -> tuple[str | None, str | None]:

@@ -91,11 +91,11 @@ def _flatten_json(name: str, value: ArgValue) -> dict[str, ArgValue]:
         parts = json.loads(value)
     except (ValueError, RecursionError):
         return {name: value}
-    found: dict[str, ArgValue] = {}
+    flat: dict[str, ArgValue] = {}
     for key, part in parts.items():
         scalar = isinstance(part, str | int | float)
-        found.update(_flatten_json(f"{name}.{key}", part if scalar else json.dumps(part)))
-    return found or {name: value}
+        flat.update(_flatten_json(f"{name}.{key}", part if scalar else json.dumps(part)))
+    return flat or {name: value}
 
 
 def same_value(one: ArgValue, other: ArgValue) -> bool:

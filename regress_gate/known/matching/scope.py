@@ -312,7 +312,7 @@ _KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
 
 
 def _meets_condition(condition: str, given: float) -> bool:
-    found = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
-    if found is None:
+    match = re.fullmatch(r"(<=|>=|<|>|==)?\s*(\d+(?:\.\d+)?)", condition.strip())
+    if match is None:
         raise ValueError(f"{condition!r} is not a condition on a number")
-    return bool(_OPERATORS[found[1] or "=="](given, float(found[2])))
+    return bool(_OPERATORS[match[1] or "=="](given, float(match[2])))

@@ -89,7 +89,7 @@ def log_loss(name: str, change: float) -> float:
 
 def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
     """The record's claim about this loss; None if it makes none. An indirect claim can only be "worse"."""
-    found: dict[int, list[SignaturePart]] = {}
+    by_distance: dict[int, list[SignaturePart]] = {}
     for part in issue.signature:
         inside = _match_region(part, issue.scope.workload, unit.workload)
         distance = _count_steps(part, unit)
@@ -97,12 +97,12 @@ def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
             continue
         steps = distance + (not inside)
         if steps == 0 or part.direction == "worse":
-            found.setdefault(steps, []).append(part)
-    if not found:
+            by_distance.setdefault(steps, []).append(part)
+    if not by_distance:
         return None
-    steps = min(found)
-    direction = found[steps][0].direction
-    same = [part for part in found[steps] if part.direction == direction]
+    steps = min(by_distance)
+    direction = by_distance[steps][0].direction
+    same = [part for part in by_distance[steps] if part.direction == direction]
     # The scores of two tasks share no scale.
     return Claim(steps, direction, None if steps and unit.family == "accuracy" else _size_range(same))
 

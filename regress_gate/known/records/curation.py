@@ -298,12 +298,12 @@ def draft_id(url: str) -> str:
 
     Raises InputError for anything but the address of an issue or pull request on GitHub.
     """
-    found = _match_thread(url)
-    name = found["repo"].rpartition("/")[2]
-    prefix = _PREFIXES.get(found["repo"].casefold()) or re.sub(r"[^A-Z0-9]+", "-", name.upper()).strip("-")
+    match = _match_thread(url)
+    name = match["repo"].rpartition("/")[2]
+    prefix = _PREFIXES.get(match["repo"].casefold()) or re.sub(r"[^A-Z0-9]+", "-", name.upper()).strip("-")
     if not re.match("[A-Z]", prefix):
         prefix = f"X-{prefix}".rstrip("-")
-    return f"{prefix}-{found['number']}"
+    return f"{prefix}-{match['number']}"
 
 
 def draft_record(url: str, *, today: date) -> str:
@@ -339,13 +339,13 @@ reviewed: {today.isoformat()}
 
 
 def _match_thread(url: str) -> re.Match[str]:
-    found = _THREAD_URL.match(url.strip())
-    if found is None:
+    match = _THREAD_URL.match(url.strip())
+    if match is None:
         todo = "write https://github.com/OWNER/NAME/issues/NUMBER"
         raise InputError(f"{url[:200]!r} is not a thread on GitHub", where="URL", todo=todo)
-    rest = url.strip()[found.end() :]
+    rest = url.strip()[match.end() :]
     if rest and not rest.startswith(("/", "#", "?")):
         raise InputError(
             f"{url[:200]!r} is not a thread on GitHub", where="URL", todo="end it with the thread's number"
         )
-    return found
+    return match

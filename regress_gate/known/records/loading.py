@@ -89,7 +89,7 @@ def read_issue(document: Document) -> KnownIssue:
     texts = list(_texts(document.data, ()))
     # Fast path: hardly any record has hidden characters, so all texts are searched at once.
     if _HIDDEN.search("\n".join(text for _, text in texts)):
-        location, hidden = next((place, found[0]) for place, text in texts if (found := _HIDDEN.search(text)))
+        location, hidden = next((place, match[0]) for place, text in texts if (match := _HIDDEN.search(text)))
         what = f"hidden character U+{ord(hidden):04X} in a text"
         raise InputError(what, where=document.where, line=document.line(location))
     return validate(KnownIssue, document)
@@ -121,12 +121,12 @@ def read_document(path: Path) -> Document:
 
 def index_digest(files: Mapping[str, bytes]) -> str:
     """A digest of names and contents, in the order of the names."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, content in sorted(files.items()):
         for part in (name.encode("utf-8", "surrogateescape"), content):
-            found.update(len(part).to_bytes(8, "big"))
-            found.update(part)
-    return found.hexdigest()
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def read_index(directory: Path, files: Mapping[str, bytes]) -> list[Any] | None:

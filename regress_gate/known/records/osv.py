@@ -47,10 +47,10 @@ def _ranges(whole: Range) -> Iterator[dict[str, Any]]:
     kinds = {name for event in whole.events for name in event.model_fields_set}
     parts = list(_turns(whole.events)) if {"fixed", "last_affected"} <= kinds else [whole.events]
     for events in parts:
-        found: dict[str, Any] = {"type": whole.type}
+        shared: dict[str, Any] = {"type": whole.type}
         if whole.repo is not None:
-            found["repo"] = whole.repo
-        yield {**found, "events": [event.model_dump(exclude_none=True) for event in events]}
+            shared["repo"] = whole.repo
+        yield {**shared, "events": [event.model_dump(exclude_none=True) for event in events]}
 
 
 def _turns(events: list[Event]) -> Iterator[list[Event]]:

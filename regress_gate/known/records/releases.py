@@ -48,15 +48,15 @@ def beyond_records_text(version: Version) -> str:
 
 def parse_releases(table: dict[str, str]) -> dict[Pep440, date]:
     """Final releases and their days; invalid entries are left out."""
-    found = {}
+    releases = {}
     for text, day in table.items():
         try:
             version, published = Pep440(text), date.fromisoformat(day)
         except (InvalidVersion, ValueError, TypeError):
             continue
         if not version.is_prerelease and version.local is None:
-            found[version] = published
-    return found
+            releases[version] = published
+    return releases
 
 
 def release_date(version: str) -> date | None:
@@ -104,12 +104,12 @@ def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool)
         return KnownReleases(
             known, f"{url} does not answer ({reason}): releases after {since.isoformat()} are not known"
         )
-    found = parse_releases(table)
-    if not found:
+    releases = parse_releases(table)
+    if not releases:
         return KnownReleases(known, f"{url} lists no release: those after {since.isoformat()} are not known")
     _write_cache(cache, {"url": url, "asked": now.astimezone(UTC).isoformat(), "released": table})
-    withdrawn = shipped_releases().keys() - found.keys()
-    return KnownReleases({**{v: day for v, day in shipped_releases().items() if v not in withdrawn}, **found})
+    withdrawn = shipped_releases().keys() - releases.keys()
+    return KnownReleases({**{v: day for v, day in shipped_releases().items() if v not in withdrawn}, **releases})
 
 
 def _parse_index(document: Any) -> dict[str, str]:
@@ -130,10 +130,10 @@ def _parse_index(document: Any) -> dict[str, str]:
 def _read_cache(cache: Path, url: str) -> tuple[datetime, dict[Pep440, date]] | None:
     try:
         document = json.loads(cache.read_text(encoding="utf-8"))
-        asked = datetime.fromisoformat(document["asked"])
-        if document["url"] != url or asked.tzinfo is None:
+        fetched = datetime.fromisoformat(document["asked"])
+        if document["url"] != url or fetched.tzinfo is None:
             return None
-        return asked, parse_releases(document["released"])
+        return fetched, parse_releases(document["released"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidVersion):
         return None  # nothing kept, or nothing that we wrote
 

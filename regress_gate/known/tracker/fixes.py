@@ -36,14 +36,14 @@ def list_fixes(issue: KnownIssue, thread: Thread | None, duplicate: Thread | Non
     """
     named = [fix for fix in issue.changes.fixed_by if fix.pull is not None or fix.commit is not None]
     groups = [named, _fixes_in_references(issue), _fixes_in_thread(thread), _fixes_in_thread(duplicate)]
-    found: list[list[Fix]] = []
+    distinct: list[list[Fix]] = []
     seen: set[tuple[str, int | str | None]] = set()
     for group in groups:
         new = [fix for fix in group if _fix_key(fix) not in seen]
         seen |= {_fix_key(fix) for fix in group}
         if new:
-            found.append(new)
-    return found
+            distinct.append(new)
+    return distinct
 
 
 def _fix_key(fix: Fix) -> tuple[str, int | str | None]:
@@ -51,8 +51,8 @@ def _fix_key(fix: Fix) -> tuple[str, int | str | None]:
 
 
 def _fixes_in_references(issue: KnownIssue) -> list[Fix]:
-    found = [ThreadRef.parse(reference.url) for reference in issue.references if reference.type == "FIX"]
-    return [_pull_fix(ref.repo, ref.number) for ref in found if ref is not None and ref.kind == "pull"]
+    refs = [ThreadRef.parse(reference.url) for reference in issue.references if reference.type == "FIX"]
+    return [_pull_fix(ref.repo, ref.number) for ref in refs if ref is not None and ref.kind == "pull"]
 
 
 def _fixes_in_thread(thread: Thread | None) -> list[Fix]:

@@ -71,9 +71,9 @@ def sync(
 ) -> SyncResult:
     """Reads every thread. One that cannot be read keeps its former state. `report_progress` gets (done, total)."""
     threads, reverts = dict(before.threads), dict(before.reverts)
-    found = SyncResult(before)
+    result = SyncResult(before)
     todo = sorted(_tracked_threads(issues, client), key=lambda pair: _last_seen(threads, pair[1]))
-    found.wanted = len(todo)
+    result.wanted = len(todo)
     for done, (issue, ref) in enumerate(todo):
         if client.stopped is not None:
             break
@@ -85,21 +85,21 @@ def sync(
         except UnavailableError as error:
             if client.stopped is not None:
                 break
-            found.problems.append((issue, str(error)))
+            result.problems.append((issue, str(error)))
             continue
-        found.looked += 1
-        found.changes += [ThreadChange(issue, kind, thread) for kind in find_changes(former, thread, ref)]
+        result.looked += 1
+        result.changes += [ThreadChange(issue, kind, thread) for kind in find_changes(former, thread, ref)]
         threads[ref.key] = thread
         known = set(reverts.get(ref.key, []))
         now = known | _prefetch_fixes(client, issue, thread)
         if former is not None and now > known:
-            found.changes.append(ThreadChange(issue, ChangeKind.REVERTED, thread, tuple(sorted(now - known))))
+            result.changes.append(ThreadChange(issue, ChangeKind.REVERTED, thread, tuple(sorted(now - known))))
         if now:
             reverts[ref.key] = sorted(now)
-    if found.looked + len(found.problems) < found.wanted:
-        found.stopped = client.stopped
-    found.snapshot = Snapshot(threads=threads, reverts=reverts)
-    return found
+    if result.looked + len(result.problems) < result.wanted:
+        result.stopped = client.stopped
+    result.snapshot = Snapshot(threads=threads, reverts=reverts)
+    return result
 
 
 def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator[ChangeKind]:
@@ -124,12 +124,12 @@ def find_changes(before: Thread | None, now: Thread, ref: ThreadRef) -> Iterator
 
 def _tracked_threads(issues: Iterable[KnownIssue], client: GitHub) -> list[tuple[KnownIssue, ThreadRef]]:
     """The records whose threads this API knows, each thread once."""
-    found: dict[str, tuple[KnownIssue, ThreadRef]] = {}
+    tracked: dict[str, tuple[KnownIssue, ThreadRef]] = {}
     for issue in issues:
         ref = ThreadRef.parse(issue.tracker.url)
         if ref is not None and ref.host in client.hosts:
-            found.setdefault(ref.key, (issue, ref))
-    return list(found.values())
+            tracked.setdefault(ref.key, (issue, ref))
+    return list(tracked.values())
 
 
 def _last_seen(threads: dict[str, Thread], ref: ThreadRef) -> datetime:

@@ -54,14 +54,14 @@ def read_thread(client: GitHub, ref: ThreadRef) -> Thread:
 
 def read_duplicate(client: GitHub, thread: Thread) -> Thread | None:
     """The thread at the end of the chain of "duplicate of"; None for no duplicate. Raises UnavailableError."""
-    found, seen = None, set[str]()
+    duplicate, seen = None, set[str]()
     key = thread.duplicate_of
     while key is not None and key not in seen and len(seen) < MAX_DEPTH:
         seen.add(key)
         repo, _, number = key.rpartition("#")
-        found = read_thread(client, ThreadRef(repo, int(number)))
-        key = found.duplicate_of
-    return found
+        duplicate = read_thread(client, ThreadRef(repo, int(number)))
+        key = duplicate.duplicate_of
+    return duplicate
 
 
 def read_pull(client: GitHub, repo: str, number: int) -> Pull:
@@ -163,7 +163,7 @@ def _reverted_by(source: Issue, pull: MergedPull) -> list[str]:
 
 def _merged_references(events: Iterable[TimelineEvent]) -> list[tuple[Issue, MergedPull]]:
     """The merged pull requests that name the thread."""
-    found = []
+    merged = []
     for event in events:
         issue = event.source.issue if event.source is not None else None
         if issue is None or issue.pull_request is None or issue.pull_request.merged_at is None:
@@ -171,8 +171,8 @@ def _merged_references(events: Iterable[TimelineEvent]) -> list[tuple[Issue, Mer
         there = ThreadRef.parse(issue.html_url)
         if there is not None:
             pull = MergedPull(repo=there.repo, number=issue.number, merged=issue.pull_request.merged_at)
-            found.append((issue, pull))
-    return found
+            merged.append((issue, pull))
+    return merged
 
 
 def _by_merge_time(pulls: Iterable[MergedPull]) -> list[MergedPull]:

@@ -68,9 +68,9 @@ def collect_evidence(
     thread, duplicate = _read_threads(client, issue, problems)
     groups: list[tuple[FixMembership, ...]] = []
     for group in list_fixes(issue, thread, duplicate) if history is not None else []:
-        found = [part for fix in group if (part := _read_membership(client, history, fix, problems)) is not None]
-        if found:
-            groups.append(tuple(found))
+        memberships = [part for fix in group if (part := _read_membership(client, history, fix, problems)) is not None]
+        if memberships:
+            groups.append(tuple(memberships))
     return FixEvidence(thread, duplicate, tuple(groups), tuple(problems.texts), measured)
 
 
@@ -81,7 +81,7 @@ def judge_fix(issue: KnownIssue, candidate: Version, evidence: FixEvidence) -> t
     ranged, ranged_why = fix_status(_with_thread(issue, evidence), candidate)
     decided = [_judge_group(group) for group in evidence.groups]
     # The better source first: if the curator's fix is missing, the thread's fixes do not count.
-    best = next((found for found in decided if found[0] is not Status.UNKNOWN), None)
+    best = next((verdict for verdict in decided if verdict[0] is not Status.UNKNOWN), None)
     came_back = affects(issue, candidate) and has_fix_before(issue, candidate)
     if best is not None and best[0] is Status.FIX_IN_CANDIDATE and came_back:
         return Status.FIX_NOT_IN_CANDIDATE, f"{best[1]}, but the issue came back: {ranged_why}"
@@ -217,16 +217,18 @@ def verify_issues(
         elif applies is not Applies.NO:
             todo.append((as_last_seen(issue, snapshot, today), applies, why))
     history = build_history(client, VLLM_REPO_NAME, candidate)
-    found = []
+    verified = []
     for done, (issue, applies, why) in enumerate(todo):
         if report_progress is not None:
             report_progress(done, len(todo))
         status, status_why = judge_fix(
             issue, candidate, collect_evidence(client, issue, history, measured.get(issue.id))
         )
-        found.append(VerifiedIssue(issue, applies, why, status, status_why))
+        verified.append(VerifiedIssue(issue, applies, why, status, status_why))
     return VerificationResult(
-        tuple(sorted(found, key=lambda one: (_STATUS_ORDER.index(one.status), -one.issue.severity.rank, one.issue.id))),
+        tuple(
+            sorted(verified, key=lambda one: (_STATUS_ORDER.index(one.status), -one.issue.severity.rank, one.issue.id))
+        ),
         left_out,
     )
 
@@ -256,19 +258,19 @@ def measured_fixed(results: Iterable[Result], candidate: Version) -> dict[str, s
     would bring it, the testbed is comparable, and the smallest claimed loss is excluded in every scenario that can show
     it (`measured: not_observed`).
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for result in sorted(results, key=lambda result: result.created):
         if not _measures(result, candidate) or result.testbed is None or not result.testbed.comparable:
             continue
         for issue in result.known_issues:
-            found.pop(issue.id, None)
+            reasons.pop(issue.id, None)
             free_before = issue.effect is Effect.NEW and issue.applies is Applies.YES
             if free_before and issue.measured is IssueObservation.NOT_OBSERVED:
-                found[issue.id] = (
+                reasons[issue.id] = (
                     f"measured on {result.testbed.name} against {_baseline_name(result)}: {issue.measured_why} "
                     f"(measured {result.created.date().isoformat()})"
                 )
-    return found
+    return reasons
 
 
 def _measures(result: Result, candidate: Version) -> bool:
