@@ -59,13 +59,16 @@ def unanswered_notes(baseline: Sequence[RunAnswers], candidate: Sequence[RunAnsw
     given = _baseline_answers(baseline)
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
         # Prompts that no baseline run answers are not asked of the candidate.
-        asked = given if side == "candidate" else sorted({prompt for run in runs for prompt in run})
+        prompts = given if side == "candidate" else sorted({prompt for run in runs for prompt in run})
         failed = {
-            prompt: found for run in runs for prompt in asked if (found := _failure_text(run.get(prompt))) is not None
+            prompt: failure
+            for run in runs
+            for prompt in prompts
+            if (failure := _failure_text(run.get(prompt))) is not None
         }
         if failed:
             prompt, why = next(iter(failed.items()))
-            notes.append(f"{len(failed)} of {len(asked)} prompts were not answered on the {side}: {prompt}: {why}")
+            notes.append(f"{len(failed)} of {len(prompts)} prompts were not answered on the {side}: {prompt}: {why}")
     return notes
 
 
@@ -140,11 +143,11 @@ def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[s
 
 
 def _by_server(runs: Sequence[Run]) -> dict[str, list[Outputs]]:
-    found: dict[str, list[Outputs]] = defaultdict(list)
+    outputs: dict[str, list[Outputs]] = defaultdict(list)
     for run in runs:
         if run.outputs is not None:
-            found[_SERVER_PREFIX if run.place is None else run.place.group].append(run.outputs)
-    return found
+            outputs[_SERVER_PREFIX if run.place is None else run.place.group].append(run.outputs)
+    return outputs
 
 
 def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> OutputComparison:
@@ -173,18 +176,18 @@ def _compare_server(ours: Sequence[Outputs], theirs: Sequence[Outputs]) -> Outpu
         remarks.append(
             "the baseline has no log-probabilities: drift cannot be distinguished from breakage, so none gates"
         )
-    found = OutputComparison({}, {}, {})
+    comparison = OutputComparison({}, {}, {})
     for name, score in SCORES.items():
         # A single baseline run is compared with itself: one value, which shows nothing.
         own = [_scores(run, [*left[:at], *left[at + 1 :]] or left, score) for at, run in enumerate(left)]
         other = [_scores(run, left, score) for run in right]
-        for values, scores in ((found.baseline, own), (found.candidate, other)):
+        for values, scores in ((comparison.baseline, own), (comparison.candidate, other)):
             if means := [fmean(each.values()) for each in scores if each]:
                 values[name] = means
         notes = [*remarks, *unanswered_notes(left, right)]
         notes += lowest_score_notes(own, other) if name in GRADUAL else difference_notes(left, right)
-        found.notes[name] = notes
-    return found
+        comparison.notes[name] = notes
+    return comparison
 
 
 def prompt_match(reference: Answer, answer: Answer) -> float:
@@ -210,10 +213,10 @@ def agreement(reference: Answer, answer: Answer) -> float | None:
         return 1.0
     if at >= min(len(reference.tokens), len(answer.tokens), len(reference.alternatives)):
         return 0.0
-    found, own = (reference.alternatives[at].get(each.tokens[at]) for each in (answer, reference))
-    if found is None or own is None:
+    theirs, own = (reference.alternatives[at].get(each.tokens[at]) for each in (answer, reference))
+    if theirs is None or own is None:
         return 0.0
-    return math.exp(min(0.0, found - own))
+    return math.exp(min(0.0, theirs - own))
 
 
 def logprob(reference: Answer, answer: Answer) -> float | None:
@@ -252,12 +255,12 @@ def _scores(run: RunAnswers, references: Sequence[RunAnswers], score: Score) -> 
     """
     if score is logprob and _lacks_logprobs(run):
         return {}
-    found: dict[str, list[float]] = defaultdict(list)
+    scores: dict[str, list[float]] = defaultdict(list)
     for reference in references:
         for prompt, expected in reference.items():
             if expected.tokens and (value := _score(expected, run.get(prompt), score)) is not None:
-                found[prompt].append(value)
-    return {prompt: fmean(values) for prompt, values in found.items()}
+                scores[prompt].append(value)
+    return {prompt: fmean(values) for prompt, values in scores.items()}
 
 
 def _score(expected: Answer, answer: Answer | None, score: Score) -> float | None:

@@ -110,13 +110,13 @@ def recommend_release(
     return Recommendation(None, None, passed_over)
 
 
-def recommendation_text(found: Recommendation, baseline: Version | None) -> str:
+def recommendation_text(recommendation: Recommendation, baseline: Version | None) -> str:
     """One or two sentences for people."""
-    over = _passed_over_text(found.passed_over)
-    if found.version is None:
+    over = _passed_over_text(recommendation.passed_over)
+    if recommendation.version is None:
         stay = "No release can be recommended" if baseline is None else f"Stay on {baseline}: no newer release passes"
         return f"{stay}{f' ({over})' if over else ''}."
-    newest = f"The recommended version is {found.version}, published {found.released}"
+    newest = f"The recommended version is {recommendation.version}, published {recommendation.released}"
     return f"{newest}: no known issue of this deployment blocks it{f'. Passed over: {over}' if over else ''}."
 
 

@@ -70,28 +70,28 @@ def resolve_ref(
     single_runs: Mapping[int | None, Holding] = MappingProxyType({}),
 ) -> list[Holding]:
     """The holdings that a ref may mean. Raises NoDataError, listing what is stored, when there is none."""
-    found: list[Holding] = []
+    holdings: list[Holding] = []
     match ref.kind:
         case RefKind.VERSION if ref.version is not None:
-            found = [holding for holding in kept if holding.version.matches(ref.version)]
+            holdings = [holding for holding in kept if holding.version.matches(ref.version)]
         case RefKind.PINNED:
             newest = next((pin for pin in pins if any(h.version.matches(pin.version) for h in kept)), None)
             if newest is None:
                 raise NoDataError("no pinned version has stored runs; pin one with `regress-gate baseline pin VERSION`")
-            found = [holding for holding in kept if holding.version.matches(newest.version)]
+            holdings = [holding for holding in kept if holding.version.matches(newest.version)]
         case RefKind.LATEST:
-            found = _newest(holding for holding in kept if holding.version.channel is Channel.RELEASE)
+            holdings = _newest(holding for holding in kept if holding.version.channel is Channel.RELEASE)
         case RefKind.NIGHTLY if ref.day is None:
             builds = [h for h in kept if h.version.channel in (Channel.NIGHTLY, Channel.COMMIT) and h.last is not None]
             last = max((h.last for h in builds if h.last is not None), default=None)
-            found = [holding for holding in builds if holding.last == last]
+            holdings = [holding for holding in builds if holding.last == last]
         case RefKind.RUN:
-            found = [single_runs[ref.run]] if ref.run in single_runs else []
+            holdings = [single_runs[ref.run]] if ref.run in single_runs else []
         case _:
             pass
-    if not found:
+    if not holdings:
         raise NoDataError(f"no stored runs for {ref}; {_stored(everything)}")
-    return found
+    return holdings
 
 
 def _newest(holdings: Iterable[Holding]) -> list[Holding]:
@@ -112,10 +112,10 @@ def _own_first(holdings: Sequence[Holding]) -> list[Holding]:
 
 def _distinct(pairs: Sequence[tuple[Holding, Holding]]) -> list[tuple[Holding, Holding]]:
     """One pair for each choice: runs of one build that are partly shipped and partly stored are compared together."""
-    found: dict[tuple[object, ...], tuple[Holding, Holding]] = {}
+    distinct: dict[tuple[object, ...], tuple[Holding, Holding]] = {}
     for left, right in sorted(pairs, key=lambda pair: [holding.origin is not HoldingOrigin.STORE for holding in pair]):
-        found.setdefault((_build(left), _build(right)), (left, right))
-    return list(found.values())
+        distinct.setdefault((_build(left), _build(right)), (left, right))
+    return list(distinct.values())
 
 
 def _build(holding: Holding) -> tuple[Version, SuiteRef, str]:

@@ -32,14 +32,14 @@ def resolved_changes(
 
     The mappings are those of `Run.server`. With several servers a side, only what no two of them share is a change.
     """
-    found: dict[str, tuple[str, str]] = {}
+    changes: dict[str, tuple[str, str]] = {}
     before, after = _servers_by_arguments(baseline), _servers_by_arguments(candidate)
     for arguments in before.keys() & after.keys():
         ours, theirs = _resolved_values(before[arguments]), _resolved_values(after[arguments])
         for name in ours.keys() & theirs.keys():
             if not ours[name] & theirs[name]:
-                found[name] = ("/".join(sorted(ours[name])), "/".join(sorted(theirs[name])))
-    return [(name, *sides) for name, sides in sorted(found.items())]
+                changes[name] = ("/".join(sorted(ours[name])), "/".join(sorted(theirs[name])))
+    return [(name, *sides) for name, sides in sorted(changes.items())]
 
 
 def _servers_by_arguments(servers: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -83,8 +83,8 @@ def _printed_members(text: str) -> Iterator[tuple[str, str]]:
         return
     for part in _split_at_top_level(text[opening + 1 : -1]):
         sign = ":" if text[opening] == "{" else "="
-        key, found, value = part.partition(sign)
-        if found:
+        key, separator, value = part.partition(sign)
+        if separator:
             yield key.strip().strip("'\""), value.strip()
 
 
@@ -267,8 +267,8 @@ def _successor_of(key: str, baseline: BuildConfig | None, candidate: BuildConfig
 
 def _successor(argument: Argument, index: ArgumentIndex, candidate: BuildConfig) -> str | None:
     """The flag that vLLM's own deprecation named in place of the argument, where the candidate has it."""
-    for found in _SUCCESSOR.finditer(argument.deprecated or ""):
-        name = index.find(argument_key(found[1]))
+    for match in _SUCCESSOR.finditer(argument.deprecated or ""):
+        name = index.find(argument_key(match[1]))
         if name is not None:
             return candidate.arguments[name].flags[0]
     return None
@@ -297,9 +297,9 @@ def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
                 ChangeRelevance.INFORMS,
                 f"{old.flags[0]} is still accepted",
             )
-        found = next(found for flag in old.flags if (found := index.find(argument_key(flag))))
-        off = any(group not in used and candidate.arguments[group].default is None for group in _ancestors(found))
-        yield from _changes_of_argument(old, candidate.arguments[found], is_set=name in used, off=off)
+        new_name = next(new_name for flag in old.flags if (new_name := index.find(argument_key(flag))))
+        off = any(group not in used and candidate.arguments[group].default is None for group in _ancestors(new_name))
+        yield from _changes_of_argument(old, candidate.arguments[new_name], is_set=name in used, off=off)
     before = ArgumentIndex(baseline.arguments)
     for name, new in sorted(candidate.arguments.items()):
         is_new = not any(argument_key(flag) in before.keys for flag in new.flags)

@@ -150,10 +150,10 @@ def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
 
 
 def _regressions_text(result: Result) -> str:
-    found = [reason for reason in result.reasons if reason.code is ReasonCode.REGRESSION]
-    names = [reason.series for reason in found if reason.series is not None]
+    regressions = [reason for reason in result.reasons if reason.code is ReasonCode.REGRESSION]
+    names = [reason.series for reason in regressions if reason.series is not None]
     if not names:  # a scenario in which nothing was served has no series
-        return found[0].text
+        return regressions[0].text
     listed = ", ".join(names[:_MAX_NAMED_SERIES]) + (
         f" and {len(names) - _MAX_NAMED_SERIES} more" if len(names) > _MAX_NAMED_SERIES else ""
     )

@@ -97,13 +97,13 @@ def sides_by_version(runs: Iterable[Run], limits: ConditionLimits) -> list[Compa
 
 def order_sides(sides: Iterable[ComparisonSide]) -> dict[tuple[HistoryOrder, str | None], list[ComparisonSide]]:
     """The sides of each line, in its order: by version where versions have one, by date where not."""
-    found: dict[tuple[HistoryOrder, str | None], list[ComparisonSide]] = defaultdict(list)
+    groups: dict[tuple[HistoryOrder, str | None], list[ComparisonSide]] = defaultdict(list)
     for side in sides:
         order = HistoryOrder.DATE if side.version.order_key is None else HistoryOrder.VERSION
-        found[order, side.version.variant].append(side)
+        groups[order, side.version.variant].append(side)
     return {
-        (order, variant): sorted(found[order, variant], key=_by_version if order is HistoryOrder.VERSION else _by_date)
-        for order, variant in sorted(found, key=lambda key: (key[0] is HistoryOrder.DATE, key[1] or ""))
+        (order, variant): sorted(groups[order, variant], key=_by_version if order is HistoryOrder.VERSION else _by_date)
+        for order, variant in sorted(groups, key=lambda key: (key[0] is HistoryOrder.DATE, key[1] or ""))
     }
 
 
@@ -125,13 +125,13 @@ def _by_date(side: ComparisonSide) -> tuple[datetime, str]:
 def history_lines(sides: Iterable[ComparisonSide], policy: Policy, wanted: HistoryFilter) -> list[HistoryLine]:
     """The history as lines. Raises InputError for a metric or scenario that no run has."""
     groups = order_sides(sides)
-    found = {key: _values(members) for key, members in groups.items()}
-    names = {name for values in found.values() for name in values}
+    series_values = {key: _values(members) for key, members in groups.items()}
+    names = {name for values in series_values.values() for name in values}
     _check_patterns(wanted.metrics, {name for _, name in names}, "metric", "--metric")
     _check_patterns(wanted.scenarios, {scenario for scenario, _ in names}, "scenario", "--scenario")
     lines = []
     for (order, variant), members in groups.items():
-        kept = {key: each for key, each in found[order, variant].items() if _is_wanted(*key, wanted, policy)}
+        kept = {key: each for key, each in series_values[order, variant].items() if _is_wanted(*key, wanted, policy)}
         series = [_series(key, each) for key, each in sorted(kept.items(), key=_catalogue_order)]
         lines.append(HistoryLine(order, variant, tuple(members), tuple(series)))
     return lines
@@ -140,9 +140,9 @@ def history_lines(sides: Iterable[ComparisonSide], policy: Policy, wanted: Histo
 def _values(sides: Sequence[ComparisonSide]) -> dict[tuple[str, str], list[Sequence[float]]]:
     """Run-level values by series, one entry a side."""
     ordinals = shared_trials(run for side in sides for run in side.counted)
-    found: list[RunLevelValues] = [run_level_values(side.counted, ordinals) for side in sides]
-    keys = dict.fromkeys(key for values in found for key in values)
-    return {key: [values[key].per_run if key in values else () for values in found] for key in keys}
+    by_side: list[RunLevelValues] = [run_level_values(side.counted, ordinals) for side in sides]
+    keys = dict.fromkeys(key for values in by_side for key in values)
+    return {key: [values[key].per_run if key in values else () for values in by_side] for key in keys}
 
 
 def _series(key: tuple[str, str], per_version: Sequence[Sequence[float]]) -> HistorySeries:

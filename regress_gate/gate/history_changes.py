@@ -92,13 +92,13 @@ def find_line_changes(line: HistoryLine, policy: Policy, limits: ConditionLimits
     # Users ask about the newest version, and a single point is a spike as often as a step.
     newest = _compare_neighbours(line, pairs[-1:], policy, limits)
     known = {change.name for change in searched.found if max(change.since[1], change.at + 1) >= pairs[-1][1]}
-    found = [*searched.found, *(change for change in newest.found if change.name not in known)]
+    changes = [*searched.found, *(change for change in newest.found if change.name not in known)]
     notes = (*searched.notes, *_incomparable_notes(line, pairs[:-1], limits), *newest.notes)
-    return replace(searched, steps=newest.steps, found=_sort_changes(found), notes=notes)
+    return replace(searched, steps=newest.steps, found=_sort_changes(changes), notes=notes)
 
 
 def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
-    found, short, unfit = list[HistoryChange](), 0, 0
+    changes, short, unfit = list[HistoryChange](), 0, 0
     for series in line.series:
         values = series.values
         if int((~np.isnan(values)).sum()) < MIN_POINTS:
@@ -111,7 +111,7 @@ def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
             continue
         least = policy.margin(series.metric.name) / 2
         points = detect(values, variances=series.variances, min_change=least)
-        found += [_from_point(series, point) for point in points]
+        changes += [_from_point(series, point) for point in points]
     notes = (
         [f"{plural(short, 'series has', 'series have')} fewer than {MIN_POINTS} versions, too few for change points"]
         if short
@@ -123,7 +123,7 @@ def _change_points(line: HistoryLine, policy: Policy) -> HistoryChanges:
         else []
     )
     return HistoryChanges(
-        ChangeMethod.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sort_changes(found), tuple(notes)
+        ChangeMethod.CHANGE_POINTS, len(line.series) - short - unfit, 0, _sort_changes(changes), tuple(notes)
     )
 
 
@@ -148,11 +148,11 @@ def _from_point(series: HistorySeries, point: ChangePoint) -> HistoryChange:
 
 def _incomparable_notes(line: HistoryLine, pairs: Sequence[tuple[int, int]], limits: ConditionLimits) -> list[str]:
     """Neighbours that are not comparable: a change there may come from the machine or the suite."""
-    found = []
+    notes = []
     for before, after in pairs:
         if why := _blocking_differences(line.sides[before], line.sides[after], limits):
-            found.append(f"{line.versions[before]} and {line.versions[after]} are not comparable: {why}")
-    return found
+            notes.append(f"{line.versions[before]} and {line.versions[after]} are not comparable: {why}")
+    return notes
 
 
 def _blocking_differences(old: ComparisonSide, new: ComparisonSide, limits: ConditionLimits) -> str:
@@ -172,7 +172,7 @@ def _compare_neighbours(
     shared = policy.model_copy(update={"metrics": names, "false_alarm_budget": budget, "confidence": _CONFIDENCE})
     # All versions show the usual spread between runs, also those on neither side of a step.
     everything = [run for side in line.sides for run in _restrict_to_scenarios(side, side.counted, scenarios).counted]
-    found, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
+    changes, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
     for before, after in pairs:
         old, new = line.sides[before], line.sides[after]
         pairing = pair_runs(old.counted, new.counted)
@@ -188,12 +188,12 @@ def _compare_neighbours(
         few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
         comparison = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
         shown = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
-        found += [_from_series(series, before, after) for series in shown]
+        changes += [_from_series(series, before, after) for series in shown]
     if few:
         notes.append(f"one run shows nothing, and these versions have only one: {', '.join(few)}")
     if apart:
         notes.append(f"not measured side by side, so conditions may differ: {', '.join(apart)}")
-    return HistoryChanges(ChangeMethod.NEIGHBOURS, len(line.series), steps, _sort_changes(found), tuple(notes))
+    return HistoryChanges(ChangeMethod.NEIGHBOURS, len(line.series), steps, _sort_changes(changes), tuple(notes))
 
 
 def _restrict_to_scenarios(side: ComparisonSide, counted: Sequence[Run], scenarios: set[str]) -> ComparisonSide:

@@ -49,24 +49,24 @@ def find_launch_problems(
     config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]
 ) -> list[LaunchProblem]:
     index = ArgumentIndex(config.arguments)
-    found = []
+    problems = []
     for given, value in engine_args.items() if config.arguments else ():
         key = argument_key(given)
         name = index.find(key)
         if name is None and key.startswith("no_") and value is True:
             name, value = index.find(key.removeprefix("no_")), False
         if name is None:
-            found.append(_unknown(config, index, key))
+            problems.append(_unknown(config, index, key))
         elif "." not in key:
-            found += _value_problems(config, config.arguments[name], key, value)
-            found += _group_problems(config, index, name, value)
+            problems += _value_problems(config, config.arguments[name], key, value)
+            problems += _group_problems(config, index, name, value)
     if config.env and engine_args.get(_ENV_CHECK) is True:
-        found += [
+        problems += [
             LaunchProblem(RefusalKind.VARIABLE, name, f"{config.version} refuses the unknown variable {name}")
             for name in env
             if name.startswith("VLLM_") and name not in config.env
         ]
-    return found
+    return problems
 
 
 def flag_text(key: str) -> str:

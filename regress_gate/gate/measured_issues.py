@@ -47,11 +47,11 @@ def join_issues(
     joined = attribute_losses(findings, _units(series, workloads), exclusion_reasons(definition, accelerator))
     return [_with_measurement(issue, joined) for issue in issues], [
         ExplanationOut(
-            series=list(found.unit.regressions),
-            issue=found.issue,
-            causes=[CauseOut(issue=name, probability=share) for name, share in found.shares],
+            series=list(explanation.unit.regressions),
+            issue=explanation.issue,
+            causes=[CauseOut(issue=name, probability=share) for name, share in explanation.shares],
         )
-        for found in joined.explanations
+        for explanation in joined.explanations
     ]
 
 
@@ -127,15 +127,16 @@ def _text(one: SeriesResult) -> str:
 
 def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Workload]:
     """By scenario; from the trials where the suite is not known."""
-    found: dict[str, Workload] = {}
+    measured: dict[str, Workload] = {}
     for run in side.counted:
         for trial in run.trials:
-            if trial.scenario not in found:
-                found[trial.scenario] = _trial_workload(trial.workload)
+            if trial.scenario not in measured:
+                measured[trial.scenario] = _trial_workload(trial.workload)
     if definition is None:
-        return found
+        return measured
     return {
-        scenario.name: _with_lengths(scenario.workload, found.get(scenario.name)) for scenario in definition.scenarios
+        scenario.name: _with_lengths(scenario.workload, measured.get(scenario.name))
+        for scenario in definition.scenarios
     }
 
 

@@ -69,10 +69,10 @@ def series_spread(runs: Sequence[Run]) -> dict[SeriesKey, SeriesSpread]:
         for key, values in run_level_values(same).items():
             groups[key].append(values)
         # As a comparison does on its baseline's side: a version's answers compared with themselves.
-        for scenario, found in compare_outputs(same, same).items():
-            for name, per_run in found.baseline.items():
+        for scenario, comparison in compare_outputs(same, same).items():
+            for name, per_run in comparison.baseline.items():
                 groups[scenario, name].append(SeriesValues(per_run))
-    spreads = {key: _spread(metric(key[1]), found) for key, found in groups.items()}
+    spreads = {key: _spread(metric(key[1]), group) for key, group in groups.items()}
     return {key: spread for key, spread in spreads.items() if spread is not None}
 
 
@@ -102,18 +102,18 @@ def series_effects(runs: Sequence[Run]) -> dict[SeriesKey, OrderEffects]:
             if metric(key[1]).scale is Scale.RATIO:
                 rows[key].append((values.per_run[0], str(run.version), run.place.block, is_second))
     effects = {}
-    for key, found in rows.items():
-        numbers, versions, blocks, second = zip(*found, strict=True)
+    for key, entries in rows.items():
+        numbers, versions, blocks, second = zip(*entries, strict=True)
         effects[key] = estimate_order_effects(
             np.array(numbers), versions, blocks, second, min_cv=least_spread(metric(key[1]))
         )
-    return {key: found for key, found in effects.items() if found is not None}
+    return {key: effect for key, effect in effects.items() if effect is not None}
 
 
 def adjusted_effects(runs: Sequence[Run], keys: Sequence[SeriesKey]) -> dict[SeriesKey, AdjustedEffects]:
     """Those of `keys` that the runs can show. All are one family: their p-values are adjusted together (Holm)."""
-    effects = {key: found for key, found in series_effects(runs).items() if key in keys}
-    flat = [effect for found in effects.values() for effect in (found.second, found.drift)]
+    effects = {key: estimates for key, estimates in series_effects(runs).items() if key in keys}
+    flat = [effect for estimates in effects.values() for effect in (estimates.second, estimates.drift)]
     adjusted = [
         AdjustedEffect(effect.size, effect.interval, p_adjusted)
         for effect, p_adjusted in zip(flat, holm([effect.p_value for effect in flat]), strict=True)

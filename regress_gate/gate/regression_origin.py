@@ -205,8 +205,8 @@ def _positions(per_side: Sequence[Sequence[float]], name: str, error: float) -> 
     measured = [array for array in others if len(array)]
     if not (len(before) and len(after) and measured):
         return [None] * len(others)
-    found = iter(step_positions(StepEnds(before, after), measured, error=error, least_sd=least_spread(known)))
-    return [next(found) if len(array) else None for array in others]
+    positions = iter(step_positions(StepEnds(before, after), measured, error=error, least_sd=least_spread(known)))
+    return [next(positions) if len(array) else None for array in others]
 
 
 def _origin(

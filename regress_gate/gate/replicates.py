@@ -61,8 +61,8 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
         group = SERVER_GROUP if run.place is None else run.place.group
         for name, value in run.metrics.items():
             by_series[group, name].append(value)
-        for key, found in by_series.items():
-            values[key].per_run.append(sum(found) / len(found))
+        for key, samples in by_series.items():
+            values[key].per_run.append(sum(samples) / len(samples))
     return values
 
 
@@ -192,29 +192,31 @@ def _column(rows: Sequence[RunLevelValues], key: SeriesKey) -> Floats:
     return values if not np.isnan(values).all() else values[:0]
 
 
-def tabulate(found: Replicates, ordinals: Mapping[str, set[int]]) -> ReplicateTable:
+def tabulate(replicates: Replicates, ordinals: Mapping[str, set[int]]) -> ReplicateTable:
     """`ordinals` as for `run_level_values`."""
-    rows = sorted({*found.baseline, *found.candidate}) if found.paired else None
+    rows = sorted({*replicates.baseline, *replicates.candidate}) if replicates.paired else None
     sides = [
         tuple(run_level_values(side.get(row, ()), ordinals) for row in rows or side)
-        for side in (found.baseline, found.candidate)
+        for side in (replicates.baseline, replicates.candidate)
     ]
     return ReplicateTable(*sides)
 
 
 def measurement_design(
-    found: Replicates, keys: Sequence[SeriesKey], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
+    replicates: Replicates, keys: Sequence[SeriesKey], earlier: Sequence[Run], ordinals: Mapping[str, set[int]]
 ) -> MeasurementDesign:
     """How the runs were made, with what earlier runs show of `keys`. `earlier` may contain the runs compared.
 
     `ordinals` are the trials that count of the runs compared, by scenario. Only those count of earlier ones, and of a
     run that lacks some, none: means over fewer trials scatter more.
     """
-    compared = {run.key for side in (found.baseline, found.candidate) for runs in side.values() for run in runs}
+    compared = {
+        run.key for side in (replicates.baseline, replicates.candidate) for runs in side.values() for run in runs
+    }
     others = [run for run in earlier if run.key not in compared]
-    of_runs = _block_sessions if found.paired else _version_sessions
+    of_runs = _block_sessions if replicates.paired else _version_sessions
     sessions = of_runs(others, keys, ordinals)
-    return MeasurementDesign(found.paired, found.apart, sessions, found.interim)
+    return MeasurementDesign(replicates.paired, replicates.apart, sessions, replicates.interim)
 
 
 def _version_sessions(
@@ -226,8 +228,8 @@ def _version_sessions(
         if (session := session_of(run)) is not None:
             sessions[session, run.version].append(run)
     tables = [
-        [_values_of_common_trials(row, ordinals) for _, row in _rows(found, paired=False)]
-        for found in sessions.values()
+        [_values_of_common_trials(row, ordinals) for _, row in _rows(members, paired=False)]
+        for members in sessions.values()
     ]
     return tuple(
         tuple(np.array([_mean(row.get(key)) for row in table]) for key in keys) for table in tables if len(table) > 1

@@ -88,7 +88,7 @@ def gather_series(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: 
     With `paired`, all runs are of blocks that both sides share.
     """
     sets = trial_sets((*baseline, *candidate))
-    ordinals = {scenario: set.intersection(*found) for scenario, found in sets.items()}
+    ordinals = {scenario: set.intersection(*ordinal_sets) for scenario, ordinal_sets in sets.items()}
     left, right = (run_level_values(runs, ordinals) for runs in (baseline, candidate))
     answers = compare_outputs(baseline, candidate)
     for scenario, outputs in answers.items():
@@ -103,8 +103,8 @@ def gather_series(baseline: Sequence[Run], candidate: Sequence[Run], *, paired: 
         ordinals=ordinals,
         shortened={
             scenario: _trials_text(ordinals[scenario])
-            for scenario, found in sets.items()
-            if ordinals[scenario] and any(ordinals[scenario] != each for each in found)
+            for scenario, ordinal_sets in sets.items()
+            if ordinals[scenario] and any(ordinals[scenario] != each for each in ordinal_sets)
         },
         answers=answers,
     )
@@ -253,17 +253,17 @@ def variance_reduced_percentile(
     rows = [runs for side in (made.baseline, made.candidate) for runs in side.values()]
     if known.tail is None or measure is None or any(len(runs) != 1 for runs in rows):
         return None
-    found = []
+    percentiles = []
     for ordinal in sorted(ordinals.get(scenario, ())):
         samples = [_samples(runs[0], scenario, ordinal) for runs in rows]
         logs = _same_requests([each for each in samples if each is not None], measure)
         if logs is None or len(logs) != len(rows) or logs.shape[1] < known.min_requests:
             return None
         count = len(made.baseline)
-        found.append(np.concatenate(variance_reduced_percentiles(logs[:count], logs[count:], known.tail)))
-    if not found:
+        percentiles.append(np.concatenate(variance_reduced_percentiles(logs[:count], logs[count:], known.tail)))
+    if not percentiles:
         return None
-    values = np.mean(found, axis=0)
+    values = np.mean(percentiles, axis=0)
     return values[: len(made.baseline)], values[len(made.baseline) :]
 
 

@@ -59,12 +59,12 @@ class DetectionReport:
     series: Sequence[DetectedChanges]
 
 
-def find_changes(series: TableSeries, asked: DetectionRequest) -> DetectedChanges:
+def find_changes(series: TableSeries, request: DetectionRequest) -> DetectedChanges:
     """The change points of one series, without those that were not asked for.
 
     Raises InputError if a percentage is asked for and a value is not positive.
     """
-    least = asked.least
+    least = request.least
     has_shares = bool(np.nanmin(series.values, initial=np.inf) > 0)
     if least.size and least.is_share and not has_shares:
         raise InputError(
@@ -73,15 +73,15 @@ def find_changes(series: TableSeries, asked: DetectionRequest) -> DetectedChange
             todo="give the smallest change in the unit of the values, without %",
         )
     if least.is_share or not has_shares:
-        found = detect(series.values, variances=series.variances, min_change=least.size)
+        points = detect(series.values, variances=series.variances, min_change=least.size)
     else:
-        found = [
+        points = [
             change
             for change in detect(series.values, variances=series.variances)
             if change.change is None or abs(change.change) * _level_before(series, change) >= least.size
         ]
-    reported = [change for change in found if asked.improvements or is_worse(change, asked.direction) is not False]
-    return DetectedChanges(series, tuple(reported), len(found) - len(reported))
+    reported = [change for change in points if request.improvements or is_worse(change, request.direction) is not False]
+    return DetectedChanges(series, tuple(reported), len(points) - len(reported))
 
 
 def is_worse(change: ChangePoint, direction: Direction | None) -> bool | None:
