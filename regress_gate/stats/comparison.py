@@ -93,16 +93,16 @@ def compare_series(
     """
     budget = nominal_level(false_alarm_budget, design.interim)
     tail = nominal_level((1 - confidence) / 2, design.interim)
-    found: list[_SeriesAssessment | None] = [None] * len(series)
+    assessments: list[_SeriesAssessment | None] = [None] * len(series)
     for gates in (True, False):
         members = [index for index, data in enumerate(series) if data.gated is gates]
         for index, each in zip(
             members, _assess_family([series[i] for i in members], members, tail, design), strict=True
         ):
-            found[index] = each
-    family = max(1, sum(each is not None and data.gated for data, each in zip(series, found, strict=True)))
+            assessments[index] = each
+    family = max(1, sum(each is not None and data.gated for data, each in zip(series, assessments, strict=True)))
     results = []
-    for data, each in zip(series, found, strict=True):
+    for data, each in zip(series, assessments, strict=True):
         if each is None:
             results.append(Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, (_why_no_estimate(data),)))
             continue
@@ -131,9 +131,9 @@ def _assess_family(
     known = with_history([places[index] for index in members], design)
     inside = [index for index, is_known in zip(members, known, strict=True) if is_known]
     strangers = [index for index, is_known in zip(members, known, strict=True) if not is_known]
-    found: list[_SeriesAssessment | None] = [None] * len(series)
+    assessments: list[_SeriesAssessment | None] = [None] * len(series)
     for index in set(range(len(series))) - set(members):
-        found[index] = _assess_alone(series[index], places[index], tail, design)
+        assessments[index] = _assess_alone(series[index], places[index], tail, design)
     family = _family_of(series, places, inside, design) if inside else None
     if strangers:
         apart = _assess_together(
@@ -143,20 +143,20 @@ def _assess_family(
             offsets_of=family,
         )
         for index, each in zip(strangers, apart, strict=True):
-            found[index] = each
-    others = {index: each for index, each in enumerate(found) if each is not None and each.p_worse is not None}
+            assessments[index] = each
+    others = {index: each for index, each in enumerate(assessments) if each is not None and each.p_worse is not None}
     worse, better = ([getattr(each, name) for each in others.values()] for name in ("p_worse", "p_better"))
     if family is not None:
         q_worse, q_worse_others = adjusted_p_values(family, worse)
         q_better, q_better_others = adjusted_p_values(family, better, better=True)
         found_inside = _assess_together([series[i] for i in inside], family, tail)
         for index, each, up, down in zip(inside, found_inside, q_worse, q_better, strict=True):
-            found[index] = replace(each, q_worse=float(up), q_better=float(down))
+            assessments[index] = replace(each, q_worse=float(up), q_better=float(down))
     else:
         q_worse_others, q_better_others = (np.array(holm(p)) for p in (worse, better))
     for index, up, down in zip(others, q_worse_others, q_better_others, strict=True):
-        found[index] = replace(others[index], q_worse=float(up), q_better=float(down))
-    return found
+        assessments[index] = replace(others[index], q_worse=float(up), q_better=float(down))
+    return assessments
 
 
 def _family_of(
@@ -211,9 +211,9 @@ def _variance_reduced(
     """
     pairs = [data.variance_reduced for data in series if data.variance_reduced is not None]
     sides = [np.column_stack([pair[side] for pair in pairs]) for side in (0, 1)]
-    found = Measurements(sides[0], sides[1], family.found.paired, family.found.apart)
+    measurements = Measurements(sides[0], sides[1], family.found.paired, family.found.apart)
     variance_reduced = _with_common_offsets(
-        weigh_contrasts(found, np.eye(len(series)), family.floor[members]), offsets_of
+        weigh_contrasts(measurements, np.eye(len(series)), family.floor[members]), offsets_of
     )
     weights = np.zeros((len(family.metrics), 1))
     weights[members] = 1 / len(members)
@@ -242,10 +242,12 @@ def _assess_alone(data: SeriesData, place: int, tail: float, design: Measurement
     whole = replace(_whole_blocks(data) if design.paired else data.without_gaps(), variance_reduced=None)
     if family_members([whole]):
         return _assess_together([whole], make_family([whole], [place], design), tail)[0]
-    found = estimate(data.without_gaps())
-    if found is None:
+    estimated = estimate(data.without_gaps())
+    if estimated is None:
         return None
-    return _SeriesAssessment(found.loss, found.interval(1 - 2 * tail), found.p_worse(), found.p_better(), found.run_sd)
+    return _SeriesAssessment(
+        estimated.loss, estimated.interval(1 - 2 * tail), estimated.p_worse(), estimated.p_better(), estimated.run_sd
+    )
 
 
 def _whole_blocks(data: SeriesData) -> SeriesData:
@@ -282,20 +284,20 @@ def _why_no_estimate(data: SeriesData) -> str:
 
 
 def _runs_needed(
-    data: SeriesData, found: _SeriesAssessment, change: float, error: float, tail: float, expected_cv: float
+    data: SeriesData, assessment: _SeriesAssessment, change: float, error: float, tail: float, expected_cv: float
 ) -> tuple[int | None, list[str]]:
     """The smaller number of runs that would show either verdict, if the present estimate were true."""
     have = max(len(data.baseline), len(data.candidate))
     notes = []
-    run_sd, bound, loss = found.run_sd, margin_as_loss(data), found.loss
-    if found.interval is None:
+    run_sd, bound, loss = assessment.run_sd, margin_as_loss(data), assessment.loss
+    if assessment.interval is None:
         notes.append("at least two runs a side are needed to estimate the spread")
         loss = 0.0  # one pair shows nothing about the loss: plan for an unchanged version
     if run_sd is None or run_sd == 0.0:
         run_sd = expected_cv
         notes.append(f"runs needed assume a run-to-run spread of {expected_cv:.0%}")
     options = [runs_to_resolve(bound - loss, run_sd, tail)]
-    if found.interval is not None and change >= data.margin / 2:
+    if assessment.interval is not None and change >= data.margin / 2:
         options.append(runs_to_resolve(loss, run_sd, error))
     reachable = [option for option in options if option is not None]
     if not reachable:

@@ -96,22 +96,22 @@ class ContrastEvidence:
         )
 
 
-def weigh_contrasts(found: Measurements, weights: Floats, floor: Floats) -> ContrastEvidence:
+def weigh_contrasts(measurements: Measurements, weights: Floats, floor: Floats) -> ContrastEvidence:
     """Estimate the similar contrasts that are the columns of `weights` (m, q).
 
     `floor`: shape (m,), the least variance between runs that each series is assumed to have.
     """
-    ours, theirs = found.baseline @ weights, found.candidate @ weights
+    ours, theirs = measurements.baseline @ weights, measurements.candidate @ weights
     estimate = theirs.mean(axis=0) - ours.mean(axis=0)
     least = floor @ weights**2
     per_run = 1 / len(ours) + 1 / len(theirs)
-    whole = _baseline_share(found.baseline, found.candidate)
-    deviations, variances, freedom = _present_spread(ours, theirs, found.paired, per_run, whole)
+    whole = _baseline_share(measurements.baseline, measurements.candidate)
+    deviations, variances, freedom = _present_spread(ours, theirs, measurements.paired, per_run, whole)
     if freedom < 1:
         return ContrastEvidence(estimate, np.full(len(estimate), np.inf), np.ones(len(estimate)), per_run)
     variances = np.maximum(variances, least)
     rows, offsets = [deviations], NO_SESSIONS
-    sessions = [session @ weights for session in found.earlier if len(session)]
+    sessions = [session @ weights for session in measurements.earlier if len(session)]
     before = [session - session.mean(axis=0) for session in sessions if len(session) > 1]
     known = sum(len(each) - 1 for each in before)
     if known:
@@ -121,19 +121,21 @@ def weigh_contrasts(found: Measurements, weights: Floats, floor: Floats) -> Cont
     if known:
         quiet = not _is_noisier(variances / earlier, freedom / alike, known / alike)
         within = (freedom * variances + known * earlier) / (freedom + known)
-        if found.apart:
+        if measurements.apart:
             offsets = _session_offsets(sessions, within if quiet else earlier, freedom * quiet + known, least, alike)
         if quiet:
             variances, freedom = within, freedom + known
     return ContrastEvidence(estimate, *moderate_variances(variances, freedom, alike=alike), per_run, offsets)
 
 
-def deviations_of(found: Measurements) -> tuple[Floats, float]:
+def deviations_of(measurements: Measurements) -> tuple[Floats, float]:
     """All runs' deviations from what is estimated or from their session, shape (n, m), and their degrees of freedom."""
-    whole = _baseline_share(found.baseline, found.candidate)
-    per_run = 1 / len(found.baseline) + 1 / len(found.candidate)
-    today, _, freedom = _present_spread(found.baseline, found.candidate, found.paired, per_run, whole)
-    before = [session - session.mean(axis=0) for session in found.earlier if len(session) > 1]
+    whole = _baseline_share(measurements.baseline, measurements.candidate)
+    per_run = 1 / len(measurements.baseline) + 1 / len(measurements.candidate)
+    today, _, freedom = _present_spread(
+        measurements.baseline, measurements.candidate, measurements.paired, per_run, whole
+    )
+    before = [session - session.mean(axis=0) for session in measurements.earlier if len(session) > 1]
     return np.vstack([today, *before]), freedom + sum(len(each) - 1 for each in before)
 
 

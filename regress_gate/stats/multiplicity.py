@@ -131,17 +131,22 @@ def adjusted_p_values(family: Family, others: Sequence[float] = (), *, better: b
     p_values = np.concatenate([*(_p_values(family, kind, still) for kind in kinds), others])
     alone = next(kind.share for kind in kinds)
     shares = np.concatenate([*(np.full(len(kind.groups), kind.share) for kind in kinds), np.full(len(others), alone)])
-    found = weighted_holm(p_values, shares)
+    adjusted_shares = weighted_holm(p_values, shares)
     adjusted = np.ones(len(plain))
-    for group, q in zip(groups, found[: len(groups)], strict=True):
+    for group, q in zip(groups, adjusted_shares[: len(groups)], strict=True):
         adjusted[group] = np.minimum(adjusted[group], np.maximum(q, plain[group]))
-    return adjusted, found[len(groups) :]
+    return adjusted, adjusted_shares[len(groups) :]
 
 
 def _mirrored(family: Family) -> Family:
-    found = family.found
-    earlier = tuple(-session for session in found.earlier)
-    return replace(family, found=replace(found, baseline=-found.baseline, candidate=-found.candidate, earlier=earlier))
+    measurements = family.found
+    earlier = tuple(-session for session in measurements.earlier)
+    return replace(
+        family,
+        found=replace(
+            measurements, baseline=-measurements.baseline, candidate=-measurements.candidate, earlier=earlier
+        ),
+    )
 
 
 def _kinds(family: Family, own: Sequence[ContrastEvidence], others: int) -> list[_Kind]:
@@ -153,23 +158,23 @@ def _kinds(family: Family, own: Sequence[ContrastEvidence], others: int) -> list
     scenarios = _groups(grouped, family.scenarios)
     metrics = _groups(grouped, family.metrics)
     of_scenarios = np.column_stack([_mean_weights(weights, group) for group in scenarios]) if scenarios else None
-    found: list[tuple[str, list[Ints], Floats, Floats]] = []
+    comparisons: list[tuple[str, list[Ints], Floats, Floats]] = []
     series = [np.array([index]) for index in everything]
-    found.append(
+    comparisons.append(
         ("series", series, np.eye(len(everything)), _rest_weights(family.scenarios, series, scenarios, of_scenarios))
     )
     if 1 < len(scenarios) < len(grouped) and of_scenarios is not None:
         rest = _rest_weights(family.scenarios, scenarios, scenarios, of_scenarios)
-        found.append(("scenario", scenarios, of_scenarios, rest))
+        comparisons.append(("scenario", scenarios, of_scenarios, rest))
     if 1 < len(metrics) < len(grouped):
         of_metrics = np.column_stack([_mean_weights(weights, group) for group in metrics])
         rest = np.column_stack([_mean_weights(weights, np.setdiff1d(grouped, group)) for group in metrics])
-        found.append(("metric", metrics, of_metrics, rest))
+        comparisons.append(("metric", metrics, of_metrics, rest))
     if len(grouped) > 1:
-        found.append(("all", [grouped], _mean_weights(weights, grouped)[:, None], np.zeros((len(everything), 1))))
-    total = sum(_SHARES[kind] for kind, *_ in found)
+        comparisons.append(("all", [grouped], _mean_weights(weights, grouped)[:, None], np.zeros((len(everything), 1))))
+    total = sum(_SHARES[kind] for kind, *_ in comparisons)
     kinds = []
-    for kind, groups, inside, rest in found:
+    for kind, groups, inside, rest in comparisons:
         count = len(groups) + (others if kind == "series" else 0)
         for alike in _groups_alike(family, kind, groups):
             members = tuple(groups[index] for index in alike)
@@ -261,9 +266,9 @@ class _RestTrust:
             return 1.0
         means = np.where(parts[:, None] == names, column[:, None], 0.0)
         means = means / means.sum(axis=0)
-        found = weigh_contrasts(self._family.found, means - means.mean(axis=1, keepdims=True), self._family.floor)
-        ratio = float((found.estimate**2 / found.run_variance).mean() / found.per_run)
-        return float(fdtrc(len(names) - 1, found.freedom.min(), ratio))
+        evidence = weigh_contrasts(self._family.found, means - means.mean(axis=1, keepdims=True), self._family.floor)
+        ratio = float((evidence.estimate**2 / evidence.run_variance).mean() / evidence.per_run)
+        return float(fdtrc(len(names) - 1, evidence.freedom.min(), ratio))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +330,12 @@ def make_family(series: Sequence[SeriesData], places: Sequence[int], design: Mea
         whole = values[np.isfinite(values).all(axis=1)]
         if len(whole):
             earlier.append(signs * whole)
-    found = Measurements(sides[0], sides[1], design.paired, design.apart, tuple(earlier))
+    measurements = Measurements(sides[0], sides[1], design.paired, design.apart, tuple(earlier))
     metrics = [data.metric or f"#{index}" for index, data in enumerate(series)]
     scenarios = [data.scenario for data in series]
     named = [name for name in dict.fromkeys(scenarios) if name is not None]
     return Family(
-        found,
+        measurements,
         np.array([-1 if name is None else named.index(name) for name in scenarios]),
         np.array([list(dict.fromkeys(metrics)).index(name) for name in metrics]),
         np.array([data.min_cv**2 for data in series]),

@@ -41,8 +41,8 @@ def runs_to_resolve(gap: float, run_sd: float, error: float) -> int | None:
         return runs >= 2 * (run_sd * reach / gap) ** 2
 
     # The required number falls as the degrees of freedom grow, so the smallest sufficient one can be bisected.
-    found = bisect_left(range(2, MAX_RUNS + 1), True, key=suffice) + 2
-    return found if found <= MAX_RUNS else None
+    needed = bisect_left(range(2, MAX_RUNS + 1), True, key=suffice) + 2
+    return needed if needed <= MAX_RUNS else None
 
 
 Floats = npt.NDArray[np.float64]
@@ -108,9 +108,9 @@ def detectable_change(expected: ExpectedSeries, runs: int, *, error: float, conf
     half, margin = (_as_loss(share, expected) for share in (expected.margin / 2, expected.margin))
 
     def lack(loss: float) -> float:
-        true, found, freedom = _standard_errors(expected, runs, loss)
+        true, estimated, freedom = _standard_errors(expected, runs, loss)
         reach, end = stdtrit(freedom, 1 - error), stdtrit(freedom, 0.5 + confidence / 2)
-        least = np.maximum(np.maximum(reach * found, half), margin - end * found)
+        least = np.maximum(np.maximum(reach * estimated, half), margin - end * estimated)
         return float(ndtr((loss - least) / true).mean()) - POWER
 
     return _solve_for_change(lack, expected)
@@ -120,9 +120,9 @@ def shown_within(expected: ExpectedSeries, runs: int, *, confidence: float) -> f
     """The smallest margin that an unchanged version is shown to keep with a probability of POWER, as a change."""
     if runs < 2:
         return math.inf
-    true, found, freedom = _standard_errors(expected, runs, 0.0)
+    true, estimated, freedom = _standard_errors(expected, runs, 0.0)
     end = stdtrit(freedom, 0.5 + confidence / 2)
-    return _solve_for_change(lambda margin: float(ndtr((margin - end * found) / true).mean()) - POWER, expected)
+    return _solve_for_change(lambda margin: float(ndtr((margin - end * estimated) / true).mean()) - POWER, expected)
 
 
 def _standard_errors(expected: ExpectedSeries, runs: int, loss: float) -> tuple[float, Floats, float]:
@@ -156,10 +156,10 @@ def _floors(expected: ExpectedSeries, runs: int, loss: float) -> tuple[float, fl
 
 
 def _variance_of(data: SeriesData) -> float:
-    found = estimate(data)
-    if found is None or found.standard_error is None:
+    estimated = estimate(data)
+    if estimated is None or estimated.standard_error is None:
         raise ValueError("two runs a side are the least that have a spread")
-    return found.standard_error**2
+    return estimated.standard_error**2
 
 
 def _constant_series(expected: ExpectedSeries, runs: int, loss: float) -> SeriesData:

@@ -38,21 +38,21 @@ class InterimStage:
     """The largest number of blocks. Any beyond it are tested at the level of the last analysis."""
 
 
-def nominal_level(asked: float, interim: InterimStage | None) -> float:
-    """The one-sided level to be used now, so that over all analyses it is `asked`. None: this analysis is the only
+def nominal_level(level: float, interim: InterimStage | None) -> float:
+    """The one-sided level to be used now, so that over all analyses it is `level`. None: this analysis is the only
     one."""
     if interim is None or interim.most_blocks <= FIRST_ANALYSIS:
-        return asked
-    levels = _nominal_levels(round(asked, 12), interim.most_blocks)
+        return level
+    levels = _nominal_levels(round(level, 12), interim.most_blocks)
     at = min(max(interim.blocks, FIRST_ANALYSIS), interim.most_blocks)
     return levels[at - FIRST_ANALYSIS]
 
 
 @cache
-def _nominal_levels(asked: float, most: int) -> tuple[float, ...]:
+def _nominal_levels(level: float, most: int) -> tuple[float, ...]:
     """Nominal one-sided levels of the analyses after blocks FIRST_LOOK … most."""
     information = np.arange(FIRST_ANALYSIS, most + 1) / most
-    spent = asked * np.log1p((math.e - 1) * information)
+    spent = level * np.log1p((math.e - 1) * information)
     steps = np.diff(spent, prepend=0.0)
     # The score process has variance equal to its information; `density` is that of not having crossed so far.
     boundary = -float(ndtri(steps[0]))

@@ -70,8 +70,8 @@ def mean_square_correlation(deviations: Floats, freedom: float) -> float:
     if columns < 2:
         return 1.0
     squares = np.corrcoef(varying, rowvar=False) ** 2
-    found = float((squares.sum() - columns) / (columns * (columns - 1)))
-    true = max(0.0, (found - 1 / freedom) / (1 - 1 / freedom)) if freedom > 1 else 1.0
+    observed = float((squares.sum() - columns) / (columns * (columns - 1)))
+    true = max(0.0, (observed - 1 / freedom) / (1 - 1 / freedom)) if freedom > 1 else 1.0
     return float((1 + (columns - 1) * true) / columns)
 
 
@@ -88,14 +88,14 @@ def _fit_prior(variances: Floats, freedom: float) -> tuple[float, float]:
 
 def _inverse_trigamma(value: float) -> float:
     """Newton's method on 1/trigamma, which is nearly straight: it converges from below for every positive value."""
-    found = 0.5 + 1 / value
+    solution = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(polygamma(1, found))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, found))
-        found += step
-        if abs(step) < 1e-8 * found:
+        trigamma = float(polygamma(1, solution))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, solution))
+        solution += step
+        if abs(step) < 1e-8 * solution:
             break
-    return found
+    return solution
 
 
 _RATIOS = np.geomspace(0.1, 1000.0, 33)

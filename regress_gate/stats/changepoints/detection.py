@@ -66,8 +66,8 @@ def detect(
     series, ask = prepare_series(values, variances), extra_evidence(probability)
     if len(series.values) < LEAST_POINTS or not series.values.any():
         return []
-    found = _Search(series, ask)
-    points = [*found.steps_and_ramps(), *found.last_points(), *found.spreads()]
+    search = _Search(series, ask)
+    points = [*search.steps_and_ramps(), *search.last_points(), *search.spreads()]
     kept = [point for point in points if point.change is None or abs(point.change) >= min_change]
     return sorted(kept, key=lambda point: point.index)
 
@@ -117,13 +117,13 @@ class _Search:
         starts, judge = self._found.starts, self._found.judge
         edges = [0, *starts, len(self._held)]
         groups = shape.runs_of_steps(starts, self._sizes(starts, judge))
-        found, taken = list[tuple[list[int], tuple[int, int] | None]](), 0
+        shapes, taken = list[tuple[list[int], tuple[int, int] | None]](), 0
         for group in groups:
             before, after = max(taken, edges[group[0]]), edges[group[-1] + 2]
             slope = shape.find_ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
             taken = slope[1] if slope else 0
-            found.append((group, slope))
-        return found
+            shapes.append((group, slope))
+        return shapes
 
     def steps_and_ramps(self) -> list[ChangePoint]:
         starts, judge = self._found.starts, self._found.judge

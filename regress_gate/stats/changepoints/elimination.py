@@ -66,8 +66,8 @@ class BackwardElimination:
         return self._judged(start, at, stop).margin
 
     def step(self, start: int, at: int, stop: int) -> StepEvidence:
-        found = self._judged(start, at, stop).step
-        return found or weigh_step(self._values, start, at, stop, self._noise)
+        evidence = self._judged(start, at, stop).step
+        return evidence or weigh_step(self._values, start, at, stop, self._noise)
 
     def _judged(self, start: int, at: int, stop: int) -> _Assessment:
         key = (start, at, stop)
@@ -79,29 +79,29 @@ class BackwardElimination:
         whole = window_around(start, at, stop)
         if min(at - start, stop - at) < self._shortest:
             return _Assessment(-math.inf, None, whole)
-        found = weigh_step(self._values, start, at, stop, self._noise)
-        margin = self._margin(found, start, at, stop)
+        evidence = weigh_step(self._values, start, at, stop, self._noise)
+        margin = self._margin(evidence, start, at, stop)
         low, high = near = max(start, at - _CLOSE), min(stop, at + _CLOSE)
         if margin >= 0.0 or near == whole:
-            return _Assessment(margin, found, whole)
+            return _Assessment(margin, evidence, whole)
         close = weigh_step(self._values, low, at, high, self._noise)
         cost = _CLOSE_LAST_COST if stop == len(self._values) else _CLOSE_COST
         close_margin = self._margin(close, low, at, high) - cost
-        return _Assessment(close_margin, close, near) if close_margin > margin else _Assessment(margin, found, whole)
+        return _Assessment(close_margin, close, near) if close_margin > margin else _Assessment(margin, evidence, whole)
 
-    def _margin(self, found: StepEvidence, start: int, at: int, stop: int) -> float:
-        asked = _PER_LOG * math.log(max(_LEAST_SIZE, len(self._values)))
+    def _margin(self, evidence: StepEvidence, start: int, at: int, stop: int) -> float:
+        penalty = _PER_LOG * math.log(max(_LEAST_SIZE, len(self._values)))
         is_last = stop == len(self._values)
         young = _YOUNG_COST * max(0.0, 1.0 - (stop - at) / _YOUNG_POINTS) if is_last else 0.0
         drift = _DRIFT_COST * max(0.0, 1.0 - (stop - at) / _DRIFT_POINTS) if is_last else 0.0
-        height = abs(found.size) / self._noise.sd
+        height = abs(evidence.size) / self._noise.sd
         of_smooth = _SMOOTH_COST * max(0.0, 1.0 - height / _SMOOTH_UP_TO)
         of_smooth += drift * max(0.0, 1.0 - height / _DRIFT_UP_TO)
-        smooth = found.against_smooth - of_smooth
+        smooth = evidence.against_smooth - of_smooth
         if smooth < 0.0 and height >= _MAY_BE_RAMP:
             low, high = window_around(start, at, stop)
             smooth = max(smooth, ramp_against_smooth(self._held[low:high], self._noise))
-        return min(found.against_none - asked, smooth) - young - self._ask
+        return min(evidence.against_none - penalty, smooth) - young - self._ask
 
     def prune(self, starts: Sequence[int]) -> list[int]:
         """The starts that stay."""

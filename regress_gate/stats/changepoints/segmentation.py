@@ -36,7 +36,7 @@ def propose_starts(values: Floats, noise: float, narrowest: int = 2) -> Ints:
     size = len(values)
     sums = np.concatenate(([0.0], np.cumsum(values - values.mean())))
     at = np.arange(1, size)
-    found = np.zeros(size, dtype=bool)
+    is_start = np.zeros(size, dtype=bool)
     for width in _widths(size, narrowest):
         start, stop = np.maximum(at - _LEFT * width, 0), np.minimum(at + _RIGHT * width, size)
         before, after = at - start, stop - at
@@ -44,8 +44,8 @@ def propose_starts(values: Floats, noise: float, narrowest: int = 2) -> Ints:
         height = np.abs(gap) / (noise * np.sqrt(1.0 / before + 1.0 / after))
         height[:, 0] = 0.0
         peak = maximum_filter1d(height, 2 * (width // 2) + 1, mode="constant")
-        found[1:] |= ((height >= _LOWEST) & (height == peak)).any(axis=0)
-    return np.flatnonzero(found).astype(np.int64)
+        is_start[1:] |= ((height >= _LOWEST) & (height == peak)).any(axis=0)
+    return np.flatnonzero(is_start).astype(np.int64)
 
 
 def _widths(size: int, narrowest: int) -> list[int]:

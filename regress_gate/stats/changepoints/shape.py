@@ -48,7 +48,7 @@ def fit_ramp(values: Floats, steps: Sequence[int] = ()) -> Ramp | None:
     """The best ramp through the values that spans the `steps`; None when there is none."""
     size = len(values)
     grid = np.unique(np.linspace(2, size - 3, min(_GRID, max(2, size - 4))).round().astype(np.int64))
-    begin, end = (found.ravel() for found in np.meshgrid(grid, grid, indexing="ij"))
+    begin, end = (axis.ravel() for axis in np.meshgrid(grid, grid, indexing="ij"))
     wide = end - begin >= _LEAST_WIDTH
     if steps:
         wide &= (begin < steps[0]) & (end >= steps[-1])
@@ -69,21 +69,21 @@ def find_ramp(held: Floats, before: int, steps: Sequence[int], after: int, noise
     low, high = max(before, steps[0] - _SIDE), min(after, steps[-1] + _SIDE)
     values = held[low:high]
     within = [step - low for step in steps]
-    found = fit_ramp(values, within)
-    if found is None:
+    ramp = fit_ramp(values, within)
+    if ramp is None:
         return None
     edges = [0, *within, len(values)]
     about_steps = sum(float(((values[a:b] - values[a:b].mean()) ** 2).sum()) for a, b in pairwise(edges))
-    ahead = (about_steps - found.squares) / (2.0 * noise.sd**2 * noise.inflation(math.inf))
+    ahead = (about_steps - ramp.squares) / (2.0 * noise.sd**2 * noise.inflation(math.inf))
     if ahead + (2 * len(steps) - 3) * math.log(len(values)) / 2.0 < _AHEAD:
         return None
-    return low + found.begin, low + found.end
+    return low + ramp.begin, low + ramp.end
 
 
 def ramp_against_smooth(values: Floats, noise: NoiseModel) -> float:
     """Log likelihood ratio of the best ramp against the best line or cubic, costs of their coefficients included."""
-    found = fit_ramp(values)
-    if found is None:
+    ramp = fit_ramp(values)
+    if ramp is None:
         return -math.inf
     size = len(values)
     basis, _ = np.linalg.qr(np.vander(np.linspace(-1.0, 1.0, size), 4, increasing=True))
@@ -91,4 +91,4 @@ def ramp_against_smooth(values: Floats, noise: NoiseModel) -> float:
     line = float(values @ values) - float(parts[:2] @ parts[:2])
     cubic = line - float(parts[2:] @ parts[2:])
     cost = 2.0 * math.log(size) * noise.sd**2
-    return (min(line, cubic + cost) - found.squares - cost) / (2.0 * noise.sd**2 * noise.inflation(math.inf))
+    return (min(line, cubic + cost) - ramp.squares - cost) / (2.0 * noise.sd**2 * noise.inflation(math.inf))
