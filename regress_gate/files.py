@@ -85,7 +85,7 @@ def open_regular(path: str | Path) -> IO[bytes]:
 
 
 def regular_file_size(handle: int) -> int:
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    return found.st_size
+    return status.st_size

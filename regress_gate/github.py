@@ -135,9 +135,9 @@ class GitHub:
         except (github.BadAttributeException, exceptions.RequestException, *_UNEXPECTED):
             raise UnavailableError(f"{self.host} gives an answer of an unexpected form") from None
 
-    def answered_at(self, found: GithubObject) -> datetime:
+    def answered_at(self, answer: GithubObject) -> datetime:
         """When the server last confirmed an object, by the server's clock."""
-        return answer_time(found.raw_headers, self.now())
+        return answer_time(answer.raw_headers, self.now())
 
     def pause(self, seconds: float) -> None:
         self._waited += seconds

@@ -59,8 +59,8 @@ class Amd(Family):
         return find_gpus()
 
     def visible_devices(self, environment: Mapping[str, str], *, first: int | None) -> tuple[int, ...]:
-        asked = next((environment[name] for name in self.visible_variables if name in environment), None)
-        return visible_gpus(asked)[:first]
+        setting = next((environment[name] for name in self.visible_variables if name in environment), None)
+        return visible_gpus(setting)[:first]
 
     def can_watch(self) -> bool:
         with amd_smi() as library:
@@ -113,14 +113,14 @@ def find_gpus() -> Accelerators | None:
         )
 
 
-def visible_gpus(asked: str | None) -> tuple[int, ...]:
+def visible_gpus(setting: str | None) -> tuple[int, ...]:
     """Numbers of the GPUs that a visibility variable with this value leaves; None: the variable is not set.
 
     A value that is not a list of numbers (a UUID) leaves all, because what it means here is not known.
     """
     with amd_smi() as library:
         count = len(_handles(library)) if library is not None else 0
-    words = None if asked is None else [word.strip() for word in asked.split(",") if word.strip()]
+    words = None if setting is None else [word.strip() for word in setting.split(",") if word.strip()]
     if words is None or not all(word.isdecimal() for word in words):
         return tuple(range(count))
     return tuple(dict.fromkeys(int(word) for word in words if int(word) < count))
@@ -163,8 +163,8 @@ class AmdSmiWatcher:
 
 
 def _handles(library: Any) -> list[Any]:
-    found = _query(library, "amdsmi_get_processor_handles")
-    return list(found) if found else []
+    handles = _query(library, "amdsmi_get_processor_handles")
+    return list(handles) if handles else []
 
 
 def _throttled(library: Any, handle: Any) -> bool | None:

@@ -47,4 +47,4 @@ class Ascend(Family):
 
 def _present() -> list[str]:
     numbers = (re.fullmatch(r"davinci(\d+)", path.name) for path in Path("/dev").glob("davinci*"))
-    return sorted((found[1] for found in numbers if found), key=int)
+    return sorted((match[1] for match in numbers if match), key=int)

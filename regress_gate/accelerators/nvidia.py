@@ -170,8 +170,8 @@ def visible_gpus(environment: Mapping[str, str], *, first: int | None = None) ->
         handles = [_query(library, ("nvmlDeviceGetHandleByIndex",), number) for number in range(count)]
         kinds = {_query(library, ("nvmlDeviceGetName",), handle) for handle in handles}
         by_speed = len(kinds) > 1 and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
-        asked = environment.get("CUDA_VISIBLE_DEVICES")
-        names = list(map(str, range(count))) if asked is None else [word.strip() for word in asked.split(",")]
+        setting = environment.get("CUDA_VISIBLE_DEVICES")
+        names = list(map(str, range(count))) if setting is None else [word.strip() for word in setting.split(",")]
         if by_speed and any(name.isdecimal() for name in names):
             return tuple(range(count))
         identities = [_text(_query(library, ("nvmlDeviceGetUUID",), handle) or "") for handle in handles]
@@ -220,15 +220,15 @@ def _select(library: Any, names: list[str], identities: list[str]) -> tuple[int,
     chosen: list[int] = []
     for name in names:
         if name.startswith("MIG-"):
-            found = _owner(library, name)
+            index = _owner(library, name)
         elif name.isdecimal():
-            found = int(name)
+            index = int(name)
         else:
             fitting = [n for n, identity in enumerate(identities) if name and identity.startswith(name)]
-            found = fitting[0] if len(fitting) == 1 else None
-        if found is None or found >= len(identities):
+            index = fitting[0] if len(fitting) == 1 else None
+        if index is None or index >= len(identities):
             break
-        chosen.append(found)
+        chosen.append(index)
     return tuple(dict.fromkeys(chosen))
 
 

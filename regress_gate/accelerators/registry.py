@@ -75,10 +75,10 @@ class Identity:
 
 def gpu_level(text: str) -> str | None:
     """`sm_120` for `SM120`, `sm-120a` and `sm_120`; `gfx942` for itself; None if the text is no level."""
-    found = re.fullmatch(GPU_LEVEL, text.strip())
-    if found is None:
+    match = re.fullmatch(GPU_LEVEL, text.strip())
+    if match is None:
         return None
-    return f"sm_{found[1]}" if found[1] else found[2].lower()
+    return f"sm_{match[1]}" if match[1] else match[2].lower()
 
 
 def platform_of(level: str) -> Platform | None:
@@ -147,7 +147,7 @@ def _part_words(text: str) -> list[str]:
 
 def find_accelerators() -> Accelerators | None:
     """All accelerators of this machine; None: none was found."""
-    return next((found for family in FAMILIES if (found := family.find())), None)
+    return next((accelerators for family in FAMILIES if (accelerators := family.find())), None)
 
 
 def default_variant(accelerator: str | None) -> str | None:
@@ -156,10 +156,10 @@ def default_variant(accelerator: str | None) -> str | None:
     An accelerator that no family recognises gets the default build, a machine without accelerators the one for CPU.
     """
     if accelerator is None:
-        found = find_accelerators()
-        if found is None:
+        accelerators = find_accelerators()
+        if accelerators is None:
             return "cpu"
-        accelerator = found.name
+        accelerator = accelerators.name
     family = recognise(accelerator)[0]
     return family.variant if family else None
 
@@ -170,7 +170,7 @@ def visible_devices(environment: Mapping[str, str], *, first: int | None = None)
     Empty: none that this tool knows of.
     """
     numbers = (family.visible_devices(environment, first=first) for family in FAMILIES)
-    return next((found for found in numbers if found), ())
+    return next((devices for devices in numbers if devices), ())
 
 
 def visible_setting(environment: Mapping[str, str]) -> str | None:

@@ -45,8 +45,8 @@ class Document:
     def line(self, location: KeyPath) -> int | None:
         """The line of a key or item, or of the nearest enclosing one that has a line."""
         for end in range(len(location), -1, -1):
-            if (found := self.lines.get(location[:end])) is not None:
-                return found
+            if (line := self.lines.get(location[:end])) is not None:
+                return line
         return None
 
 
@@ -155,9 +155,9 @@ def parse_toml(text: str, where: str | Path) -> Document:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
+        match = re.search(r"line (\d+)", str(error))
         what = re.sub(r" \(at .*\)$", "", str(error))
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1  # "at end of document"
+        line = int(match[1]) if match else text.rstrip().count("\n") + 1  # "at end of document"
         raise InputError(f"not valid TOML: {what}", where=where, line=line) from None
     except RecursionError:
         raise InputError("nested too deeply", where=where) from None
@@ -199,20 +199,20 @@ def _toml_lines(text: str) -> dict[KeyPath, int]:
         if closing is not None:
             closing = None if closing in line else closing
             continue
-        found = _TOML_LINE.match(line)
-        if found is None:
+        match = _TOML_LINE.match(line)
+        if match is None:
             continue
-        if found["header"]:
-            table = _toml_location(found["table"], counts)
-            if found["header"] == "[[":
+        if match["header"]:
+            table = _toml_location(match["table"], counts)
+            if match["header"] == "[[":
                 counts[table] = counts.get(table, -1) + 1
                 table = (*table, counts[table])
             lines[table] = number
             location = table
         else:
-            location = (*table, *_toml_parts(found["key"]))
-            quotes = found["value"][:3]
-            closing = quotes if quotes in ('"""', "'''") and quotes not in found["value"][3:] else None
+            location = (*table, *_toml_parts(match["key"]))
+            quotes = match["value"][:3]
+            closing = quotes if quotes in ('"""', "'''") and quotes not in match["value"][3:] else None
         for end in range(1, min(len(location), MAX_DEPTH) + 1):
             lines.setdefault(location[:end], number)
     return lines
@@ -255,11 +255,11 @@ def validation_messages(
     model: type[BaseModel], document: Document, failure: ValidationError, *, root: KeyPath = ()
 ) -> list[tuple[bool, int, str]]:
     """The errors of a failed validation: whether a key is missing, the line (0: unknown), what is wrong."""
-    found = []
+    messages = []
     for error in failure.errors(include_url=False):
         what = _message_text(model, document.data, error["type"], error["loc"], error)
-        found.append((error["type"] == "missing", document.line((*root, *error["loc"])) or 0, what))
-    return found
+        messages.append((error["type"] == "missing", document.line((*root, *error["loc"])) or 0, what))
+    return messages
 
 
 def _message_text(model: type[BaseModel], data: Any, kind: str, location: KeyPath, error: Any) -> str:

@@ -121,8 +121,8 @@ def _local(local: str | None) -> tuple[str | None, str | None]:
     """Split a local version part into commit and variant; other parts stay in the variant, in their order."""
     commit, rest = None, []
     for part in (local or "").split("."):
-        if (found := _LOCAL_COMMIT.fullmatch(part)) and commit is None:
-            commit = found[1]
+        if (match := _LOCAL_COMMIT.fullmatch(part)) and commit is None:
+            commit = match[1]
         elif part and not re.fullmatch(r"d\d{8}", part):  # d20260724: a build date, not an identity
             rest.append(part)
     return commit, ".".join(rest) or None
