@@ -108,8 +108,8 @@ class Store:
 
         wanted = None if version is None else Version.parse(version)
         with open_combined_store(self.url) as store:
-            found = store.runs(version=wanted, testbed=testbed, with_samples=with_samples)
-        runs = [run for run in found if suite in (None, run.suite.name, str(run.suite))]
+            stored = store.runs(version=wanted, testbed=testbed, with_samples=with_samples)
+        runs = [run for run in stored if suite in (None, run.suite.name, str(run.suite))]
         groups: dict[Any, list[Run]] = {}
         for run in runs:
             groups.setdefault((run.version, run.testbed.name, run.suite), []).append(run)

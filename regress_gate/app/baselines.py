@@ -70,8 +70,8 @@ def export_baselines(
 
 
 def _export(store: Repository, holding: Holding, directory: Path, *, undisturbed: bool) -> ExportedFile:
-    found = store.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True)
-    runs = [run for run in found if run.version == holding.version]
+    stored = store.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True)
+    runs = [run for run in stored if run.version == holding.version]
     kept = runs
     if undisturbed:
         suite = find_shipped_suite(holding.suite)
@@ -127,8 +127,10 @@ def plan_pruning(settings: Settings, version: Version | None, keep: int) -> Iter
 def _find_suite(name: str | None, held: Sequence[SuiteRef]) -> SuiteRef | None:
     if name is None:
         return None
-    found = sorted({suite for suite in held if name in (suite.name, str(suite))}, key=str)
-    if len(found) != 1:
-        listed = ", ".join(str(suite) for suite in found or sorted(set(held), key=str)) or "none"
-        raise InputError(f"{name!r} names {len(found)} stored suites", where="--suite", todo=f"choose one of: {listed}")
-    return found[0]
+    suites = sorted({suite for suite in held if name in (suite.name, str(suite))}, key=str)
+    if len(suites) != 1:
+        listed = ", ".join(str(suite) for suite in suites or sorted(set(held), key=str)) or "none"
+        raise InputError(
+            f"{name!r} names {len(suites)} stored suites", where="--suite", todo=f"choose one of: {listed}"
+        )
+    return suites[0]

@@ -109,7 +109,10 @@ def _effects(runs: Sequence[Run], keys: list[tuple[str, str]]) -> dict[tuple[str
     return {
         key: {
             name: {"effect": effect.size, "interval": list(effect.interval), "p_adjusted": effect.p_adjusted}
-            for name, effect in (("second_in_block", found.second_in_block), ("drift_per_block", found.drift_per_block))
+            for name, effect in (
+                ("second_in_block", effects.second_in_block),
+                ("drift_per_block", effects.drift_per_block),
+            )
         }
-        for key, found in adjusted_effects(runs, keys).items()
+        for key, effects in adjusted_effects(runs, keys).items()
     }

@@ -119,8 +119,8 @@ def _load_side(
         run = store.run(ref.run)
         runs = [] if run is None else [run]
     else:
-        found = store.runs(
+        stored = store.runs(
             version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=with_samples
         )
-        runs = [run for run in found if run.version == holding.version]
+        runs = [run for run in stored if run.version == holding.version]
     return make_side(holding.version, runs, limits, origin=holding.origin.value)

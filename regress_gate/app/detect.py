@@ -46,12 +46,12 @@ def detect_in_table(
     request = DetectionRequest(better, improvements, _smallest_change(min_change))
     layout = choose_columns(table, value=value, time=time, groups=groups)
     series = series_of(table, layout)
-    found = []
+    results = []
     for done, one in enumerate(series):
         if advance is not None:
             advance(done, len(series))
-        found.append(find_changes(one, request))
-    return DetectionReport(table.name, layout, request, found)
+        results.append(find_changes(one, request))
+    return DetectionReport(table.name, layout, request, results)
 
 
 def read_table_file(path: Path) -> Table:

@@ -92,7 +92,7 @@ def get_build_config(
 
     provisioner = make_provisioner(config, accelerator=accelerator, environ=os.environ)
     with provisioner.provision(version, progress=say) as environment:
-        found = inspect_environment(environment, progress=say)
+        inspected = inspect_environment(environment, progress=say)
     with open_store(str(settings.store_url.value), create=True) as store:
-        store.add_build_config(found)
-    return found
+        store.add_build_config(inspected)
+    return inspected

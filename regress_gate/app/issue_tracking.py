@@ -55,7 +55,7 @@ def verify_version(
     candidate: Version = ref.version
     measured = measured_fixed([read_result(path) for path in results], candidate)
     github = open_github(os.environ, offline=offline)
-    found = verify_issues(
+    verification = verify_issues(
         github,
         load_records(directory),
         deployment,
@@ -67,7 +67,7 @@ def verify_version(
         report_progress=advance,
     )
     problem = None if github.stopped is None else GitHubError(f"not everything was looked up: {github.stopped}")
-    return VerificationView(found, candidate, github.stopped), problem
+    return VerificationView(verification, candidate, github.stopped), problem
 
 
 def open_github(environment: Mapping[str, str], *, offline: bool) -> GitHub:

@@ -97,10 +97,10 @@ class InterimAnalysis:
         """
         counted = counted_runs(self.settings, self.task)
         made = whole_blocks(counted, self.task)
-        found = self._analyse({}, made, most) if have_interim_analyses(counted, self.task) else None
-        if found is None or not found.stops:
+        decision = self._analyse({}, made, most) if have_interim_analyses(counted, self.task) else None
+        if decision is None or not decision.stops:
             return None
-        return f"{plural(made, 'block is', 'blocks are')} stored: {found.text}"
+        return f"{plural(made, 'block is', 'blocks are')} stored: {decision.text}"
 
     def after_block(
         self, store: Repository, plan: ExperimentPlan, progress: ProgressReporter
@@ -111,16 +111,16 @@ class InterimAnalysis:
             held = [run for run in find_plan_runs(plan, store) if run.place is not None]
             made = whole_blocks(counted_runs(self.settings, self.task), self.task)
             most = max(plan.most_blocks or 0, made)
-            found = self._analyse({run.place.side: run.version for run in held if run.place}, made, most)
-            if found is None:
+            decision = self._analyse({run.place.side: run.version for run in held if run.place}, made, most)
+            if decision is None:
                 return None
-            if found.stops:
-                progress.note(f"stopped after block {made} of at most {most}: {found.text}")
-                return found.text
+            if decision.stops:
+                progress.note(f"stopped after block {made} of at most {most}: {decision.text}")
+                return decision.text
             took = sum(run.place.seconds or 0.0 for run in held if run.place)
             left = took / len({run.place.block for run in held if run.place}) * (most - made)
             progress.note(
-                f"after block {made} of at most {most}: {found.text}, going on (about {duration_text(left)} at most)"
+                f"after block {made} of at most {most}: {decision.text}, going on (about {duration_text(left)} at most)"
             )
             return None
 

@@ -54,25 +54,25 @@ def make_task(
     return MeasurementTask(suite, testbed, builds, provisioning, settings.environment)
 
 
-def _check_accelerator(suite: Suite, testbed: Testbed, said: str | None, *, plan_only: bool) -> None:
+def _check_accelerator(suite: Suite, testbed: Testbed, declared: str | None, *, plan_only: bool) -> None:
     """What is found on the machine is believed; where nothing is found, only the user can say what it has.
 
     A plan may be made elsewhere than on the machine that it is for.
     """
-    wanted, found = suite.accelerator, testbed.accelerator or "cpu"
-    if wanted is None or found == "cpu":
+    wanted, present = suite.accelerator, testbed.accelerator or "cpu"
+    if wanted is None or present == "cpu":
         return
     if testbed.accelerator_count is None:
-        if plan_only or (said is not None and accelerator_matches(wanted, said)):
+        if plan_only or (declared is not None and accelerator_matches(wanted, declared)):
             return
         raise InputError(
             f"suite {suite.name} is made for {wanted}, and no accelerator is found on this machine",
             todo="choose another --suite, or name an accelerator that is not detected in [deployment] of the "
             "configuration file",
         )
-    if not any(accelerator_matches(wanted, name) for name in found.split(" + ")):
+    if not any(accelerator_matches(wanted, name) for name in present.split(" + ")):
         raise InputError(
-            f"suite {suite.name} is made for {wanted}, and this machine has {found}",
+            f"suite {suite.name} is made for {wanted}, and this machine has {present}",
             todo="choose another --suite, or write one with `regress-gate suite new`",
         )
 

@@ -80,16 +80,16 @@ class Settings:
 
     @cached_property
     def store_url(self) -> SettingValue:
-        found = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", lambda config: config.store.url)
-        if found.value is None:
+        setting = self._pick("--store", self.store_flag, "REGRESS_GATE_STORE", lambda config: config.store.url)
+        if setting.value is None:
             return SettingValue(default_store_url(), "default")
-        value = str(found.value)
+        value = str(setting.value)
         if "://" in value:
-            return found
+            return setting
         # A plain path. One in a configuration file is relative to that file.
         file = None if self._found is None else self._found[0]
-        base = file.absolute().parent if file is not None and found.source == str(file) else Path.cwd()
-        return SettingValue(_sqlite_url(value, base, found.source), found.source)
+        base = file.absolute().parent if file is not None and setting.source == str(file) else Path.cwd()
+        return SettingValue(_sqlite_url(value, base, setting.source), setting.source)
 
     @cached_property
     def suite(self) -> SettingValue:

@@ -28,13 +28,13 @@ def info(**options: Any) -> None:
         click.echo(f"{StoreLocation.parse(str(url.value)).shown}: there is no store yet ({url.source})")
         return
     with store:
-        found = store.info()
-    size = "on a server" if found.size is None else f"{found.size / 2**20:.1f} MiB"
-    click.echo(f"{found.location} ({url.source}), schema {found.revision}, {size}")
+        state = store.info()
+    size = "on a server" if state.size is None else f"{state.size / 2**20:.1f} MiB"
+    click.echo(f"{state.location} ({url.source}), schema {state.revision}, {size}")
     click.echo(
-        f"{plural(found.builds, 'build')}, {plural(found.testbeds, 'testbed')}, {plural(found.suites, 'suite')}, "
-        f"{plural(found.runs, 'run')}, "
-        f"{plural(found.trials, 'trial')} ({found.samples} with per-request samples), {plural(found.pins, 'pin')}"
+        f"{plural(state.builds, 'build')}, {plural(state.testbeds, 'testbed')}, {plural(state.suites, 'suite')}, "
+        f"{plural(state.runs, 'run')}, "
+        f"{plural(state.trials, 'trial')} ({state.samples} with per-request samples), {plural(state.pins, 'pin')}"
     )
 
 

@@ -51,12 +51,12 @@ def diff_config(
 
     settings = settings_from(options)
     with progress_on_stderr(quiet=quiet) as progress:
-        found = diff_builds(
+        diff = diff_builds(
             settings, base, cand, serve_command=serve_command, variant=variant, offline=offline, say=progress.say
         )
-    if found.variants_differ:
-        note = f"{found.baseline} and {found.candidate} are builds of two variants, which differ for that reason too"
+    if diff.variants_differ:
+        note = f"{diff.baseline} and {diff.candidate} are builds of two variants, which differ for that reason too"
         click.echo(f"regress-gate: warning: {printable(note)}", err=True)
-    view = ConfigChangesView(found.baseline, found.candidate, found.deployment, found.problems, found.changes)
+    view = ConfigChangesView(diff.baseline, diff.candidate, diff.deployment, diff.problems, diff.changes)
     print_view(view, format_, verbose=everything or verbose > 0)
-    return ExitCode.FAIL if found.problems else ExitCode.PASS
+    return ExitCode.FAIL if diff.problems else ExitCode.PASS

@@ -108,10 +108,10 @@ def add(
 
 def _seconds(text: str) -> float:
     """Of `30d` or `12h`."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", text.strip().lower())
+    if match is None:
         raise InputError(f"{text!r} is no length of time", where="--unused-for", todo="write 30d, 12h or 2w")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def _cache(settings: Settings) -> "EnvironmentCache":
@@ -122,16 +122,16 @@ def _cache(settings: Settings) -> "EnvironmentCache":
 
 def _named(name: str, entries: "Sequence[CacheEntry]") -> "list[CacheEntry]":
     """Those that an id, a key or a version means. Raises InputError when there is none."""
-    found = [entry for entry in entries if name in (entry.id, entry.key)]
-    if found:
-        return found
+    named = [entry for entry in entries if name in (entry.id, entry.key)]
+    if named:
+        return named
     try:
         wanted = Version.parse(name)
     except InputError:
         wanted = None
     if wanted is not None:
-        found = [entry for entry in entries if entry.marker and Version.parse(entry.marker.version).matches(wanted)]
-    if not found:
+        named = [entry for entry in entries if entry.marker and Version.parse(entry.marker.version).matches(wanted)]
+    if not named:
         known = [*(entry.id for entry in entries), *(entry.marker.version for entry in entries if entry.marker)]
         raise InputError(f"no environment is {name!r}{did_you_mean(name, known)}", todo="see `env list`")
-    return found
+    return named

@@ -36,8 +36,8 @@ SHOWN_FILES = 20
 """Files that are listed of each outcome, unless all are asked for."""
 
 
-def _list_formats(context: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _list_formats(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    if is_given:
         click.echo(input_formats_text())
         context.exit()
 

@@ -168,10 +168,10 @@ class Duration(click.ParamType[float]):
     def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        found = _DURATION.fullmatch(str(value).strip().lower())
-        if not found or not any(found.groups()):
+        match = _DURATION.fullmatch(str(value).strip().lower())
+        if not match or not any(match.groups()):
             self.fail(f"{str(value)[:40]!r} is no duration; write 45m, 1h30m or 90s", param, context)
-        seconds = sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
+        seconds = sum(float(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part)
         if not 0 < seconds < 1e8:
             self.fail(f"{str(value)[:40]!r} must be longer than nothing and shorter than three years", param, context)
         return seconds
@@ -255,7 +255,7 @@ def amount_from(options: dict[str, Any]) -> MeasurementAmount:
 def parse_testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
     """Read KEY=VALUE pairs as fields of a testbed. Raises InputError for an unknown key."""
     known = {field.name for field in fields(Testbed)} - {"name"}
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not value:
@@ -265,7 +265,7 @@ def parse_testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
         if key in ("accelerator_count", "cpu_count", "memory_bytes"):
             if not value.isascii() or not value.isdigit():
                 raise InputError(f"{key} is a whole number, not {value!r}", where="--testbed-fact")
-            found[key] = int(value)
+            facts[key] = int(value)
         else:
-            found[key] = value
-    return found or None
+            facts[key] = value
+    return facts or None

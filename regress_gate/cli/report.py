@@ -54,10 +54,10 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
 
 def _runs_that_count(version: str, settings: Settings) -> list[Run]:
     """Raises NoDataError if there is none."""
-    found = stored_runs(Version.parse(version), settings)
-    counted = [run for run in found if run.trials and run.void is None]
+    stored = stored_runs(Version.parse(version), settings)
+    counted = [run for run in stored if run.trials and run.void is None]
     if not counted:
         raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
-    if left_out := len(found) - len(counted):
-        click.echo(f"{version}: {left_out} of {len(found)} runs failed or are void, left out", err=True)
+    if left_out := len(stored) - len(counted):
+        click.echo(f"{version}: {left_out} of {len(stored)} runs failed or are void, left out", err=True)
     return counted

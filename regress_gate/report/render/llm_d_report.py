@@ -65,15 +65,15 @@ def report(run: Run, trial: Trial) -> dict[str, Any]:
 
 def _latency(metrics: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     """Families that have a mean; the schema wants one."""
-    found: dict[str, dict[str, Any]] = {}
+    latencies: dict[str, dict[str, Any]] = {}
     for name, family in OWN_FAMILIES.items():
         if f"{family}_mean" in metrics:
-            found[name] = {"units": "s/token" if name in _PER_TOKEN else "s"} | {
+            latencies[name] = {"units": "s/token" if name in _PER_TOKEN else "s"} | {
                 theirs: metrics[f"{family}_{ours}"]
                 for ours, theirs in _STATISTICS.items()
                 if f"{family}_{ours}" in metrics
             }
-    return found
+    return latencies
 
 
 def _requests(trial: Trial) -> dict[str, Any]:
@@ -91,17 +91,17 @@ def _requests(trial: Trial) -> dict[str, Any]:
 def _run(run: Run, trial: Trial) -> dict[str, Any]:
     key = "\n".join((str(run.version), run.testbed.name, str(run.suite), run.label))
     place = f"{key}\n{trial.scenario}\n{trial.ordinal}"
-    found: dict[str, Any] = {
+    section: dict[str, Any] = {
         "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, place)),
         "eid": str(uuid.uuid5(uuid.NAMESPACE_OID, key)),
         "description": f"{trial.scenario} on {run.testbed.name}, run {run.label}, trial {trial.ordinal}",
     }
     if trial.started is not None:
-        found["time"] = {"start": trial.started.isoformat()}
+        section["time"] = {"start": trial.started.isoformat()}
         if trial.duration is not None:
             end = trial.started + timedelta(seconds=trial.duration)
-            found["time"] |= {"end": end.isoformat(), "duration": f"PT{trial.duration:f}S"}
-    return found
+            section["time"] |= {"end": end.isoformat(), "duration": f"PT{trial.duration:f}S"}
+    return section
 
 
 def _component(run: Run, trial: Trial, rest: Mapping[str, float]) -> dict[str, Any]:

@@ -32,17 +32,17 @@ class DetectionView(View):
     detection: DetectionReport
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
-        found = self.detection
-        changed = [one for one in found.series if one.changes]
+        report = self.detection
+        changed = [one for one in report.series if one.changes]
         blocks: list[Block] = []
         for one in changed:
-            content = _changes(found, one, is_small=len(changed) > MAX_CHARTS)
-            if found.layout.groups:
-                title = f"{_group(found, one)}: {plural(len(one.series.values), 'point')}"
+            content = _changes(report, one, is_small=len(changed) > MAX_CHARTS)
+            if report.layout.groups:
+                title = f"{_group(report, one)}: {plural(len(one.series.values), 'point')}"
                 blocks.append(Section(title, tuple(content)))
             else:
                 blocks += content
-        return Document(_head(found), (*blocks, *map(Paragraph, _summary(found))))
+        return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))))
 
     def data(self) -> dict[str, Any]:
         """`change_points`: of all series, in their order, each with `group` if there are groups.
@@ -52,31 +52,31 @@ class DetectionView(View):
         before if `relative`, else a difference; positive for larger values; null for `variance`. `worse` is null if no
         direction was given. `series` describes what was searched.
         """
-        found = self.detection
+        report = self.detection
         return {
             "schema_version": "1",
-            "value": found.layout.value,
-            "time": found.layout.time,
-            "groups": list(found.layout.groups),
-            "direction": found.asked.direction,
-            "change_points": [_change_data(found, one, change) for one in found.series for change in one.changes],
+            "value": report.layout.value,
+            "time": report.layout.time,
+            "groups": list(report.layout.groups),
+            "direction": report.asked.direction,
+            "change_points": [_change_data(report, one, change) for one in report.series for change in one.changes],
             "series": [
                 {
-                    "group": dict(zip(found.layout.groups, one.series.group, strict=True)),
+                    "group": dict(zip(report.layout.groups, one.series.group, strict=True)),
                     "points": len(one.series.values),
                     "missing": int(np.isnan(one.series.values).sum()),
                     "replicates": one.series.replicates,
                     "too_short": one.is_too_short,
                     "improvements_not_told": one.improvements,
                 }
-                for one in found.series
+                for one in report.series
             ],
         }
 
 
-def _change_data(found: DetectionReport, one: DetectedChanges, change: ChangePoint) -> dict[str, Any]:
+def _change_data(report: DetectionReport, one: DetectedChanges, change: ChangePoint) -> dict[str, Any]:
     times = one.series.times
-    group = {"group": dict(zip(found.layout.groups, one.series.group, strict=True))} if found.layout.groups else {}
+    group = {"group": dict(zip(report.layout.groups, one.series.group, strict=True))} if report.layout.groups else {}
     return {
         **group,
         "index": change.index,
@@ -87,11 +87,11 @@ def _change_data(found: DetectionReport, one: DetectedChanges, change: ChangePoi
         "interval": list(change.interval),
         "kind": change.kind,
         "probability": change.probability,
-        "worse": is_worse(change, found.asked.direction),
+        "worse": is_worse(change, report.asked.direction),
     }
 
 
-def _changes(found: DetectionReport, one: DetectedChanges, *, is_small: bool) -> list[Block]:
+def _changes(report: DetectionReport, one: DetectedChanges, *, is_small: bool) -> list[Block]:
     chart = Chart(
         values=tuple(one.series.values.tolist()),
         first=point_name(one, 0),
@@ -100,7 +100,7 @@ def _changes(found: DetectionReport, one: DetectedChanges, *, is_small: bool) ->
         write=units.number,
         is_small=is_small,
     )
-    texts = tuple(change_point_text(one, change, found.asked.direction) for change in one.changes)
+    texts = tuple(change_point_text(one, change, report.asked.direction) for change in one.changes)
     return [chart, ItemList(texts, is_ordered=True)]
 
 
@@ -130,36 +130,36 @@ def point_name(one: DetectedChanges, index: int) -> str:
     return f"#{index}" if one.series.times is None else clip(str(one.series.times[index]), _LONGEST)
 
 
-def _group(found: DetectionReport, one: DetectedChanges) -> str:
-    pairs = zip(found.layout.groups, one.series.group, strict=True)
+def _group(report: DetectionReport, one: DetectedChanges) -> str:
+    pairs = zip(report.layout.groups, one.series.group, strict=True)
     return ", ".join(f"{name}={clip(value, _LONGEST)}" for name, value in pairs)
 
 
-def _head(found: DetectionReport) -> str:
-    points = plural(sum(len(one.series.values) for one in found.series), "point")
-    by = f" by {found.layout.time}" if found.layout.time else ""
-    of = f" in {len(found.series)} series" if found.layout.groups else ""
-    better = f"; {DIRECTION_TEXT[found.asked.direction]}" if found.asked.direction else ""
-    return f"{found.source}: {points} of {clip(found.layout.value, _LONGEST)}{by}{of}{better}"
+def _head(report: DetectionReport) -> str:
+    points = plural(sum(len(one.series.values) for one in report.series), "point")
+    by = f" by {report.layout.time}" if report.layout.time else ""
+    of = f" in {len(report.series)} series" if report.layout.groups else ""
+    better = f"; {DIRECTION_TEXT[report.asked.direction]}" if report.asked.direction else ""
+    return f"{report.source}: {points} of {clip(report.layout.value, _LONGEST)}{by}{of}{better}"
 
 
-def _summary(found: DetectionReport) -> list[str]:
+def _summary(report: DetectionReport) -> list[str]:
     """What was found in all, and what was not searched or is not shown."""
-    changes = sum(len(one.changes) for one in found.series)
-    changed = sum(bool(one.changes) for one in found.series)
-    asked = found.asked
-    for_worse = " for the worse" if asked.direction is not None and not asked.improvements else ""
+    changes = sum(len(one.changes) for one in report.series)
+    changed = sum(bool(one.changes) for one in report.series)
+    request = report.asked
+    for_worse = " for the worse" if request.direction is not None and not request.improvements else ""
     lines = [plural(changes, "change point") if changes else f"no change points{for_worse}"]
-    if found.layout.groups and changes:
-        lines[0] += f" in {changed} of {len(found.series)} series"
+    if report.layout.groups and changes:
+        lines[0] += f" in {changed} of {len(report.series)} series"
     lines[0] += "; [95% intervals]" if changes else ""
-    if short := sum(one.is_too_short for one in found.series):
-        of = f" in {short} of {len(found.series)} series" if len(found.series) > 1 else ""
+    if short := sum(one.is_too_short for one in report.series):
+        of = f" in {short} of {len(report.series)} series" if len(report.series) > 1 else ""
         lines.append(f"fewer than {MIN_POINTS} values{of}: too few for change points")
-    if hidden := sum(one.improvements for one in found.series):
+    if hidden := sum(one.improvements for one in report.series):
         lines.append(hidden_improvements_text(hidden))
-    if replicates := max((one.series.replicates for one in found.series), default=1) - 1:
+    if replicates := max((one.series.replicates for one in report.series), default=1) - 1:
         lines.append(f"up to {replicates + 1} rows of one time were taken together as replicates")
-    if missing := sum(int(np.isnan(one.series.values).sum()) for one in found.series):
+    if missing := sum(int(np.isnan(one.series.values).sum()) for one in report.series):
         lines.append(plural(missing, "missing value") + " ignored")
     return lines

@@ -31,7 +31,7 @@ def grouped_reports(reports: "Sequence[FileReport]") -> "list[FileReport]":
         may_join = report.reason is not None and report.outcome != "stored"
         key = (report.outcome, report.reason, report.format, report.notes) if may_join else (index,)
         alike.setdefault(key, []).append(report)
-    return [found for same in alike.values() for found in ([_group_report(same)] if len(same) > _NAMED_FILES else same)]
+    return [one for same in alike.values() for one in ([_group_report(same)] if len(same) > _NAMED_FILES else same)]
 
 
 def _group_report(reports: "list[FileReport]") -> "FileReport":
@@ -94,7 +94,7 @@ def metrics_text(names: tuple[str, ...]) -> str:
             families.setdefault(family, []).append(statistic)
         else:
             families[name] = []
-    return ", ".join(f"{name} ({', '.join(found)})" if found else name for name, found in families.items())
+    return ", ".join(f"{name} ({', '.join(members)})" if members else name for name, members in families.items())
 
 
 def stored_text(added: "AddedRuns", where: str) -> str:
@@ -111,10 +111,10 @@ def would_store_text(intake: "ImportResult", held: "Mapping[tuple[str, int], int
     new, runs = 0, dict[int, None]()
     stored_runs = 0
     for run in intake.runs:
-        found = [held.get((trial.source.sha256, trial.source.position)) for trial in run.trials]
-        fresh = found.count(None)
+        numbers = [held.get((trial.source.sha256, trial.source.position)) for trial in run.trials]
+        fresh = numbers.count(None)
         new, stored_runs = new + fresh, stored_runs + (fresh > 0)
-        runs |= dict.fromkeys(number for number in found if number is not None)
+        runs |= dict.fromkeys(number for number in numbers if number is not None)
     known = sum(len(run.trials) for run in intake.runs) - new
     would = f"would store {plural(new, 'trial')} in {plural(stored_runs, 'run')}"
     if known:
@@ -127,10 +127,10 @@ def _numbered(runs: Collection[int]) -> str:
     return named + (", …" if len(runs) > _NAMED_RUNS else "")
 
 
-def elsewhere_notes(found: "Sequence[RunMismatch]") -> Iterator[str]:
+def elsewhere_notes(mismatches: "Sequence[RunMismatch]") -> Iterator[str]:
     """Which stored results are not where the import wanted them, and how to move them."""
     places: dict[tuple[str, str], dict[int, None]] = {}
-    for held in found:
+    for held in mismatches:
         is_generated = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.requested.label.startswith(
             AUTO_LABEL_PREFIX
         )

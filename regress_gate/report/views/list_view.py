@@ -201,7 +201,7 @@ def _moment(seconds: float) -> str:
 # Waivers
 
 
-def waivers(found: "Sequence[Waiver]", today: date) -> ListView:
+def waivers(entries: "Sequence[Waiver]", today: date) -> ListView:
     """With the days that are left."""
     return ListView(
         titles=("finding", "until", "state", "at most", "owner", "reason"),
@@ -214,7 +214,7 @@ def waivers(found: "Sequence[Waiver]", today: date) -> ListView:
                 waiver.owner,
                 waiver.reason,
             )
-            for waiver in found
+            for waiver in entries
         ],
         empty="there are no waivers",
     )

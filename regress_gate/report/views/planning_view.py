@@ -137,15 +137,15 @@ class CalibrationView(View):
     calibration: Mapping[str, Any]
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
-        found = self.calibration
-        title = f"{found['version']} against itself {_DECISIONS[found['decision']]}: {'; '.join(found['reasons'])}"
-        parts = [f"{found['runs']} runs count"]
-        parts += [f"{len(found['void_runs'])} void ({found['void_runs'][0]})"] if found["void_runs"] else []
-        parts += [f"{found['failed_runs']} failed"] if found["failed_runs"] else []
-        parts += [] if found["minutes_a_block"] is None else [f"{found['minutes_a_block']:.1f} minutes a block"]
-        blocks: list[Block] = [Paragraph(f"{found['suite']} on {found['testbed']}: {', '.join(parts)}")]
-        if found["series"]:
-            blocks += [_calibration_table(found["series"]), Pairs(_CALIBRATION_LEGEND)]
+        data = self.calibration
+        title = f"{data['version']} against itself {_DECISIONS[data['decision']]}: {'; '.join(data['reasons'])}"
+        parts = [f"{data['runs']} runs count"]
+        parts += [f"{len(data['void_runs'])} void ({data['void_runs'][0]})"] if data["void_runs"] else []
+        parts += [f"{data['failed_runs']} failed"] if data["failed_runs"] else []
+        parts += [] if data["minutes_a_block"] is None else [f"{data['minutes_a_block']:.1f} minutes a block"]
+        blocks: list[Block] = [Paragraph(f"{data['suite']} on {data['testbed']}: {', '.join(parts)}")]
+        if data["series"]:
+            blocks += [_calibration_table(data["series"]), Pairs(_CALIBRATION_LEGEND)]
         else:
             blocks.append(Paragraph("No series has two runs that count, so the spread is unknown."))
         return Document(title, tuple(blocks))
@@ -180,7 +180,7 @@ def _short_percent(loss: float | None) -> str:
     return f"{loss:.1%}" if loss < 0.0995 else f"{loss:.0%}"
 
 
-def _effect(found: Mapping[str, Any] | None) -> Cell:
-    if found is None:
+def _effect(effect: Mapping[str, Any] | None) -> Cell:
+    if effect is None:
         return Cell("-")
-    return Cell(f"{found['effect']:+.1%}", "*" if found["p_adjusted"] <= STAR_LEVEL else "")
+    return Cell(f"{effect['effect']:+.1%}", "*" if effect["p_adjusted"] <= STAR_LEVEL else "")

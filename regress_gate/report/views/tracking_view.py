@@ -111,15 +111,15 @@ class VerificationView(View):
     """Why not everything could be looked up; None: everything was."""
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
-        found = self.verification
+        verification = self.verification
         rows: list[Row] = []
-        for one in found.issues:
+        for one in verification.issues:
             rows += [Row((one.status.value, one.issue.id, one.issue.summary)), Row(("", "", one.status_why))]
         blocks: list[Block] = [_lines(rows)] if rows else []
         if not rows:
             blocks.append(Paragraph(f"no known issue of {self.candidate} is known to apply to this deployment"))
-        if found.may_apply:
-            text = f"{found.may_apply} more may apply: give more facts about the deployment, or add --all"
+        if verification.may_apply:
+            text = f"{verification.may_apply} more may apply: give more facts about the deployment, or add --all"
             blocks.append(Paragraph(text))
         return Document("", tuple(blocks))
 
