@@ -72,7 +72,9 @@ def check_output_tokens(totals: LoadTotals, counted: int) -> None:
 
 def metrics_by_name(latencies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Metrics by name, from statistics by family and statistic of the catalogue."""
-    return {_NAMES[family][name]: value for family, found in latencies.items() for name, value in found.items()}
+    return {
+        _NAMES[family][name]: value for family, statistics in latencies.items() for name, value in statistics.items()
+    }
 
 
 def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
@@ -81,10 +83,10 @@ def catalogue_statistics(stated: Mapping[str, Mapping[str, float]]) -> dict[str,
     for family in _FAMILIES:
         if family not in stated:
             continue
-        found = stated[family]
-        if "p50" in found:
-            found = {"median": found["p50"], **found}
-        if kept := {name: found[name] for name in STATISTICS if name in found}:
+        statistics = stated[family]
+        if "p50" in statistics:
+            statistics = {"median": statistics["p50"], **statistics}
+        if kept := {name: statistics[name] for name in STATISTICS if name in statistics}:
             latencies[family] = kept
     return latencies
 
@@ -110,19 +112,19 @@ def check_statistics(
     `latencies`: seconds, by family and statistic of the catalogue; changed in place. `rounding`: half a unit of the
     last decimal, in milliseconds.
     """
-    if any(latencies.values()) and not any(any(found.values()) for found in latencies.values()):
+    if any(latencies.values()) and not any(any(statistics.values()) for statistics in latencies.values()):
         raise RefusalError("every latency is 0: nothing was measured; look at the server's and the client's log")
     notes: list[str] = []
-    for family, found in list(latencies.items()):
-        if found and min(found.values()) > 0:
-            _check_order(family, found, duration, rounding)
+    for family, statistics in list(latencies.items()):
+        if statistics and min(statistics.values()) > 0:
+            _check_order(family, statistics, duration, rounding)
             continue
-        if negative := next((name for name, value in found.items() if value < 0), None):
+        if negative := next((name for name, value in statistics.items() if value < 0), None):
             raise RefusalError(f"{negative}_{family}_ms is negative")
-        zero = [name for name, value in found.items() if value == 0]
+        zero = [name for name, value in statistics.items() if value == 0]
         if zero and family in ("ttft", "e2el"):
             raise RefusalError(f"{zero[0]}_{family}_ms is 0, which no request can reach")
-        if len(zero) == len(found):
+        if len(zero) == len(statistics):
             notes.append(f"{family} is 0 and is left out: answers of one token, or not streamed")
             del latencies[family]
             continue
@@ -130,21 +132,21 @@ def check_statistics(
             raise RefusalError(f"mean_{family}_ms is 0 while its other statistics are not")
         if zero:
             notes.append(f"{family} {', '.join(zero)} is 0 after rounding and is left out")
-            latencies[family] = {name: value for name, value in found.items() if value > 0}
+            latencies[family] = {name: value for name, value in statistics.items() if value > 0}
         _check_order(family, latencies[family], duration, rounding)
     return notes
 
 
-def _check_order(family: str, found: Mapping[str, float], duration: float | None, rounding: float) -> None:
+def _check_order(family: str, statistics: Mapping[str, float], duration: float | None, rounding: float) -> None:
     slack = rounding / 1000 * 2
     low, lower = "", 0.0
     for high in _ORDERED:
-        if (higher := found.get(high)) is not None:
+        if (higher := statistics.get(high)) is not None:
             if lower > higher * (1 + 1e-9) + slack:
                 raise RefusalError(f"{low}_{family}_ms is above {high}_{family}_ms: edited, or columns mixed up")
             low, lower = high, higher
-    if duration is not None and max(found.values()) > duration * (1 + _TOLERANCE) + rounding:
-        longest, value = max(found.items(), key=lambda item: item[1])
+    if duration is not None and max(statistics.values()) > duration * (1 + _TOLERANCE) + rounding:
+        longest, value = max(statistics.items(), key=lambda item: item[1])
         raise RefusalError(
             f"{longest}_{family}_ms is {value:g} s, longer than the whole run ({duration:g} s): wrong unit"
         )
@@ -170,8 +172,8 @@ def throughput_metrics(totals: LoadTotals) -> dict[str, float]:
         "output_throughput": totals.output_throughput,
         "total_throughput": totals.total_throughput,
     }
-    found = {name: rate for name, rate in stated.items() if rate}
-    return found if totals.goodput is None else {**found, "goodput": totals.goodput}
+    rates = {name: rate for name, rate in stated.items() if rate}
+    return rates if totals.goodput is None else {**rates, "goodput": totals.goodput}
 
 
 def failure_notes(completed: int, failed: int) -> list[str]:

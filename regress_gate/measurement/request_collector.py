@@ -167,11 +167,11 @@ class RequestCollector:
 
     def latencies(self, statistics: RequestStatistics) -> dict[str, dict[str, float]]:
         """Seconds by family and statistic of the catalogue; the gaps from the histogram if there is one."""
-        found = latency_statistics(statistics, is_streamed=self.is_streamed)
+        latencies = latency_statistics(statistics, is_streamed=self.is_streamed)
         gaps = self.gap_histogram
         if gaps is not None and self.is_streamed:
-            found["itl"] = {"mean": gaps.mean} | {name: gaps.percentile(at) for name, at in PERCENTILES.items()}
-        return found
+            latencies["itl"] = {"mean": gaps.mean} | {name: gaps.percentile(at) for name, at in PERCENTILES.items()}
+        return latencies
 
 
 def check_agreement(stated: Mapping[str, Mapping[str, float]], measured: Mapping[str, Mapping[str, float]]) -> None:
@@ -187,12 +187,12 @@ def check_agreement(stated: Mapping[str, Mapping[str, float]], measured: Mapping
 
 
 def _float_array(values: "array[float]") -> Floats:
-    found: Floats = np.frombuffer(values, dtype=np.float64) if values else np.zeros(0)
-    if not np.isfinite(found).all():
+    seconds: Floats = np.frombuffer(values, dtype=np.float64) if values else np.zeros(0)
+    if not np.isfinite(seconds).all():
         raise RefusalError("a time of a request is not a finite number")
-    return found
+    return seconds
 
 
 def _int_array(values: "array[int]") -> Ints:
-    found: Ints = np.frombuffer(values, dtype=np.int64) if values else np.zeros(0, dtype=np.int64)
-    return found
+    counts: Ints = np.frombuffer(values, dtype=np.int64) if values else np.zeros(0, dtype=np.int64)
+    return counts

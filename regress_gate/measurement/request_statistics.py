@@ -113,13 +113,13 @@ def latency_statistics(statistics: RequestStatistics, *, is_streamed: bool = Tru
 
     An answer that came in one piece (not `is_streamed`) has an end-to-end latency, and no times of tokens.
     """
-    found: dict[str, dict[str, float]] = {}
+    latencies: dict[str, dict[str, float]] = {}
     for family in LATENCIES if is_streamed else ("e2el",):
         mean = statistics.statistic(family, None)
         if mean is not None:
             percentiles = statistics.statistics(family, PERCENTILES.values())
-            found[family] = {"mean": mean, **dict(zip(PERCENTILES, percentiles, strict=True))}
-    return found
+            latencies[family] = {"mean": mean, **dict(zip(PERCENTILES, percentiles, strict=True))}
+    return latencies
 
 
 def pass_metrics(

@@ -59,10 +59,10 @@ def may_hold_runs(name: str, *, version: Version | None, testbed: str | None, su
     if version is None:
         return True
     try:
-        found = Version.parse(unquote(parts[0]))
+        exported = Version.parse(unquote(parts[0]))
     except InputError:
         return True
-    return _part(str(found)) != parts[0] or found.matches(version)
+    return _part(str(exported)) != parts[0] or exported.matches(version)
 
 
 def dump_baseline(runs: Sequence[Run]) -> str:
@@ -102,10 +102,12 @@ def load_baseline(text: str | bytes, where: str | Path, *, with_samples: bool = 
     except orjson.JSONDecodeError as error:
         what = f"not valid JSON ({error.msg}): cut short, or not an exported baseline"
         raise InputError(what, where=where, line=error.lineno, todo="export it again") from None
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != SCHEMA:
-        if isinstance(found, str) and found.startswith(SCHEMA.rpartition("/")[0]):
-            raise InputError(f"the schema {found!r} is newer than {SCHEMA!r}", where=where, todo="upgrade regress-gate")
+    stated = data.get("schema") if isinstance(data, dict) else None
+    if stated != SCHEMA:
+        if isinstance(stated, str) and stated.startswith(SCHEMA.rpartition("/")[0]):
+            raise InputError(
+                f"the schema {stated!r} is newer than {SCHEMA!r}", where=where, todo="upgrade regress-gate"
+            )
         raise InputError(f"not an exported baseline (no schema {SCHEMA!r})", where=where)
     try:
         baseline = validate(BaselineFile, Document(data, where, {}))
@@ -166,11 +168,11 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _outputs(run: Run) -> dict[str, Any] | None:
     """Each value of an answer on one line."""
-    found = stored_values.outputs(run)
-    if found is None:
+    outputs = stored_values.outputs(run)
+    if outputs is None:
         return None
-    answers = [{key: _OneLine(value) for key, value in answer.items()} for answer in found["answers"]]
-    return {**found, "answers": answers}
+    answers = [{key: _OneLine(value) for key, value in answer.items()} for answer in outputs["answers"]]
+    return {**outputs, "answers": answers}
 
 
 def _samples(samples: "Samples") -> dict[str, Any]:
@@ -214,7 +216,7 @@ def _suite_part(suite: SuiteRef) -> str:
 def _part(text: str) -> str:
     """The text as a part of a file name: percent-encoded, without the separator in it or at its ends."""
     encoded = quote(text, safe="+", errors="surrogatepass").replace("~", "%7E").replace("__", "%5F%5F")
-    encoded = re.sub(r"^[_.]|_$", lambda found: f"%{ord(found[0]):02X}", encoded)
+    encoded = re.sub(r"^[_.]|_$", lambda match: f"%{ord(match[0]):02X}", encoded)
     if len(encoded) > _MAX_PART:
         encoded = (
             encoded[: _MAX_PART - 20].rstrip("_%")

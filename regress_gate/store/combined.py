@@ -38,7 +38,7 @@ class ShippedBaselines:
         with_samples: bool = False,
     ) -> list[Run]:
         """See Repository.runs. Raises InputError for a file that cannot be read."""
-        found = []
+        runs = []
         for path in sorted(self._directory.glob("*.json")):
             if not baseline_file.may_hold_runs(path.name, version=version, testbed=testbed, suite=suite):
                 continue
@@ -46,14 +46,14 @@ class ShippedBaselines:
                 content = path.read_bytes()
             except OSError as error:
                 raise InputError(f"cannot be read ({error.strerror})", where=path) from None
-            found += [
+            runs += [
                 run
                 for run in baseline_file.load_baseline(content, path, with_samples=with_samples)
                 if (version is None or run.version.matches(version))
                 and testbed in (None, run.testbed.name)
                 and suite in (None, run.suite)
             ]
-        return sorted(found, key=run_order)
+        return sorted(runs, key=run_order)
 
     def inventory(self) -> list[Holding]:
         """What the files hold, per version, testbed and suite."""
@@ -101,7 +101,7 @@ class ShippedBuilds:
 
     def build_configs(self, version: Version) -> list[BuildConfig]:
         """The configurations of all builds that match `version`. Raises InputError for an unreadable file."""
-        found = []
+        configs = []
         for path in sorted(self._files()):
             if version.number is not None and not path.name.startswith(version.number):
                 continue
@@ -110,8 +110,8 @@ class ShippedBuilds:
             except OSError as error:
                 raise InputError(f"cannot be read ({error.strerror})", where=path) from None
             if config.version.matches(version):
-                found.append(config)
-        return found
+                configs.append(config)
+        return configs
 
     def _files(self) -> list[Path]:
         try:

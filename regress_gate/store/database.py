@@ -63,12 +63,12 @@ class Database:
         """The schema's revision; None for an empty database. Raises StoreError for a database of another program."""
         with self._failures(), self._engine.connect() as connection:
             try:
-                found = connection.execute(select(revision.c.version_num)).scalars().all()
+                revisions = connection.execute(select(revision.c.version_num)).scalars().all()
             except DBAPIError as error:
                 connection.rollback()
                 if _is_damage(error.orig):
                     raise
-                found = []
+                revisions = []
                 tables = set(inspect(connection).get_table_names())
                 if self.location.path is None:
                     tables &= set(metadata.tables)
@@ -77,19 +77,19 @@ class Database:
                         f"{self.location.shown}: this database is not a regress-gate store (it holds {min(tables)!r}); "
                         "give --store another place"
                     ) from None
-        return found[0] if found else None
+        return revisions[0] if revisions else None
 
-    def check_revision(self, found: str) -> None:
+    def check_revision(self, stored: str) -> None:
         """Raise unless this program works with the schema of that revision."""
-        if found == _HEAD:
+        if stored == _HEAD:
             return
-        if found in REVISIONS:
+        if stored in REVISIONS:
             raise StoreError(
-                f"{self.location.shown}: the store has schema {found}, this regress-gate works on {_HEAD}; "
+                f"{self.location.shown}: the store has schema {stored}, this regress-gate works on {_HEAD}; "
                 "run `regress-gate db migrate`"
             )
         raise StoreVersionError(
-            f"{self.location.shown}: the store was written by a newer regress-gate (schema {found!r}, "
+            f"{self.location.shown}: the store was written by a newer regress-gate (schema {stored!r}, "
             f"this one knows up to {_HEAD}); upgrade regress-gate"
         )
 

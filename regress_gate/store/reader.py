@@ -86,7 +86,7 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
         .select_from(schema.joined_runs().outerjoin(trial, trial.c.run_id == run.c.id).outerjoin(source))
         .group_by(*identity)
     )  # fmt: skip
-    found = []
+    stored = []
     for (
         number,
         commit,
@@ -101,7 +101,7 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
         last,
     ) in connection.execute(query):
         version = version_from(number, commit, variant)
-        found.append(
+        stored.append(
             Holding(
                 version=version,
                 testbed=testbed,
@@ -115,7 +115,7 @@ def holdings(connection: Connection, pins: list[Version]) -> list[Holding]:
                 origin=HoldingOrigin.STORE,
             )
         )
-    return sorted(found, key=holding_order)
+    return sorted(stored, key=holding_order)
 
 
 def build_configs(connection: Connection, version: Version) -> list[dict[str, Any]]:

@@ -41,10 +41,10 @@ def open_store(url: str, *, create: bool) -> "Repository":
     Raises InputError for an unusable URL, StoreError if the store is missing, damaged, foreign, unreachable or has an
     older schema, and StoreVersionError if a newer program wrote it.
     """
-    found = _open(StoreLocation.parse(url), create=create)
-    if found is None:
+    repository = _open(StoreLocation.parse(url), create=create)
+    if repository is None:
         raise StoreError(f"{StoreLocation.parse(url).shown}: there is no store; import or measure something first")
-    return found
+    return repository
 
 
 def find_store(url: str) -> "Repository | None":
@@ -234,13 +234,13 @@ class Repository:
         """All experiments, the newest first."""
         table = schema.experiment
         with self._reading() as connection:
-            found = []
+            experiments = []
             for id_, begun, plan, ended in connection.execute(select(table)):
                 time = stored_values.time_from(begun)
                 if time is None:
                     raise ValueError("an experiment without a time")
-                found.append(StoredExperiment(id_, time, orjson.loads(plan), stored_values.time_from(ended)))
-        return sorted(found, key=lambda experiment: experiment.begun, reverse=True)
+                experiments.append(StoredExperiment(id_, time, orjson.loads(plan), stored_values.time_from(ended)))
+        return sorted(experiments, key=lambda experiment: experiment.begun, reverse=True)
 
     def add_build_config(self, config: "BuildConfig") -> None:
         """Store the configuration of a build, in place of an earlier one."""
@@ -252,8 +252,8 @@ class Repository:
         from regress_gate.vllm.build_config import BuildConfig
 
         with self._reading() as connection:
-            found = reader.build_configs(connection, version)
-            return BuildConfig.from_document(found[-1]) if found else None
+            documents = reader.build_configs(connection, version)
+            return BuildConfig.from_document(documents[-1]) if documents else None
 
     def backup(self, path: Path) -> None:
         """Copy a SQLite store to a new file, also while others write to it. Never replaces a file."""

@@ -83,9 +83,9 @@ class RunDraft:
 
     def _filled(self, run: Run, stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         where = run.trials[0].source.path if run.trials else None
-        found = merge_facts(f"run {run.label!r} of {run.version}", stored, given, where)
-        self.facts_changed |= found != stored
-        return found
+        facts = merge_facts(f"run {run.label!r} of {run.version}", stored, given, where)
+        self.facts_changed |= facts != stored
+        return facts
 
 
 def _start_times(trials: Iterable[Trial]) -> set[str]:
@@ -255,12 +255,12 @@ class ImportTargets:
             if last.version is run.version and last.testbed is run.testbed and last.suite is run.suite:
                 return target
         key = (run.version, run.testbed.name, run.suite)
-        if (found := self._targets.get(key)) is None:
-            found = self._targets[key] = ImportTarget(*key)
-            found.ids = self._stored(found)
-            found.was_empty = found.ids is None or self._is_empty(found.ids)
-        self._last = run, found
-        return found
+        if (import_target := self._targets.get(key)) is None:
+            import_target = self._targets[key] = ImportTarget(*key)
+            import_target.ids = self._stored(import_target)
+            import_target.was_empty = import_target.ids is None or self._is_empty(import_target.ids)
+        self._last = run, import_target
+        return import_target
 
     def ids_of(self, target: ImportTarget) -> tuple[int, int, int]:
         """Ids of build, testbed and suite; missing rows are inserted. `store_testbed` must have been called before."""
@@ -300,21 +300,21 @@ class ImportTargets:
 
     def _is_empty(self, ids: tuple[int, int, int]) -> bool:
         run = schema.run.c
-        found = select(run.id).where(run.build_id == ids[0], run.testbed_id == ids[1], run.suite_id == ids[2]).limit(1)
-        return self._connection.execute(found).first() is None
+        query = select(run.id).where(run.build_id == ids[0], run.testbed_id == ids[1], run.suite_id == ids[2]).limit(1)
+        return self._connection.execute(query).first() is None
 
     def _id(self, table: Table, values: Mapping[str, str]) -> int:
         """The id of the row with these values; a missing row is inserted."""
         key = (table.name, *values.values())
         if key not in self._ids:
-            found = self._find(table, values)
-            self._ids[key] = self._insert(table, values) if found is None else found
+            stored_id = self._find(table, values)
+            self._ids[key] = self._insert(table, values) if stored_id is None else stored_id
         return self._ids[key]
 
     def _find(self, table: Table, values: Mapping[str, str]) -> int | None:
         conditions = (table.c[name] == value for name, value in values.items())
-        found: int | None = self._connection.execute(select(table.c.id).where(*conditions)).scalar()
-        return found
+        stored_id: int | None = self._connection.execute(select(table.c.id).where(*conditions)).scalar()
+        return stored_id
 
     def _insert(self, table: Table, values: Mapping[str, str]) -> int:
         id_: int = self._connection.execute(insert(table).values(values).returning(table.c.id)).scalar_one()

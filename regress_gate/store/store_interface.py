@@ -36,8 +36,8 @@ class StoreLocation:
     @classmethod
     def parse(cls, url: str) -> "StoreLocation":
         """Parse a SQLAlchemy URL. Raises InputError for any other text, and for SQLite in memory."""
-        if found := _SQLITE.fullmatch(url):
-            path = unquote(found["path"])
+        if match := _SQLITE.fullmatch(url):
+            path = unquote(match["path"])
             if "\0" in path:
                 raise InputError("a store's path cannot contain a NUL character", where="--store")
             if path and path != ":memory:":

@@ -67,13 +67,13 @@ def number(what: str, value: float) -> float:
 
 
 def numbers(what: str, values: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for key in _names(what, tuple(values)):
         value = values[key]
         # Building a name for each number takes longer than the check, and only a message needs it.
         plain_float = type(value) is float and isfinite(value)
-        found[key] = value + 0.0 if plain_float else number(f"{what} {key}", value)
-    return found
+        checked[key] = value + 0.0 if plain_float else number(f"{what} {key}", value)
+    return checked
 
 
 def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -82,16 +82,16 @@ def texts(what: str, values: Mapping[str, str]) -> dict[str, str]:
 
 def json_values(what: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON values with sorted keys. Raises InputError for a value that JSON cannot return unchanged."""
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for key in _names(what, tuple(values)):
         value = values[key]
         if type(value) is float and isfinite(value):
-            found[key] = value + 0.0
+            checked[key] = value + 0.0
         elif value is None or (type(value) is int and -_MAX_COUNT <= value <= _MAX_COUNT):
-            found[key] = value
+            checked[key] = value
         else:
-            found[key] = _json_value(f"{what} {key}", value, 0)
-    return found
+            checked[key] = _json_value(f"{what} {key}", value, 0)
+    return checked
 
 
 def _json_value(what: str, value: Any, depth: int) -> Any:
@@ -140,12 +140,12 @@ def run_details(run: Run) -> dict[str, Any]:
 
 def run_details_from(data: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `run_details`, as fields of a run. Raises TypeError or ValueError for anything else."""
-    found: dict[str, Any] = {"server": data.get("server", {}), "void": data.get("void")}
+    details: dict[str, Any] = {"server": data.get("server", {}), "void": data.get("void")}
     if (place := data.get("place")) is not None:
-        found["place"] = BlockPosition(**place)
+        details["place"] = BlockPosition(**place)
     if (failure := data.get("failure")) is not None:
-        found["failure"] = RunFailure(**{**failure, "lines": tuple(failure.get("lines", ()))})
-    return found
+        details["failure"] = RunFailure(**{**failure, "lines": tuple(failure.get("lines", ()))})
+    return details
 
 
 def outputs(run: Run) -> dict[str, Any] | None:

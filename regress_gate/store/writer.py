@@ -100,15 +100,19 @@ class _Importer:
         for some in _chunks(self._requested):
             for row in self._connection.execute(query.where(run.c.id.in_(some))):
                 stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
-                yield from (RunMismatch(row[0], stored, asked) for asked in self._requested[row[0]] if asked != stored)
+                yield from (
+                    RunMismatch(row[0], stored, requested)
+                    for requested in self._requested[row[0]]
+                    if requested != stored
+                )
 
     def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int]:
         """Results stored before this import, with their runs."""
         hashes = {stored_values.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
         if self._was_empty:
             return {}
-        found = stored_sources(self._connection, hashes)
-        return {identity: run for identity, run in found.items() if identity not in self._own}
+        sources = stored_sources(self._connection, hashes)
+        return {identity: run for identity, run in sources.items() if identity not in self._own}
 
     def _with_stored_labels(
         self, batch: list[Run], targets: list[ImportTarget], known: dict[tuple[str, int], int]
@@ -126,14 +130,14 @@ class _Importer:
         }
         run = schema.run.c
         query = select(run.id, run.label, run.build_id, run.testbed_id, run.suite_id)
-        found = {
+        labels_by_id = {
             id_: (label, tuple(target))
             for some in _chunks({id_ for ids in stored.values() for id_ in ids})
             for id_, label, *target in self._connection.execute(query.where(run.id.in_(some)))
         }
         joined = list(batch)
         for number, ids in stored.items():
-            labels = [found[id_][0] for id_ in ids if found[id_][1] == targets[number].ids]
+            labels = [labels_by_id[id_][0] for id_ in ids if labels_by_id[id_][1] == targets[number].ids]
             if len(labels) == 1 and labels[0].startswith(AUTO_LABEL_PREFIX):
                 joined[number] = replace(batch[number], label=labels[0])
         return joined
@@ -234,12 +238,12 @@ class _Importer:
 def stored_sources(connection: Connection, hashes: Iterable[str]) -> dict[tuple[str, int], int]:
     """Stored results by hash and position, each with its run."""
     source, trial = schema.source, schema.trial
-    found: dict[tuple[str, int], int] = {}
+    sources: dict[tuple[str, int], int] = {}
     query = select(source.c.sha256, source.c.position, trial.c.run_id).join(trial, trial.c.id == source.c.trial_id)
     for some in _chunks(hashes):
         for sha256, position, run_id in connection.execute(query.where(source.c.sha256.in_(some))):
-            found[sha256, position] = run_id
-    return found
+            sources[sha256, position] = run_id
+    return sources
 
 
 def _build_columns() -> list[Column[Any] | ColumnElement[Any]]:

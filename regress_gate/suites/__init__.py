@@ -15,13 +15,13 @@ from regress_gate.text import did_you_mean
 
 def shipped_suites() -> dict[str, Suite]:
     """All shipped suites by name."""
-    found = {}
+    suites = {}
     for entry in sorted(resources.files(__name__).iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".yaml"):
             document = parse_yaml(entry.read_text(encoding="utf-8"), f"suites/{entry.name}")
             suite = validate(Suite, document)
-            found[suite.name] = suite
-    return found
+            suites[suite.name] = suite
+    return suites
 
 
 def find_shipped_suite(ref: SuiteRef) -> Suite | None:

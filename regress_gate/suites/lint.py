@@ -29,15 +29,15 @@ def lint_suite(file: Path, known_issues: Collection[str]) -> list[LintMessage]:
             raise InputError(what, line=document.line(()))
     except InputError as error:
         return [LintMessage(file, error.line, error.what, "error")]
-    found = list(_schema(document, file))
+    messages = list(_schema(document, file))
     policy = Policy().over(_read(PolicyOverrides, document.data.get("gate")) or PolicyOverrides())
     for index, data in enumerate(_items(document.data.get("scenarios"))):
         if (scenario := _read(Scenario, data)) is None:
             continue  # already reported by the schema
         for location, what, severity in _scenario(scenario, policy, known_issues):
             line = document.line(("scenarios", index, *location))
-            found.append(LintMessage(file, line, f"scenario {scenario.name}: {what}", severity))
-    return sorted(found, key=lambda message: (message.line or 0, message.what))
+            messages.append(LintMessage(file, line, f"scenario {scenario.name}: {what}", severity))
+    return sorted(messages, key=lambda message: (message.line or 0, message.what))
 
 
 def _schema(document: Document, file: Path) -> Iterator[LintMessage]:

@@ -67,18 +67,18 @@ def parse_collect_env(text: str) -> CollectEnv:
     head, variables = _split(text.splitlines())
     labels: dict[str, str] = {}
     for line in head:
-        found = _LABEL.fullmatch(line.strip())
-        if found and found[2].strip().casefold() not in _NO_VALUE:
-            labels.setdefault(found[1], found[2].strip())
-    gpus = {_GPU_UUID.sub("", found[1]).strip() for line in head if (found := _GPU.fullmatch(line))}
+        match = _LABEL.fullmatch(line.strip())
+        if match and match[2].strip().casefold() not in _NO_VALUE:
+            labels.setdefault(match[1], match[2].strip())
+    gpus = {_GPU_UUID.sub("", match[1]).strip() for line in head if (match := _GPU.fullmatch(line))}
     packages = (_PACKAGE.match(line.strip()) for line in head)
     assignments = (_VARIABLE.fullmatch(line.strip()) for line in variables[:_MAX_VARIABLES])
     return CollectEnv(
         labels=labels,
         gpus=tuple(sorted(gpus) or [value for label in _GPU_LABELS if (value := labels.get(label))]),
-        packages={canonicalize_name(found[1]): found[2] for found in packages if found},
+        packages={canonicalize_name(match[1]): match[2] for match in packages if match},
         cudnn=tuple(sorted({version for line in head for version in _CUDNN.findall(line)})),
-        variables={found[1]: found[2] for found in assignments if found and not names_secret(found[1])},
+        variables={match[1]: match[2] for match in assignments if match and not names_secret(match[1])},
     )
 
 
@@ -105,8 +105,8 @@ def deployment_from_collect_env(text: str, where: str) -> DeploymentFacts:
         notes.append(f"{where} lists GPUs of several kinds ({kinds}): name the one that serves (--accelerator)")
     accelerator = output.gpus[0] if len(output.gpus) == 1 else None
     level = None
-    if accelerator and (found := _AMD_LEVEL.search(accelerator)):
-        accelerator, level = accelerator[: found.start()].strip(), found[1]
+    if accelerator and (match := _AMD_LEVEL.search(accelerator)):
+        accelerator, level = accelerator[: match.start()].strip(), match[1]
     dependencies = dict(output.packages)
     if driver := output.labels.get("Nvidia driver version"):
         dependencies["nvidia-driver"] = driver

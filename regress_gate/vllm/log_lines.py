@@ -95,15 +95,15 @@ def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
     lines = [_split(line) for line in text.split("\n")[-MAX_LINES_SCANNED:]]
     exceptions, of_requests = _exceptions(lines)
     causes = [line for line in exceptions if not is_consequence(line)]
-    found = [
+    decisive = [
         *reversed(causes),
         *reversed([line for line in exceptions if line not in causes]),
         *reversed(of_requests),
     ]
-    if not found:
+    if not decisive:
         complaints = [line.text for line in lines if line.level in ("ERROR", "CRITICAL") and line.text.strip()]
-        found = (complaints or [line.text for line in lines if line.text.strip()])[-MAX_LINES:]
-    unique = dict.fromkeys(_cut(mask(line, secrets)) for line in found)
+        decisive = (complaints or [line.text for line in lines if line.text.strip()])[-MAX_LINES:]
+    unique = dict.fromkeys(_cut(mask(line, secrets)) for line in decisive)
     return tuple(unique)[:MAX_LINES]
 
 
@@ -119,9 +119,9 @@ def engine_died(text: str) -> bool:
 
 def _split(line: str) -> _Line:
     clean = _CONTROL.sub("", drop_escapes(line[:MAX_SCANNED])).rstrip()
-    found = _PREFIX.match(clean)
-    rest = clean[found.end() :] if found else clean
-    return _Line(rest.strip(), (found["level"] or "") if found else "", rest.startswith((" ", "\t")))
+    match = _PREFIX.match(clean)
+    rest = clean[match.end() :] if match else clean
+    return _Line(rest.strip(), (match["level"] or "") if match else "", rest.startswith((" ", "\t")))
 
 
 def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
@@ -130,7 +130,7 @@ def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
     Output of an interpreter that shuts down is left out. A failed request does not end the server, but its traceback is
     in the log of a server that crashes later for another reason.
     """
-    found: list[str] = []
+    of_server: list[str] = []
     of_requests: list[str] = []
     ignored = in_request = False
     for number, line in enumerate(lines):
@@ -140,18 +140,18 @@ def _exceptions(lines: list[_Line]) -> tuple[list[str], list[str]]:
             ignored = False
             continue  # the ignored exception
         if line.level and _ENGINE_DIED.search(line.text):
-            found.append(line.text)
+            of_server.append(line.text)
         if line.indented or line.level in ("INFO", "DEBUG", "WARNING"):
             continue
         if _REQUEST_FAILED in line.text:
             in_request = True
         elif _EXCEPTION.fullmatch(line.text):
-            (of_requests if in_request and not line.level else found).append(_with_details(lines, number))
+            (of_requests if in_request and not line.level else of_server).append(_with_details(lines, number))
         elif _OTHER_CAUSE.fullmatch(line.text):
-            found.append(line.text)
+            of_server.append(line.text)
         elif line.text and line.text != _TRACEBACK and not line.text.startswith(_CHAINED):
             in_request = False
-    return found, of_requests
+    return of_server, of_requests
 
 
 def _with_details(lines: list[_Line], number: int) -> str:

@@ -41,8 +41,8 @@ def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deploy
         raise InputError(f"cannot be read: {str(error).lower()}", where=_WHERE) from None
     env: dict[str, str] = {}
     while words and (words[0] in ("env", "exec", "nohup") or _ASSIGNMENT.fullmatch(words[0])):
-        if found := _ASSIGNMENT.fullmatch(words.pop(0)):
-            env[found[1]] = found[2]
+        if match := _ASSIGNMENT.fullmatch(words.pop(0)):
+            env[match[1]] = match[2]
     arguments = _arguments(words)
     reading = _Reading()
     indexes = [(build, ArgumentIndex(build.arguments)) for build in builds]

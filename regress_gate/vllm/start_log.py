@@ -133,34 +133,34 @@ def read_start_log(text: str) -> StartLog:
         line = strip_prefix(raw)
         if not line:
             continue
-        if version is None and (found := _VERSION.match(line)):
-            version = next(group for group in found.groups() if group).lstrip("v")
-        if found := _NON_DEFAULT.match(line):
-            arguments = arguments or _printed_arguments(found[1])
-        elif found := _CONFIG.match(line):
-            config = config or dict(_pairs(found[1], "="))
-        elif found := _ARCHITECTURE.match(line):
-            architecture = architecture or found[1]
-        elif found := _WEIGHTS.match(line):
-            longest("load_weights", found[1])
-        elif found := _MODEL.match(line):
-            weights = _number(found[1]) or weights
-            longest("load_model", found[2])
-        elif found := _COMPILE.match(line):
-            longest("compile", found[1])
-        elif found := _CAPTURE.match(line):
-            longest("capture_graphs", found[1])
-        elif found := _ENGINE.match(line):
-            longest("init_engine", found[1])
-            longest("compile", found[2])
-        if found := _KV_CACHE.search(line):
+        if version is None and (match := _VERSION.match(line)):
+            version = next(group for group in match.groups() if group).lstrip("v")
+        if match := _NON_DEFAULT.match(line):
+            arguments = arguments or _printed_arguments(match[1])
+        elif match := _CONFIG.match(line):
+            config = config or dict(_pairs(match[1], "="))
+        elif match := _ARCHITECTURE.match(line):
+            architecture = architecture or match[1]
+        elif match := _WEIGHTS.match(line):
+            longest("load_weights", match[1])
+        elif match := _MODEL.match(line):
+            weights = _number(match[1]) or weights
+            longest("load_model", match[2])
+        elif match := _COMPILE.match(line):
+            longest("compile", match[1])
+        elif match := _CAPTURE.match(line):
+            longest("capture_graphs", match[1])
+        elif match := _ENGINE.match(line):
+            longest("init_engine", match[1])
+            longest("compile", match[2])
+        if match := _KV_CACHE.search(line):
             engine = _PROCESS.match(raw)
-            tokens[engine[1] if engine else ""] = int(found[1].replace(",", ""))
-        if concurrency is None and (found := _CONCURRENCY.search(line)):
-            concurrency = _number(found[1])
+            tokens[engine[1] if engine else ""] = int(match[1].replace(",", ""))
+        if concurrency is None and (match := _CONCURRENCY.search(line)):
+            concurrency = _number(match[1])
         for name, pattern in _BACKENDS:
-            if name not in backends and (found := pattern.match(line)):
-                backends[name] = found[1]
+            if name not in backends and (match := pattern.match(line)):
+                backends[name] = match[1]
     return StartLog(
         version=version,
         architecture=architecture,
@@ -239,8 +239,8 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     if log.version is None and log.non_default_args is None and not log.config:
         raise InputError("no vLLM server start found", where=where, todo="give the log from its beginning")
     arguments = log.non_default_args
-    untuned = sorted({found[1] for line in text.splitlines() if (found := _UNTUNED.search(line))})
-    device = next((found[1] for name in untuned if (found := _DEVICE.search(name))), None)
+    untuned = sorted({match[1] for line in text.splitlines() if (match := _UNTUNED.search(line))})
+    device = next((match[1] for name in untuned if (match := _DEVICE.search(name))), None)
     device_type = log.config.get("device_config", "").partition(":")[0]
     detected = _DETECTED.search(text)
     deployment = Deployment(
@@ -281,8 +281,8 @@ def _quantization(log: StartLog) -> str | None:
 
 
 def _resolved(config: Mapping[str, str]) -> dict[str, ArgValue]:
-    found = {key: config[key].strip("'\"") for key in _RESOLVED if config.get(key) not in (None, "None")}
-    return {key: _config_value(text) for key, text in found.items()}
+    resolved = {key: config[key].strip("'\"") for key in _RESOLVED if config.get(key) not in (None, "None")}
+    return {key: _config_value(text) for key, text in resolved.items()}
 
 
 def _config_value(text: str) -> ArgValue:
@@ -293,15 +293,15 @@ def _config_value(text: str) -> ArgValue:
 
 def _engine_args(arguments: Mapping[str, Any]) -> dict[str, ArgValue]:
     """Arguments of the engine, structured values as JSON; without secrets and arguments of the API server."""
-    found: dict[str, ArgValue] = {}
+    engine_args: dict[str, ArgValue] = {}
     for key, value in arguments.items():
         if key in _NOT_THE_ENGINE or key.startswith("ssl_") or names_secret(key) or value is None:
             continue
         if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
-            found[key] = value
+            engine_args[key] = value
         else:
-            found[key] = mask(value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True))
-    return found
+            engine_args[key] = mask(value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True))
+    return engine_args
 
 
 def _version(text: str | None) -> Version | None:
@@ -323,14 +323,14 @@ class MetricSample:
 
 def parse_metrics(text: str) -> list[MetricSample]:
     """All samples; other lines are skipped."""
-    found = []
+    samples = []
     for line in text.splitlines():
         if not line.startswith("#") and (sample := _METRIC_SAMPLE.fullmatch(line.strip())):
             labels = {
                 key: re.sub(r"\\(.)", r"\1", value) for key, value in _METRIC_LABEL.findall(sample["labels"] or "")
             }
-            found.append(MetricSample(sample["name"], labels, _metric_value(sample["value"])))
-    return found
+            samples.append(MetricSample(sample["name"], labels, _metric_value(sample["value"])))
+    return samples
 
 
 def kv_cache_tokens(samples: list[MetricSample]) -> int | None:
