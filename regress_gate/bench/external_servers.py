@@ -68,13 +68,13 @@ def inspect_server(url: str, *, allow_remote: bool = False) -> ExternalServer:
     if not isinstance(version, str):
         raise LoadError(f"{url}/version does not say a version: is this a vLLM server?")
     names = [entry.get("id") for entry in models if isinstance(entry, dict)] if isinstance(models, list) else []
-    found = _PROCESS_START_TIME.search(metrics.text) if metrics is not None else None
+    match = _PROCESS_START_TIME.search(metrics.text) if metrics is not None else None
     try:
         return ExternalServer(
             url=url,
             version=Version.parse(version),
             models=tuple(name for name in names if isinstance(name, str)),
-            started=datetime.fromtimestamp(float(found[1]), UTC) if found else None,
+            started=datetime.fromtimestamp(float(match[1]), UTC) if match else None,
         )
     except (InputError, ValueError, OverflowError, OSError):
         raise LoadError(f"{url}/version says {version[:40]!r}, which is no vLLM version") from None

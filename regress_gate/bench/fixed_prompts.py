@@ -137,15 +137,15 @@ def _read_prompt_logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float | No
     tokens, logprobs = [], []
     for entry in _items(value)[1:]:
         # The prompt's own token is the first entry; alternatives may follow.
-        name, found = next(iter(_mapping(entry).items()), ("", None))
+        name, alternative = next(iter(_mapping(entry).items()), ("", None))
         tokens.append(_token_name(name))
-        logprobs.append(_finite_number(_mapping(found).get("logprob")))
+        logprobs.append(_finite_number(_mapping(alternative).get("logprob")))
     return tuple(tokens), tuple(logprobs)
 
 
 def _read_top_logprobs(value: Any) -> dict[str, float]:
-    found = ((_token_name(token), _finite_number(logprob)) for token, logprob in _mapping(value).items())
-    return {token: logprob for token, logprob in found if logprob is not None}
+    logprobs = ((_token_name(token), _finite_number(logprob)) for token, logprob in _mapping(value).items())
+    return {token: logprob for token, logprob in logprobs if logprob is not None}
 
 
 def _token_names(value: Any) -> tuple[str, ...]:
@@ -277,8 +277,10 @@ class _PromptClient:
         except httpx.HTTPError as error:
             raise _NoAnswerError(f"the connection failed ({error or type(error).__name__})", lost=True) from None
         if status != httpx.codes.OK:
-            said = read_error(content)
-            raise _NoAnswerError(f"HTTP {status}" + (f": {said}" if said else ""), refused=status in _REFUSAL_STATUSES)
+            message = read_error(content)
+            raise _NoAnswerError(
+                f"HTTP {status}" + (f": {message}" if message else ""), refused=status in _REFUSAL_STATUSES
+            )
         try:
             return read_answer(prompt.name, content)
         except UnreadableAnswerError as error:

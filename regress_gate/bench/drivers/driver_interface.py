@@ -90,19 +90,19 @@ def make_load_result(measured: ToolPass) -> LoadResult:
 
 def _check_rate(measured: ToolPass) -> None:
     """Refuse a pass at another rate: a tool that sends in a burst has measured another workload."""
-    asked, samples = measured.workload.request_rate, measured.reading.samples
-    if asked is None or samples is None or samples.start is None:
+    requested, samples = measured.workload.request_rate, measured.reading.samples
+    if requested is None or samples is None or samples.start is None:
         return
     starts = samples.start[samples.ok]
     if len(starts) < 2 or not (span := float(starts.max() - starts.min())):
         return
     achieved = (len(starts) - 1) / span
     # Failed requests were sent too, but not every tool states when.
-    lowest = achieved if measured.reading.failed == 0 and measured.workload.concurrency is None else asked
+    lowest = achieved if measured.reading.failed == 0 and measured.workload.concurrency is None else requested
     tolerance = max(RATE_TOLERANCE, RATE_ERRORS / sqrt(len(starts)))
-    if achieved > asked * (1 + tolerance) or lowest < asked / (1 + tolerance):
+    if achieved > requested * (1 + tolerance) or lowest < requested / (1 + tolerance):
         raise LoadError(
-            f"{measured.tool} sent {achieved:.3g} requests a second where {asked:g} were asked for: "
+            f"{measured.tool} sent {achieved:.3g} requests a second where {requested:g} were asked for: "
             "its client could not keep to the schedule"
         )
 
@@ -246,8 +246,10 @@ class Driver(ABC):
             "LoRA adapters": bool(workload.lora_adapters),
             "recorded prompts (dataset)": workload.dataset is not None,
         }
-        if found := [what for what, wanted in unasked.items() if wanted]:
-            raise InputError(f"driver {self.name} cannot send {', '.join(found)}", todo="measure without --driver")
+        if unsupported := [what for what, wanted in unasked.items() if wanted]:
+            raise InputError(
+                f"driver {self.name} cannot send {', '.join(unsupported)}", todo="measure without --driver"
+            )
 
     @abstractmethod
     def arguments(self, request: ToolRequest, folder: Path) -> Sequence[str]:

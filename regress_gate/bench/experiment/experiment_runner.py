@@ -155,8 +155,8 @@ def run_experiment(
 
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
     """All stored runs of the plan, also those that do not count."""
-    found = store.runs(testbed=plan.testbed, suite=plan.suite)
-    return [run for run in found if run.place is not None and run.place.experiment == plan.experiment]
+    runs = store.runs(testbed=plan.testbed, suite=plan.suite)
+    return [run for run in runs if run.place is not None and run.place.experiment == plan.experiment]
 
 
 def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: float) -> MadeRun:

@@ -89,8 +89,8 @@ def _build_config(content: bytes, version: Version | None, what: str, progress: 
         document: Any = json.loads(content)
         missing = document.pop("missing")
         packages = document.get("packages", {})
-        found = version or _installed_version(packages)
-        config = BuildConfig.from_document({"arguments": {}, "env": {}, "packages": {}, **document, "version": found})
+        stated = version or _installed_version(packages)
+        config = BuildConfig.from_document({"arguments": {}, "env": {}, "packages": {}, **document, "version": stated})
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError, InputError) as error:
         raise ProvisionError(f"the arguments of {what} cannot be parsed: {error}") from None
     complaints = [f"no {part} ({why})" for part, why in missing.items()]
@@ -132,10 +132,10 @@ def environment_libraries(
     )
     if answer.code is None:
         raise ProvisionError(f"vllm collect-env of {version} did not end within {time_limit:.0f} s")
-    found = library_versions(parse_collect_env(answer.output.decode("utf-8", "replace")))
-    if answer.code or not found:
+    libraries = library_versions(parse_collect_env(answer.output.decode("utf-8", "replace")))
+    if answer.code or not libraries:
         raise ProvisionError(f"vllm collect-env of {version} gives no versions", lines=answer.last_lines)
-    return found
+    return libraries
 
 
 def _with_uv(environ: Mapping[str, str]) -> dict[str, str]:

@@ -100,7 +100,7 @@ def read_arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
     """Arguments by destination. Each key of a group of settings (`compilation_config`) has an entry too."""
     hints = _engine_hints()
     deprecated: set[argparse.Action] = getattr(parser, "_deprecated", set())
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for action in parser._actions:
         if action.dest in ("help", "model_tag") or not action.option_strings:
             continue
@@ -114,13 +114,13 @@ def read_arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
             "values": _values(action),
             "deprecated": _deprecation(action, action in deprecated),
         }
-        if action.dest in found:  # one destination, two actions: `--x` and `--disable-x`
-            entry["flags"] = found[action.dest]["flags"] + entry["flags"]
-        found[action.dest] = entry
+        if action.dest in arguments:  # one destination, two actions: `--x` and `--disable-x`
+            entry["flags"] = arguments[action.dest]["flags"] + entry["flags"]
+        arguments[action.dest] = entry
         flag = next((flag for flag in action.option_strings if flag.startswith("--")), action.option_strings[0])
         for key, default in _group_defaults(group).items():
-            found[f"{action.dest}.{key}"] = {"flags": [f"{flag}.{key}"], "default": default}
-    return found
+            arguments[f"{action.dest}.{key}"] = {"flags": [f"{flag}.{key}"], "default": default}
+    return arguments
 
 
 def _values(action: argparse.Action) -> str:
@@ -224,12 +224,12 @@ def _evaluate(table: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def read_packages() -> dict[str, str]:
-    found = {}
+    packages = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
-            found[re.sub(r"[-_.]+", "-", str(name)).lower()] = str(distribution.version)
-    return dict(sorted(found.items()))
+            packages[re.sub(r"[-_.]+", "-", str(name)).lower()] = str(distribution.version)
+    return dict(sorted(packages.items()))
 
 
 def main() -> None:

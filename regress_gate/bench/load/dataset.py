@@ -80,11 +80,11 @@ def _read_cached(format_: DatasetFormat, file: Path, size: int, changed: int) ->
     with open_regular(file) as opened:
         content = opened.read(MAX_DATASET_BYTES + 1)
     text = content.removeprefix(codecs.BOM_UTF8)
-    found = list(_sharegpt_texts(file, text) if format_ is DatasetFormat.SHAREGPT else _custom_texts(file, text))
-    if not found:
+    pairs = list(_sharegpt_texts(file, text) if format_ is DatasetFormat.SHAREGPT else _custom_texts(file, text))
+    if not pairs:
         what = "no conversation of two turns" if format_ is DatasetFormat.SHAREGPT else "no prompt"
         raise InputError(f"holds {what}", where=file, todo=f"give a file in the format {format_}")
-    prompts, answers = zip(*found, strict=True)
+    prompts, answers = zip(*pairs, strict=True)
     return RecordedTexts(hashlib.sha256(content).hexdigest(), prompts, answers)
 
 

@@ -82,8 +82,8 @@ def check_recorded_prompts(
         raise InputError(what, where=dataset.file, todo="give one of them")
     elif max_model_len is not None and not workload.output_len:
         longest = max(range(held), key=lambda number: _recorded_tokens(texts.answers[number]))
-        if (asked := _recorded_tokens(texts.answers[longest])) >= max_model_len:
-            what = f"prompt {longest + 1} asks for {asked} tokens, and max_model_len is {max_model_len}"
+        if (requested := _recorded_tokens(texts.answers[longest])) >= max_model_len:
+            what = f"prompt {longest + 1} asks for {requested} tokens, and max_model_len is {max_model_len}"
             raise InputError(what, where=dataset.file, todo="leave it out")
 
 
@@ -138,12 +138,12 @@ async def _prompt_if_fitting(
         return ChosenPrompt(prompt, output_len or _recorded_tokens(answer))
     if len(prompt) > MAX_CHARACTERS or len(str(answer)) > MAX_CHARACTERS:
         return None
-    asked, length = output_len or await count(str(answer)), await count(prompt)
-    short = length < MIN_TOKENS or (asked < MIN_TOKENS and not output_len)
+    answer_len, length = output_len or await count(str(answer)), await count(prompt)
+    short = length < MIN_TOKENS or (answer_len < MIN_TOKENS and not output_len)
     return (
         None
-        if short or length > MAX_PROMPT_TOKENS or length + asked > MAX_CONVERSATION_TOKENS
-        else ChosenPrompt(prompt, asked)
+        if short or length > MAX_PROMPT_TOKENS or length + answer_len > MAX_CONVERSATION_TOKENS
+        else ChosenPrompt(prompt, answer_len)
     )
 
 
@@ -236,8 +236,8 @@ def make_pass_requests(
 ) -> PassRequests:
     """Pass `ordinal` (from 1) to the model of that served name. `chosen`: recorded prompts, as `choose` gives them."""
     if chosen is None:
-        asked = (workload, scenario, ordinal, model)
-        return PassRequests(warmup_requests(*asked), measured_requests(*asked))
+        arguments = (workload, scenario, ordinal, model)
+        return PassRequests(warmup_requests(*arguments), measured_requests(*arguments))
     measured, warmup = chosen[: workload.num_requests], chosen[workload.num_requests :]
     content = orjson.dumps([[each.prompt, each.output_len] for each in measured])
     return PassRequests(
@@ -295,7 +295,7 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
     dataset = _scenario_dataset(scenario)
     if workload.num_requests is None or workload.missing:
         raise InputError(f"scenario {scenario.name}: the workload does not say {', '.join(workload.missing)}")
-    asked = LoadWorkload(
+    load = LoadWorkload(
         input_len=workload.input_len or 0,
         output_len=workload.output_len or 0,
         num_requests=workload.num_requests,
@@ -316,8 +316,8 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
     if dataset is not None:
         arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
         longest = arguments.get("max_model_len")
-        check_recorded_prompts(dataset, read_texts(dataset), asked, longest if type(longest) is int else None)
-    return asked
+        check_recorded_prompts(dataset, read_texts(dataset), load, longest if type(longest) is int else None)
+    return load
 
 
 def _scenario_dataset(scenario: Scenario) -> Dataset | None:

@@ -141,12 +141,12 @@ def _token_count(value: object) -> int | None:
 
 def error_message(data: object) -> str:
     """The message of an error object, wherever releases of vLLM put it."""
-    found: object = data
-    if isinstance(found, dict):
-        found = found.get("error", found)
-    if isinstance(found, dict):
-        found = found.get("message", found.get("detail"))
-    return f": {excerpt(' '.join(found.split()), MAX_MESSAGE)}" if isinstance(found, str) else ""
+    message: object = data
+    if isinstance(message, dict):
+        message = message.get("error", message)
+    if isinstance(message, dict):
+        message = message.get("message", message.get("detail"))
+    return f": {excerpt(' '.join(message.split()), MAX_MESSAGE)}" if isinstance(message, str) else ""
 
 
 MAX_RESPONSE_BYTES = 64 * 2**20
@@ -181,12 +181,12 @@ class WholeResponse:
             return RequestFailure(RequestFailureKind.GARBAGE, "the answer is no JSON object")
         if "error" in data:
             return RequestFailure(RequestFailureKind.SERVER_ERROR, "error as an answer" + error_message(data))
-        found = data.get(self._items)
-        if not isinstance(found, list):
+        results = data.get(self._items)
+        if not isinstance(results, list):
             return RequestFailure(RequestFailureKind.GARBAGE, f"the answer has no {self._items}")
-        if len(found) != self._asked:
+        if len(results) != self._asked:
             return RequestFailure(
-                RequestFailureKind.WRONG_LENGTH, f"{plural(len(found), 'result')} where {self._asked} were due"
+                RequestFailureKind.WRONG_LENGTH, f"{plural(len(results), 'result')} where {self._asked} were due"
             )
         usage = data.get("usage")
         counted = usage.get("prompt_tokens", usage.get("total_tokens")) if isinstance(usage, dict) else None

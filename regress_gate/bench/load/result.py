@@ -194,10 +194,10 @@ def _notes(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bo
     notes = []
     if chunks_counted:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
-    asked = done.workload.input_len
-    other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, asked)}, key=str)
-    if other and asked and done.workload.api is not ServingApi.RERANK:  # texts only the server can count
-        notes.append(f"the server counts {plural(other[0], 'input token')} where {asked} were sent")
+    requested = done.workload.input_len
+    other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, requested)}, key=str)
+    if other and requested and done.workload.api is not ServingApi.RERANK:  # texts only the server can count
+        notes.append(f"the server counts {plural(other[0], 'input token')} where {requested} were sent")
     dataset = done.workload.dataset
     texts = None if dataset is None else read_texts(dataset)
     if dataset is not None and texts is not None and may_repeat_prompts(dataset, texts, done.workload, done.ordinal):

@@ -28,17 +28,17 @@ def fingerprint(name: str | None = None, *, accelerator: str | None = None) -> T
     testbed. An accelerator that is found goes before the suite's; one without a count was not found on this machine.
     """
     uses_cpu = accelerator is not None and accelerator.lower() == "cpu"
-    found = None if uses_cpu else find_accelerators()
-    used = "cpu" if uses_cpu else found.name if found else accelerator or "cpu"
+    detected = None if uses_cpu else find_accelerators()
+    used = "cpu" if uses_cpu else detected.name if detected else accelerator or "cpu"
     return Testbed(
         name=name or _default_name(used),
         accelerator=used,
-        accelerator_count=found.count if found else None,
-        accelerator_sm=found.sm if found else None,
-        accelerator_memory_bytes=found.memory_bytes if found else None,
-        accelerator_max_clock_mhz=found.max_clock_mhz if found else None,
-        accelerator_power_limit_watts=found.power_limit_watts if found else None,
-        driver=found.driver if found else None,
+        accelerator_count=detected.count if detected else None,
+        accelerator_sm=detected.sm if detected else None,
+        accelerator_memory_bytes=detected.memory_bytes if detected else None,
+        accelerator_max_clock_mhz=detected.max_clock_mhz if detected else None,
+        accelerator_power_limit_watts=detected.power_limit_watts if detected else None,
+        driver=detected.driver if detected else None,
         cpu=cpu_name(),
         cpu_count=usable_cores(),
         memory_bytes=usable_memory(),

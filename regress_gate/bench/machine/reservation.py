@@ -83,11 +83,11 @@ def _open_lock_file(path: Path) -> int:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise MachineBusyError(f"the lock {path} cannot be opened: {error.strerror}") from None
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
         os.close(file)
         raise MachineBusyError(f"the lock {path} is not a file")
-    if found.st_uid == os.getuid():
+    if status.st_uid == os.getuid():
         os.fchmod(file, 0o666)  # whatever the umask said
     return file
 

@@ -68,24 +68,24 @@ class Container:
 
     def is_there(self) -> bool | None:
         """Whether it exists; None if the engine does not answer."""
-        found = self._find()
-        return None if found is None else bool(found)
+        ids = self._find()
+        return None if ids is None else bool(ids)
 
     def remove(self, grace: float) -> bool:
         """End it, by force after `grace` seconds. Returns whether it is certainly gone."""
-        found = self._find()
-        if found and grace > 0:
-            self._run("stop", "-t", str(max(1, round(grace))), *found, timeout=grace + ENGINE_TIMEOUT)
-            found = self._find()
+        ids = self._find()
+        if ids and grace > 0:
+            self._run("stop", "-t", str(max(1, round(grace))), *ids, timeout=grace + ENGINE_TIMEOUT)
+            ids = self._find()
         deadline = time.monotonic() + REMOVAL_TIMEOUT
-        while found:
+        while ids:
             # Fails while the engine itself is removing the container.
-            self._run("rm", "--force", "--volumes", *found)
-            found = self._find()
-            if not found or time.monotonic() >= deadline:
+            self._run("rm", "--force", "--volumes", *ids)
+            ids = self._find()
+            if not ids or time.monotonic() >= deadline:
                 break
             time.sleep(REMOVAL_POLL)
-        return found == []
+        return ids == []
 
     def _find(self) -> list[str] | None:
         output = self._run("ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={self.mark}")
@@ -177,10 +177,10 @@ def _mount(source: Path, target: str, *, readonly: bool) -> str:
 
 def _with_targets(directory: Path) -> list[Path]:
     """The directory, and the targets of links in it: a snapshot in the hub's cache links to files beside it."""
-    found = [directory]
+    directories = [directory]
     for path in directory.rglob("*"):
         if path.is_symlink() and path.exists():
             target = path.resolve()
             if not target.is_relative_to(directory):
-                found.append(target if target.is_dir() else target.parent)
-    return found
+                directories.append(target if target.is_dir() else target.parent)
+    return directories

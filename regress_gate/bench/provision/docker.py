@@ -152,11 +152,11 @@ class DockerProvisioner(Provisioner):
         if progress:
             progress(f"verifying {name}")
         facts = image_facts(engine, image, content, devices, self._directory)
-        found = identify_build(facts.answer, wanted)
-        if not found.matches(wanted):
-            raise ProvisionError(f"{wanted} was asked for, but {name} contains {found}")
+        build = identify_build(facts.answer, wanted)
+        if not build.matches(wanted):
+            raise ProvisionError(f"{wanted} was asked for, but {name} contains {build}")
         settings = ContainerSettings(tuple(devices), self._shm_size, self._mounts, host_network)
-        return DockerEnvironment(engine, image, facts, found, settings)
+        return DockerEnvironment(engine, image, facts, build, settings)
 
 
 def _remove_container(container: Container) -> None:

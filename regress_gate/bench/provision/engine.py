@@ -108,12 +108,12 @@ def engine_error(what: str, engine: str, output: str) -> ProvisionError:
     """The error for an engine's output when it failed at `what`."""
     # In this order: without a daemon nothing is known about images, and a missing image is often reported as missing
     # rights.
-    if found := _first_failure(_DAEMON_FAILURES, output):
-        return ProvisionError(f"{what}: {engine} says that {found.what}; {found.todo}")
+    if failure := _first_failure(_DAEMON_FAILURES, output):
+        return ProvisionError(f"{what}: {engine} says that {failure.what}; {failure.todo}")
     if _IMAGE_NOT_THERE.search(output):
         return ImageNotThereError(f"{what}: there is no such image, or it is not public")
-    if found := _first_failure(_OTHER_FAILURES, output):
-        return ProvisionError(f"{what}: {engine} says that {found.what}; {found.todo}")
+    if failure := _first_failure(_OTHER_FAILURES, output):
+        return ProvisionError(f"{what}: {engine} says that {failure.what}; {failure.todo}")
     complaints = [line for line in last_lines(output) if re.match(r"(docker: )?error", line, re.IGNORECASE)]
     return ProvisionError(what, lines=tuple(complaints) or last_lines(output))
 
@@ -206,10 +206,10 @@ class Engine:
 def find_engine(environ: Mapping[str, str], named: str | None = None) -> Engine:
     """docker if it is installed, else podman; or the program `named`. Raises ProvisionError."""
     for name in [named] if named else ["docker", "podman"]:
-        if found := shutil.which(name, path=environ.get("PATH")):
-            engine = Engine(found, environ, is_podman=False)
+        if path := shutil.which(name, path=environ.get("PATH")):
+            engine = Engine(path, environ, is_podman=False)
             version = engine.run("--version", what=f"{name} cannot be used")
-            return Engine(found, environ, is_podman="podman" in version.lower())
+            return Engine(path, environ, is_podman="podman" in version.lower())
     missing = f"{named} is not" if named else "neither docker nor podman is"
     raise ProvisionError(f"{missing} installed; install one of them, or provision with `venv` or `command`")
 

@@ -171,14 +171,14 @@ class EnvironmentCache:
         """All entries, the longest unused first."""
         if not self.directory.is_dir():
             return []
-        found = []
+        entries = []
         for path in self.directory.iterdir():
             if path.is_dir() and not path.name.startswith("."):
                 with self._if_unused(path.name) as unused:
-                    found.append(
+                    entries.append(
                         CacheEntry(path.name, path, self._marker(path.name), self._last_used(path), in_use=not unused)
                     )
-        return sorted(found, key=lambda entry: entry.last_used)
+        return sorted(entries, key=lambda entry: entry.last_used)
 
     def prune(
         self, *, unused_for: float = 0.0, keys: Container[str] | None = None, dry_run: bool = False

@@ -140,8 +140,10 @@ def _run_once(engine: Engine, arguments: Sequence[str], what: str, timeout: floa
 def _read_facts(path: Path) -> ImageFacts | None:
     """None if the file is missing or not readable."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return ImageFacts(dict(found["said"]), {str(name): str(value) for name, value in found["packages"].items()})
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return ImageFacts(
+            dict(document["said"]), {str(name): str(value) for name, value in document["packages"].items()}
+        )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

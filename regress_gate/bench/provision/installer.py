@@ -52,7 +52,7 @@ class PackageSources:
 
     def pip_variables(self) -> dict[str, str]:
         """Variables for pip with these settings alone: no configuration file can add a target directory."""
-        found = {
+        variables = {
             "PIP_INDEX_URL": self.index_url,
             "PIP_EXTRA_INDEX_URL": " ".join(self.extra_index_urls),
             "PIP_FIND_LINKS": " ".join(self.find_links),
@@ -65,7 +65,7 @@ class PackageSources:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_INPUT": "1",
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in variables.items() if value}
 
     def uv_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables for uv with these settings. The user's own for uv go before them, but folders of wheels add up.
@@ -75,7 +75,7 @@ class PackageSources:
         own_index = any(environ.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"))
         own_extra = any(environ.get(name) for name in ("UV_INDEX", "UV_EXTRA_INDEX_URL"))
         own_links = [link for link in environ.get("UV_FIND_LINKS", "").split(",") if link]
-        found = {
+        variables = {
             "UV_DEFAULT_INDEX": None if own_index else self.index_url,
             "UV_EXTRA_INDEX_URL": None if own_extra else " ".join(self.extra_index_urls),
             "UV_FIND_LINKS": ",".join(dict.fromkeys((*own_links, *self.find_links))),
@@ -88,7 +88,7 @@ class PackageSources:
             "HTTPS_PROXY": environ.get("HTTPS_PROXY") or self.proxy,
             "HTTP_PROXY": environ.get("HTTP_PROXY") or self.proxy,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in variables.items() if value}
 
 
 def configured_sources(environ: Mapping[str, str]) -> PackageSources:
@@ -122,16 +122,16 @@ def configured_sources(environ: Mapping[str, str]) -> PackageSources:
 
 
 def _pips(environ: Mapping[str, str]) -> list[list[str]]:
-    found = shutil.which("pip", path=environ.get("PATH"))
-    return [[sys.executable, "-m", "pip"], *([[found]] if found else [])]
+    pip = shutil.which("pip", path=environ.get("PATH"))
+    return [[sys.executable, "-m", "pip"], *([[pip]] if pip else [])]
 
 
 def _from_listing(text: str) -> dict[str, str]:
     """Read `pip config list`: lines of section.key='value'."""
     by_section: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in text.splitlines():
-        if (found := _CONFIG_LINE.fullmatch(line.strip())) and found["section"] in by_section:
-            by_section[found["section"]][found["key"]] = str(ast.literal_eval(found["value"]))
+        if (match := _CONFIG_LINE.fullmatch(line.strip())) and match["section"] in by_section:
+            by_section[match["section"]][match["key"]] = str(ast.literal_eval(match["value"]))
     merged: dict[str, str] = {}
     for section in _SECTIONS:
         merged |= by_section[section]
@@ -154,8 +154,8 @@ def _absolute(link: str) -> str:
 def find_uv(environ: Mapping[str, str]) -> Path | None:
     """uv beside the running Python, else on the PATH."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv", path=environ.get("PATH"))
-    return Path(found) if found else None
+    path = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv", path=environ.get("PATH"))
+    return Path(path) if path else None
 
 
 @dataclass(frozen=True, slots=True)

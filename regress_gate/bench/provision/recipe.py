@@ -73,16 +73,16 @@ def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fe
     listing = urljoin(directory, "vllm/metadata.json")
     entry = _entry_for_this_machine(_entries(listing, "nightly", get), "nightly")
     url = urljoin(listing, unquote(str(entry["path"])))
-    found = re.search(r"/([0-9a-f]{40})/", url)
-    if found is None:
+    match = re.search(r"/([0-9a-f]{40})/", url)
+    if match is None:
         raise ProvisionError(f"{listing} does not name the commit of the nightly build")
     try:
         number = Version.parse(str(entry.get("version")))
     except InputError:
         raise ProvisionError(f"{listing} does not name a vLLM version") from None
-    if number.commit is not None and not found[1].startswith(number.commit):
-        raise ProvisionError(f"{listing} contradicts itself: {number} is listed at commit {found[1]}")
-    return Version(number.number, found[1], number.variant or published)
+    if number.commit is not None and not match[1].startswith(number.commit):
+        raise ProvisionError(f"{listing} contradicts itself: {number} is listed at commit {match[1]}")
+    return Version(number.number, match[1], number.variant or published)
 
 
 def _directory(index: str, place: str, variant: str | None, what: object, get: Fetch) -> tuple[str, str | None]:
@@ -101,12 +101,12 @@ def _only_variant(base: str, wanted: str, what: object, get: Fetch) -> str:
     """The published variant of a kind: `rocm721` for `rocm`."""
     listing = urljoin(base, "index.html")
     text = _content(listing, what, get).decode("utf-8", "replace")
-    found: list[str] = sorted(set(re.findall(rf'href="({re.escape(wanted)}[\d.]*)/?"', text)))
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    variants: list[str] = sorted(set(re.findall(rf'href="({re.escape(wanted)}[\d.]*)/?"', text)))
+    if len(variants) == 1:
+        return variants[0]
+    if not variants:
         raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none)")
-    raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(found)}: choose one with --variant")
+    raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(variants)}: choose one with --variant")
 
 
 def _entries(listing: str, what: object, get: Fetch) -> list[dict[str, Any]]:

@@ -168,10 +168,10 @@ def _marker_fields(recipe: Recipe, installed: Installed, tag: str, installer: st
 
 
 def _site_packages(installer: Installer) -> Path:
-    found = sorted((installer.venv / "lib").glob("python*/site-packages"))
-    if not found:
+    directories = sorted((installer.venv / "lib").glob("python*/site-packages"))
+    if not directories:
         raise ProvisionError("the new virtual environment has no site-packages directory", log=installer.log)
-    return found[0]
+    return directories[0]
 
 
 def _distribution(site_packages: Path, name: str) -> Distribution:

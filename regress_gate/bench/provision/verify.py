@@ -63,12 +63,12 @@ def result_moving_libraries(packages: Mapping[str, str]) -> dict[str, str]:
 
 
 def installed_packages(site_packages: Path) -> dict[str, str]:
-    found = {}
+    packages = {}
     for distribution in distributions(path=[str(site_packages)]):
         name = distribution.metadata["Name"]
         if name:
-            found[normalised(str(name))] = str(distribution.version)
-    return found
+            packages[normalised(str(name))] = str(distribution.version)
+    return packages
 
 
 def normalised(name: str) -> str:
@@ -93,12 +93,12 @@ def verify_build(interpreter: Path, site_packages: Path, wanted: Version, env: M
         raise ProvisionError(f"importing {wanted} did not end within {IMPORT_TIMEOUT:.0f} s") from None
     except OSError as error:
         raise ProvisionError(f"the Python of {wanted} does not start: {error}") from None
-    found = parse_probe_answer(probe.stdout)
-    if probe.returncode or found is None:
+    answer = parse_probe_answer(probe.stdout)
+    if probe.returncode or answer is None:
         lines = [line.strip() for line in probe.stderr.splitlines() if line.strip()]
         raise ProvisionError(f"{wanted} is installed but cannot be imported", lines=tuple(lines[-1:] + lines[-6:-1]))
     # A wheel of a tagged commit does not name its commit; its place on the index does.
-    version = identify_build(found, wanted, silent_commit=wanted.commit)
+    version = identify_build(answer, wanted, silent_commit=wanted.commit)
     if not version.matches(wanted):
         raise ProvisionError(f"{wanted} was asked for, but {version} was installed")
     return Installed(version, installed_packages(site_packages))
@@ -108,23 +108,23 @@ def parse_probe_answer(output: str) -> dict[str, Any] | None:
     """What the build reports about itself; None if there is no answer."""
     answer = _ANSWER.search(output)
     try:
-        found = json.loads(answer[1]) if answer else None
+        document = json.loads(answer[1]) if answer else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def identify_build(found: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
+def identify_build(answer: Mapping[str, Any], wanted: Version, *, silent_commit: str | None = None) -> Version:
     """The build by its own report. A variant that it does not name follows from its device, a commit that it does not
     name is `silent_commit`.
 
     Raises ProvisionError if it reports no version, or no commit where only the commit was asked for.
     """
     try:
-        reported = Version.parse(str(found.get("version")))
+        reported = Version.parse(str(answer.get("version")))
     except InputError:
-        raise ProvisionError(f"the build calls itself {found.get('version')!r}, which is not a version") from None
-    inner = re.fullmatch(r"g?([0-9a-f]{7,40})", str(found.get("commit") or ""))
+        raise ProvisionError(f"the build calls itself {answer.get('version')!r}, which is not a version") from None
+    inner = re.fullmatch(r"g?([0-9a-f]{7,40})", str(answer.get("commit") or ""))
     commit = reported.commit or (inner[1] if inner else silent_commit)
     if commit and wanted.commit and wanted.commit.startswith(commit):
         commit = wanted.commit  # the same commit, with all digits
@@ -132,18 +132,18 @@ def identify_build(found: Mapping[str, Any], wanted: Version, *, silent_commit: 
         if commit is None:
             raise ProvisionError(f"{wanted} was asked for, but the build, {reported}, does not name its commit")
         # A build that was asked for by commit keeps that name, so that it is found again.
-        return Version(None, commit, reported.variant or _variant(found, wanted))
+        return Version(None, commit, reported.variant or _variant(answer, wanted))
     return Version(
-        reported.number, commit if wanted.commit else reported.commit, reported.variant or _variant(found, wanted)
+        reported.number, commit if wanted.commit else reported.commit, reported.variant or _variant(answer, wanted)
     )
 
 
-def _variant(found: Mapping[str, Any], wanted: Version) -> str | None:
+def _variant(answer: Mapping[str, Any], wanted: Version) -> str | None:
     if wanted.variant is None:
         return None
-    family = family_of_device(str(found.get("device")))
+    family = family_of_device(str(answer.get("device")))
     if family is not None:
         return wanted.variant if family.is_variant(wanted.variant) else family.variant
-    if found.get("hip"):
+    if answer.get("hip"):
         return wanted.variant if wanted.variant.startswith("rocm") else "rocm"
-    return "cu" + str(found["cuda"]).replace(".", "") if found.get("cuda") else None
+    return "cu" + str(answer["cuda"]).replace(".", "") if answer.get("cuda") else None

@@ -136,11 +136,11 @@ def end_processes(
     exist after `grace` seconds are killed.
     """
     begin = time.monotonic()
-    asked = set(already_asked)
+    signalled = set(already_asked)
     remaining = find()
     while remaining and time.monotonic() - begin < grace:
-        _signal_each([process for process in remaining if process.pid not in asked], psutil.Process.terminate)
-        asked |= {process.pid for process in remaining}
+        _signal_each([process for process in remaining if process.pid not in signalled], psutil.Process.terminate)
+        signalled |= {process.pid for process in remaining}
         time.sleep(_END_POLL)
         remaining = find()
     forced = bool(remaining)

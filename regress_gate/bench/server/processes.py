@@ -71,16 +71,16 @@ class ServerProcesses:
     def find(self) -> list[psutil.Process]:
         """Processes in the leader's session and those seen before. Cheap, because it runs during measurements."""
         known = {listed.pid: listed for listed in self.listed}
-        found = {}
+        processes = {}
         for pid in psutil.pids():
             if session_of(pid) == self.leader.pid or (pid in known and identify_process(pid) == known[pid]):
                 try:
                     process = psutil.Process(pid)
                     if process.status() != psutil.STATUS_ZOMBIE:
-                        found[pid] = process
+                        processes[pid] = process
                 except psutil.Error:
                     continue
-        return self._remember(found)
+        return self._remember(processes)
 
     def find_all(self) -> list[psutil.Process]:
         """Also their descendants, and every process with the token, whatever its session."""
@@ -104,27 +104,27 @@ class ServerProcesses:
 
 def descendants(roots: Iterable[int], parents: dict[int, tuple[psutil.Process, int]]) -> list[psutil.Process]:
     """The processes of `parents` (pid to process and parent's pid) that descend from the roots."""
-    known, found, grew = set(roots), [], True
+    known, family, grew = set(roots), [], True
     while grew:
         grew = False
         for pid, (process, parent) in parents.items():
             if pid not in known and parent in known:
                 known.add(pid)
-                found.append(process)
+                family.append(process)
                 grew = True
-    return found
+    return family
 
 
 def living_processes() -> list[psutil.Process]:
     """All running processes except this one."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                processes.append(process)
         except psutil.Error:
             continue
-    return found
+    return processes
 
 
 def session_of(pid: int) -> int | None:

@@ -115,7 +115,7 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
     While a server's container exists, processes with only its token are assumed to run in it and are not reported.
     """
     directory = directory or servers_directory()
-    found = []
+    orphans = []
     for state in read_states(directory):
         if is_alive(state.tool):
             continue
@@ -123,7 +123,7 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
         in_container = state.container is not None and state.container.is_there() is not False
         if ours or doubtful or in_container:
             identities = (identify_process(process.pid) for process in ours)
-            found.append(
+            orphans.append(
                 Orphan(
                     state,
                     tuple(identity for identity in identities if identity is not None),
@@ -133,7 +133,7 @@ def find_orphans(directory: Path | None = None) -> list[Orphan]:
             )
         else:
             delete_state(directory, state.token)
-    return found
+    return orphans
 
 
 def end_orphan(orphan: Orphan, directory: Path | None = None, *, grace: float = ORPHAN_GRACE) -> StopReport:
