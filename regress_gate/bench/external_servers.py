@@ -42,7 +42,7 @@ _PROCESS_START_TIME = re.compile(r"^process_start_time_seconds\s+([0-9.eE+]+)\s*
 class ExternalServer:
     url: str
     version: Version
-    """As /version says."""
+    """As reported by /version."""
     models: tuple[str, ...]
     """Names under which models are served."""
     started: datetime | None

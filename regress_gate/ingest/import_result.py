@@ -10,7 +10,7 @@ class FileOutcome(StrEnum):
     STORED = "stored"
     """Its numbers are in one of the runs."""
     REFUSED = "refused"
-    """It must not be used; the reason says why."""
+    """It must not be used; `reason` explains why."""
     SKIPPED = "skipped"
     """It is not a result, or a copy of one that was read."""
 

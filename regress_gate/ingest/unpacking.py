@@ -30,7 +30,7 @@ _BUFFER = 256 * 1024
 
 
 class DamagedError(OSError):
-    """`strerror` says what is wrong with packed data."""
+    """`strerror` describes the problem with packed data."""
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EIO, what)

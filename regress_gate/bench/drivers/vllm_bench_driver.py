@@ -1,7 +1,7 @@
 """`vllm bench serve` of one pinned vLLM, which must be the same for every version that is measured.
 
 Latencies are defined as the load client defines them. Prompts are text and not token ids, so that the server tokenises
-them and the input length is only nearly the asked one.
+them and the input length is only nearly the requested one.
 """
 
 from collections.abc import Sequence
@@ -80,6 +80,6 @@ class VllmBench(Driver):
 
     @cached_property
     def _version(self) -> str:
-        """The result file does not say it."""
+        """The result file does not state it."""
         with TemporaryDirectory(prefix="regress-gate-") as folder:
             return read_tool_version(self.executable, Path(folder), tool=self.tool)

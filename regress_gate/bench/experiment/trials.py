@@ -141,7 +141,7 @@ def _measure_trial(
 
 
 def _hang_failure(result: LoadResult, scenario: str) -> ServerFailure | None:
-    """The failure of a server that is alive but answers no request of a trial in time, whatever /health says."""
+    """The failure of a server that is alive but answers no request of a trial in time, even if /health succeeds."""
     silent = (RequestFailureKind.TIMEOUT, RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT)
     if result.trial.completed or not result.failures or any(each.kind not in silent for each in result.failures):
         return None

@@ -88,7 +88,7 @@ def _open_lock_file(path: Path) -> int:
         os.close(file)
         raise MachineBusyError(f"the lock {path} is not a file")
     if status.st_uid == os.getuid():
-        os.fchmod(file, 0o666)  # whatever the umask said
+        os.fchmod(file, 0o666)  # regardless of the umask
     return file
 
 

@@ -98,7 +98,7 @@ class Environment(ABC):
     """One provisioned version. While it is entered as a context manager, `prune` does not delete it."""
 
     version: Version | None
-    """The verified build; None if only the running server can say."""
+    """The verified build; None if only the running server reports it."""
     libraries: Mapping[str, str]
     """Versions of libraries that came with the build, if they can be read: torch, triton, transformers…"""
 

@@ -67,7 +67,7 @@ def find_wheel(index: str, place: str, variant: str | None, version: Version, ge
 def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch) -> Version:
     """The last build of main, by its number and whole commit: `nightly` is another build tomorrow.
 
-    Raises ProvisionError if the index does not say.
+    Raises ProvisionError if the index does not identify it.
     """
     directory, published = _directory(index, "nightly", variant, "nightly", get)
     listing = urljoin(directory, "vllm/metadata.json")

@@ -45,7 +45,7 @@ _ENGINES = ("vllm", "vllm-openai")
 
 @dataclass(frozen=True, slots=True)
 class ReportParts:
-    """Times in seconds, rates per second; None if the report does not say."""
+    """Times in seconds, rates per second; None if not in the report."""
 
     tool: str | None
     """The load generator behind the report."""

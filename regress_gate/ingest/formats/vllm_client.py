@@ -187,7 +187,7 @@ _UNKNOWN_CLIENT_NOTE = (
 def client_release(text: str) -> Version | None:
     """The release in `0.19.1` or `vllm 0.19.1 bench serve`; None without one and for a development build.
 
-    A development build is numbered after the last tag, so its number does not tell which changes it has.
+    A development build is numbered after the last tag, so its number does not identify its changes.
     """
     matches = _CLIENT_VERSION.findall(text[:200])
     return Version(matches[0][0]) if len(matches) == 1 and not matches[0][1] else None
