@@ -40,7 +40,7 @@ LONGEST_WAIT = 60.0
 LONGEST_TOTAL_WAIT = 300.0
 """Seconds of waiting in one session."""
 MAX_FAILURES = 3
-"""Unusable answers in a row after which nothing more is asked."""
+"""Unusable answers in a row after which no more requests are sent."""
 MAX_REDIRECTS = 3
 MAX_BYTES = 32 * 1024 * 1024
 """Of one answer, unpacked. The largest that are needed, comparisons with a hundred commits, have a tenth."""

@@ -28,7 +28,7 @@ def store_file() -> Path:
 
 
 def release_cache_file() -> Path:
-    """What the package index said of vLLM's releases."""
+    """The package index's answer about vLLM's releases."""
     return _user_directory("cache") / "releases.json"
 
 

@@ -70,7 +70,7 @@ class Store:
         """The values of the stored runs, one row for each: run, version, testbed, suite, started, counted, scenario,
         trial, metric, value.
 
-        `suite` is NAME or NAME@VERSION. `counted` tells whether a comparison counts the run; void and failed runs are
+        `suite` is NAME or NAME@VERSION. `counted`: whether a comparison counts the run; void and failed runs are
         left out with `counted_only`. Raises InputError for an invalid version.
         """
         from regress_gate.app.frames import runs_frame

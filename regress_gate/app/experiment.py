@@ -138,7 +138,7 @@ def begin_experiment(store: Repository, plan: ExperimentPlan) -> None:
 
 @contextmanager
 def interruptible(store: Repository, plan: ExperimentPlan, progress: ProgressReporter) -> Iterator[None]:
-    """SIGTERM and SIGHUP act like Ctrl-C: servers are stopped, and a hint tells how to resume."""
+    """SIGTERM and SIGHUP act like Ctrl-C: servers are stopped, and a hint names the command to resume."""
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)

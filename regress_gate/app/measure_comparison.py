@@ -1,6 +1,6 @@
 """Measure two versions for a comparison: plan the missing blocks, measure them until the decision is clear.
 
-After each block an interim analysis tells whether the decision is clear. Not for the decision itself, which is
+After each block an interim analysis checks whether the decision is clear. Not for the decision itself, which is
 `compare`'s.
 """
 

@@ -55,7 +55,7 @@ def make_task(
 
 
 def _check_accelerator(suite: Suite, testbed: Testbed, declared: str | None, *, plan_only: bool) -> None:
-    """What is found on the machine is believed; where nothing is found, only the user can say what it has.
+    """The detected accelerator decides; if none is detected, the declared one.
 
     A plan may be made elsewhere than on the machine that it is for.
     """

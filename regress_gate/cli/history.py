@@ -14,7 +14,7 @@ from regress_gate.report import print_view
     "--metric", "metrics", metavar="NAME", multiple=True, help="Metric or glob (repeatable) [default: gating]"
 )
 @click.option("--scenario", "scenarios", metavar="NAME", multiple=True, help="Scenario or glob (repeatable).")
-@click.option("--detect", "asked", is_flag=True, help="Show which versions changed something.")
+@click.option("--detect", "with_changes", is_flag=True, help="Show which versions changed something.")
 @click.option("--improvements", is_flag=True, help="With --detect: report changes for the better too.")
 @format_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -24,7 +24,7 @@ from regress_gate.report import print_view
 def history(
     metrics: tuple[str, ...],
     scenarios: tuple[str, ...],
-    asked: bool,
+    with_changes: bool,
     improvements: bool,
     format_: str,
     quiet: bool,
@@ -43,6 +43,6 @@ def history(
     settings = settings_from(options)
     with counter_on_stderr("looking for changes", quiet=quiet) as advance:
         view = show_history(
-            settings, HistoryFilter(metrics, scenarios), detect=asked, improvements=improvements, advance=advance
+            settings, HistoryFilter(metrics, scenarios), detect=with_changes, improvements=improvements, advance=advance
         )
     print_view(view, format_)

@@ -49,6 +49,6 @@ def deliver(
 
 
 def silence_stdout() -> None:
-    """Nobody reads any more (`| head`): let what is still buffered go nowhere, without a complaint at exit."""
+    """The reader has closed the pipe (`| head`): discard what is still buffered, without an error message at exit."""
     with suppress(OSError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

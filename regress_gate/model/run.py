@@ -32,7 +32,7 @@ IMPORTED_SUITE = SuiteRef("imported", "1")
 """The suite of results imported without one: their scenarios are named after the workload in the files."""
 
 AUTO_LABEL_PREFIX = "import-"
-"""Prefix of the label of an imported run that nobody named."""
+"""Prefix of the label of an imported run without a given name."""
 
 
 @dataclass(frozen=True, slots=True)

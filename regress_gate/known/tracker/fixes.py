@@ -81,7 +81,7 @@ class BuildHistory:
     """Tag or commit."""
 
     def has_commit(self, commit: str) -> tuple[bool, datetime]:
-        """Whether the commit is an ancestor of the build, and when GitHub said so. Raises UnavailableError."""
+        """Whether the commit is an ancestor of the build, and when GitHub confirmed it. Raises UnavailableError."""
         with self.client.reading():
             repo = self.client.api.get_repo(self.repo)
             url = f"{repo.url}/compare/{commit}...{quote(self.ref, safe='')}"
