@@ -51,7 +51,13 @@ def test_an_addition_works_as_shown(heading, tmp_path):
     diff, console = ADDITIONS[heading]
     for name in ("regress_gate", "known_issues", "baselines"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tmp_path, check=True)
+    for lint in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *lint, "regress_gate"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("REGRESS_GATE_", "XDG_"))}
     environment |= {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "COLUMNS": "120"}
     program = (
