@@ -64,6 +64,7 @@ def test_a_plain_regression_ends_it_and_how_many_blocks_were_allowed_for_goes_wi
         assert {run.place.most_blocks for run in store.runs()} == {6}, "it does not go with the runs"
 
 
+@pytest.mark.slow
 def test_no_change_ends_it_as_soon_as_all_series_are_within_wide_margins(lab):
     lab.simulate_load()
     lab.write_suite(requests=24, warmup=0, tokens=12, margin=0.5)
