@@ -77,7 +77,7 @@ def serve_parser() -> argparse.ArgumentParser:
         serve = importlib.import_module("vllm.entrypoints.cli.serve")
         subparsers = _flexible_parser().add_subparsers()
         return typing.cast(argparse.ArgumentParser, serve.cmd_init()[0].subparser_init(subparsers))
-    except Exception:
+    except Exception:  # other builds lay this out otherwise: try the older places, and if none has it, raise this error
         for name in _PARSER_MODULES:
             try:
                 module = importlib.import_module(name)
