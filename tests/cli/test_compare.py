@@ -34,7 +34,7 @@ def measured(gate):
 
 
 class TestShippedBaselines:
-    @pytest.mark.parametrize(("base", "cand"), [("v0.19.0", "v0.19.1"), ("0.19.1", "0.32.0"), ("v0.24.0", "latest")])
+    @pytest.mark.parametrize(("base", "cand"), [("v0.19.0", "v0.19.1"), ("0.24.0", "0.32.0"), ("v0.24.0", "latest")])
     def test_a_newcomer_gets_an_answer_without_any_set_up(self, gate, base, cand):
         found = compared(gate, base, cand)
         assert found["schema_version"] == "1"
