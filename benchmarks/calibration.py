@@ -96,7 +96,7 @@ def decide(rng: np.random.Generator, point: Point) -> str:
     }
     if Verdict.REGRESSION in verdicts:
         return "fail"
-    return "inconclusive" if Verdict.INCONCLUSIVE in verdicts else "pass"
+    return "inconclusive" if Verdict.UNDECIDED in verdicts else "pass"
 
 
 def score(point: Point, trials: int, seed: int) -> dict[str, float]:
@@ -162,9 +162,9 @@ def draw_pictures(found: dict[Point, dict[str, float]], out: Path) -> None:
     figure, axis = plt.subplots(figsize=(8, 2.9))
     cases = [
         ("improvement", -6.0, 2.0, "pass"),
-        ("equivalent", 0.5, 2.5, "pass"),
-        ("equivalent: a loss, but a small one", 2.5, 1.5, "pass"),
-        ("inconclusive", 1.5, 5.0, "inconclusive"),
+        ("within_margin", 0.5, 2.5, "pass"),
+        ("within_margin: a loss, but a small one", 2.5, 1.5, "pass"),
+        ("undecided", 1.5, 5.0, "inconclusive"),
         ("regression", 6.0, 3.0, "fail"),
     ]
     for at, (_, middle, half, word) in enumerate(reversed(cases)):

@@ -21,9 +21,9 @@ from regress_gate.stats.sequential import InterimStage
 MOST_BLOCKS = 10
 WORDS = {
     Verdict.REGRESSION: "fail",
-    Verdict.EQUIVALENT: "pass",
+    Verdict.WITHIN_MARGIN: "pass",
     Verdict.IMPROVEMENT: "pass",
-    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.UNDECIDED: "inconclusive",
 }
 
 
@@ -70,7 +70,7 @@ def sequential(family, stream) -> list[str]:
     """As `compare --measure` goes: a look after every block, until the answer stands or is out of reach."""
     while True:
         found = judge(family, InterimStage(family.R, MOST_BLOCKS))
-        open_ = [_as_reported(family, j, each) for j, each in enumerate(found) if each.verdict is Verdict.INCONCLUSIVE]
+        open_ = [_as_reported(family, j, each) for j, each in enumerate(found) if each.verdict is Verdict.UNDECIDED]
         if not open_ or any(each.verdict is Verdict.REGRESSION for each in found) or family.R >= MOST_BLOCKS:
             break
         if why_futile(open_, made=family.R, most=MOST_BLOCKS) or not stream.more():

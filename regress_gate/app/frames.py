@@ -17,7 +17,7 @@ from regress_gate.model.run import Run
 from regress_gate.model.samples import Samples
 from regress_gate.model.version import Version
 
-_SERIES_NUMBERS = ("baseline", "candidate", "change", "low", "high", "margin", "p_worse", "q_worse")
+_SERIES_NUMBERS = ("baseline", "candidate", "change", "natural_change", "low", "high", "margin", "p_worse", "q_worse")
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _SAMPLE_UNITS = {
     "start": "s",
@@ -117,7 +117,8 @@ def samples_frame(runs: Sequence[Run], counted: set[int]) -> pd.DataFrame:
 
 
 def series_frame(result: Result) -> pd.DataFrame:
-    """The series of a comparison, one row each. `change`, `low` and `high` are losses: positive is worse."""
+    """The series of a comparison, one row each. `change`, `low` and `high` are losses: positive is worse;
+    `natural_change` has the sign of what happened."""
     rows = [
         {
             "scenario": series.scenario,
@@ -129,6 +130,7 @@ def series_frame(result: Result) -> pd.DataFrame:
             "candidate": series.candidate.mean,
             "candidate_runs": series.candidate.runs,
             "change": series.change,
+            "natural_change": series.natural_change,
             "low": None if series.interval is None else series.interval[0],
             "high": None if series.interval is None else series.interval[1],
             "margin": series.margin,
@@ -141,9 +143,7 @@ def series_frame(result: Result) -> pd.DataFrame:
     ]
     columns = list(rows[0]) if rows else ["scenario", "metric", "change", "verdict"]
     frame = pd.DataFrame(rows, columns=columns)
-    numbers = [
-        name for name in ("baseline", "candidate", "change", "low", "high", "p_worse", "q_worse") if name in frame
-    ]
+    numbers = [name for name in _SERIES_NUMBERS if name in frame]
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 

@@ -142,7 +142,7 @@ def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
         unsettled = next((reason.text for reason in result.reasons if reason.code in _OPEN_REASONS), None)
         return StopDecision(False, unsettled) if unsettled else StopDecision(True, _all_shown_text(result, gated))
     waived = {reason.series for reason in result.reasons if reason.code is ReasonCode.WAIVED}
-    undecided = [series for series in gated if series.verdict is Verdict.INCONCLUSIVE and series.name not in waived]
+    undecided = [series for series in gated if series.verdict is Verdict.UNDECIDED and series.name not in waived]
     futile = why_futile(undecided, made=made, most=most) if made < most else None
     if futile is not None:
         return StopDecision(True, futile)

@@ -199,7 +199,7 @@ def advise_compare(
             return (
                 "Measure a gated metric on both sides, with enough requests, or name others in [gate], and try again."
             )
-    undecided = [s for s in series if s.gated and s.verdict is Verdict.INCONCLUSIVE and s.baseline.runs]
+    undecided = [s for s in series if s.gated and s.verdict is Verdict.UNDECIDED and s.baseline.runs]
     needed = [s.runs_needed for s in undecided if s.runs_needed is not None]
     if not needed:
         return f"Do not move to {candidate} on this evidence: measure on a quieter machine, or with wider margins."

@@ -30,7 +30,7 @@ from regress_gate.stats.estimate import SeriesData, least_spread
 from regress_gate.stats.multiplicity import MeasurementDesign
 
 _MAX_NAMED_SERIES = 5
-_NOT_COMPARED = Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None)
+_NOT_COMPARED = Comparison(None, None, None, None, Verdict.UNDECIDED, None)
 
 
 @dataclass(frozen=True, slots=True)

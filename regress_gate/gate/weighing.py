@@ -92,7 +92,7 @@ def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]
     tested = [series for series in gated if series.scenario not in comparison.incomparable and series.baseline.runs]
     undecided, shown = [], 0
     for series in tested:
-        if series.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT):
+        if series.verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT):
             shown += 1
             continue
         # A waiver caps what may have been lost, not the estimate: like a margin, it has to be shown to hold.

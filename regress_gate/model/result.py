@@ -9,7 +9,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import Direction, Scale
@@ -27,10 +27,12 @@ class Decision(StrEnum):
 
 
 class Verdict(StrEnum):
+    """What is shown of one series, in the words of every report."""
+
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
-    EQUIVALENT = "equivalent"
-    INCONCLUSIVE = "inconclusive"
+    WITHIN_MARGIN = "within_margin"
+    UNDECIDED = "undecided"
 
 
 class ReasonCode(StrEnum):
@@ -152,9 +154,28 @@ class SeriesResult(ResultModel):
     margin: float
     verdict: Verdict
     runs_needed: int | None = None
-    """Runs per side that would probably decide an inconclusive series; null if decided or out of reach."""
+    """Runs per side that would probably decide an undecided series; null if decided or out of reach."""
     notes: list[str] = Field(default_factory=list)
     """Limitations of the number."""
+
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it
+    @property
+    def natural_change(self) -> float | None:
+        """What happened, with its own sign: +0.05 is 5 % more, of a latency and of a throughput."""
+        return None if self.change is None else self._natural(self.change)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def natural_interval(self) -> tuple[float | None, float | None] | None:
+        """`interval` on the scale of `natural_change`."""
+        if self.interval is None:
+            return None
+        low, high = (None if end is None else self._natural(end) for end in self.interval)
+        return (low, high) if self.direction is Direction.LOWER else (high, low)
+
+    def _natural(self, loss: float) -> float:
+        # A loss is relative to the baseline for both directions, so that only its sign depends on them.
+        return loss if self.direction is Direction.LOWER else 0.0 - loss
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
 """Compare two versions on many series: the interface of the statistics to the gate.
 
 The run is the unit of replication. Each series gets an estimated loss with a two-sided interval and a one-sided
-p-value. `regression` is controlled family-wise over the gated series (`multiplicity`). `equivalent` must be shown for
-every one of them (intersection-union), so it needs no correction. See docs/statistics.md.
+p-value. `regression` is controlled family-wise over the gated series (`multiplicity`). `within_margin` must be shown
+for every one of them (intersection-union), so it needs no correction. See docs/statistics.md.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def compare_series(
     results = []
     for data, each in zip(series, assessments, strict=True):
         if each is None:
-            results.append(Comparison(None, None, None, None, Verdict.INCONCLUSIVE, None, (_why_no_estimate(data),)))
+            results.append(Comparison(None, None, None, None, Verdict.UNDECIDED, None, (_why_no_estimate(data),)))
             continue
         plain, each = each, each.within(margin_as_loss(data))
         limits = each.interval
@@ -116,7 +116,7 @@ def compare_series(
             notes.append(
                 f"variance-reduced by the same prompts of all runs; without that {to_change(plain.loss, data):+.1%}"
             )
-        if verdict is Verdict.INCONCLUSIVE:
+        if verdict is Verdict.UNDECIDED:
             needed, remarks = _runs_needed(data, each, change, budget / family, tail, expected_cv)
             notes += remarks
         results.append(Comparison(change, interval, each.p_worse, each.q_worse, verdict, needed, tuple(notes)))
@@ -266,12 +266,12 @@ def _verdict(
     budget: float,
 ) -> Verdict:
     if interval is None or q_worse is None or q_better is None:
-        return Verdict.INCONCLUSIVE
+        return Verdict.UNDECIDED
     if interval[1] < data.margin:
-        return Verdict.IMPROVEMENT if q_better <= budget and change < 0 else Verdict.EQUIVALENT
+        return Verdict.IMPROVEMENT if q_better <= budget and change < 0 else Verdict.WITHIN_MARGIN
     if q_worse <= budget and change >= data.margin / 2:
         return Verdict.REGRESSION
-    return Verdict.INCONCLUSIVE
+    return Verdict.UNDECIDED
 
 
 def _why_no_estimate(data: SeriesData) -> str:

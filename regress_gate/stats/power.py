@@ -101,7 +101,7 @@ def detectable_change(expected: ExpectedSeries, runs: int, *, error: float, conf
 
     That takes all that the verdict asks for: shown to be worse, at least half the margin, and an interval that does
     not end below it. So it stays near the margin where many runs could show less: what is surely smaller is
-    equivalent. Infinite for a single run, and where no loss is large enough.
+    within the margin. Infinite for a single run, and where no loss is large enough.
     """
     if runs < 2:
         return math.inf

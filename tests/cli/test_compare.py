@@ -121,7 +121,7 @@ class TestDecisions:
             ("known_issue", "VLLM-41306"),
             ("all_within_margin", None),
         ]
-        assert {s["verdict"] for s in found["series"] if s["gated"]} == {"equivalent"}
+        assert {s["verdict"] for s in found["series"] if s["gated"]} == {"within_margin"}
 
 
 class TestRefs:

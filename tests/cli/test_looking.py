@@ -26,7 +26,7 @@ from tests.factories.stored_runs import make_trial
 VERSIONS = {BASELINE: "0.19.0", CANDIDATE: "0.19.1"}
 PASSED = a_result(series=[a_series("c1"), a_series("c2")])
 OPEN = a_result(
-    series=[a_series("c1"), a_series("c2", verdict=Verdict.INCONCLUSIVE)],
+    series=[a_series("c1"), a_series("c2", verdict=Verdict.UNDECIDED)],
     reasons=[Reason(code=ReasonCode.UNDECIDED, text="1 of 2 gated series are undecided")],
 )
 

@@ -44,7 +44,7 @@ def a_series(
     means: tuple[float | None, float | None] = (0.1234, 0.1251),
     change: float | None = 0.0138,
     interval: tuple[float | None, float | None] | None = (-0.011, 0.0389),
-    verdict: Verdict = Verdict.EQUIVALENT,
+    verdict: Verdict = Verdict.WITHIN_MARGIN,
     runs: tuple[int, int] = (5, 5),
     cv: tuple[float | None, float | None] = (0.021, 0.018),
     gated: bool = True,
@@ -200,7 +200,7 @@ def passing() -> Result:
                 means=(41.2, 43.9),
                 change=0.0655,
                 interval=(0.021, 0.112),
-                verdict=Verdict.INCONCLUSIVE,
+                verdict=Verdict.UNDECIDED,
                 gated=False,
                 runs_needed=9,
             ),
@@ -246,7 +246,7 @@ def failing() -> Result:
                 means=(0.0612, 0.0655),
                 change=0.070,
                 interval=(-0.012, 0.158),
-                verdict=Verdict.INCONCLUSIVE,
+                verdict=Verdict.UNDECIDED,
                 margin=0.05,
                 runs_needed=12,
                 runs=(5, 6),
@@ -267,7 +267,7 @@ def failing() -> Result:
                 change=0.0616,
                 interval=(-0.02, 0.15),
                 gated=False,
-                verdict=Verdict.INCONCLUSIVE,
+                verdict=Verdict.UNDECIDED,
                 notes=[thin_tail],
                 runs=(5, 6),
             ),
@@ -297,7 +297,7 @@ def failing() -> Result:
                 means=(0.0, 0.0105),
                 change=0.0105,
                 interval=(-0.002, 0.023),
-                verdict=Verdict.INCONCLUSIVE,
+                verdict=Verdict.UNDECIDED,
                 margin=0.005,
                 cv=(None, 0.4),
                 runs=(5, 6),
@@ -426,7 +426,7 @@ def failing() -> Result:
 
 
 def inconclusive_one_run_a_side() -> Result:
-    unknown: dict[str, Any] = {"runs": (1, 1), "cv": (None, None), "interval": None, "verdict": Verdict.INCONCLUSIVE}
+    unknown: dict[str, Any] = {"runs": (1, 1), "cv": (None, None), "interval": None, "verdict": Verdict.UNDECIDED}
     return a_result(
         decision=Decision.INCONCLUSIVE,
         exit_code=3,
@@ -526,12 +526,12 @@ def crowded(scenarios: int = 40) -> Result:
         name = f"sweep-input{2 ** (number % 8 + 5)}-output128-concurrency{number}"
         bad = number % 10 == 3
         series += [
-            a_series(name, "ttft_p99", verdict=Verdict.REGRESSION if bad else Verdict.EQUIVALENT),
+            a_series(name, "ttft_p99", verdict=Verdict.REGRESSION if bad else Verdict.WITHIN_MARGIN),
             a_series(
                 name,
                 "tpot_mean",
                 means=(0.008, 0.0081),
-                verdict=Verdict.INCONCLUSIVE if bad else Verdict.EQUIVALENT,
+                verdict=Verdict.UNDECIDED if bad else Verdict.WITHIN_MARGIN,
                 runs_needed=7 if bad else None,
             ),
             a_series(name, "output_throughput", means=(4321.0, 4300.0)),
@@ -568,7 +568,7 @@ def filled_with(text: str, url: str | None = None) -> Result:
         series=[
             a_series(scenario=text, notes=[text, text + "2"], verdict=Verdict.REGRESSION),
             a_series(scenario=text, gated=False).model_copy(update={"metric": text, "unit": text}),
-            a_series(scenario="plain", notes=[text], verdict=Verdict.INCONCLUSIVE),
+            a_series(scenario="plain", notes=[text], verdict=Verdict.UNDECIDED),
         ],
         known_issues=[
             an_issue(

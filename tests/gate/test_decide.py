@@ -79,7 +79,7 @@ class TestDecision:
         result = decide(*unchanged())
         assert (result.decision, result.exit_code) == (Decision.PASS, 0)
         assert codes(result) == [ReasonCode.ALL_WITHIN_MARGIN]
-        assert {series.verdict for series in result.series if series.gated} == {Verdict.EQUIVALENT}
+        assert {series.verdict for series in result.series if series.gated} == {Verdict.WITHIN_MARGIN}
 
     def test_a_regression_fails_and_is_named_with_its_size(self):
         result = decide(*regressed())
@@ -328,7 +328,7 @@ class TestComparability:
         result = decide(base, cand)
         assert result.decision is Decision.INCONCLUSIVE
         assert why in result.reasons[0].text
-        assert {series.verdict for series in result.series} == {Verdict.INCONCLUSIVE}
+        assert {series.verdict for series in result.series} == {Verdict.UNDECIDED}
 
     def test_a_prompt_that_is_counted_with_its_start_token_is_the_same_work(self):
         base = side_with("0.19.0", STEADY, workload={"mean_input_tokens": 128})
@@ -561,7 +561,7 @@ class TestNothingPassesWithoutEvidence:
         result = decide(*sides, policy=policy, definition=suite_of("a"))
         if result.decision is not Decision.PASS:
             return
-        shown = {s.name for s in result.series if s.gated and s.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)}
+        shown = {s.name for s in result.series if s.gated and s.verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)}
         assert shown
         scenarios = {trial.scenario for run in sides[0].runs for trial in run.trials}
         for run in sides[1].counted:
@@ -630,7 +630,7 @@ def test_values_whose_mean_is_beyond_all_numbers_are_not_compared_and_the_report
 
     result = decide(side("0.19.0"), side("0.19.1"))
     found = next(series for series in result.series if series.metric == "ttft_median")
-    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.verdict is Verdict.UNDECIDED
     assert found.change is None
     assert found.baseline.mean is None
     assert "infinite" in found.notes[-1]

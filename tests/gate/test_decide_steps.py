@@ -101,7 +101,7 @@ class TestCompare:
         gathered = gather(given())
         found = compare(gathered, SideExclusions(can_compare=True), POLICY)
         (ttft,) = [series for series in found.series if series.metric == "ttft_median"]
-        assert ttft.verdict is Verdict.EQUIVALENT
+        assert ttft.verdict is Verdict.WITHIN_MARGIN
 
     def test_blocks_are_compared_as_pairs(self):
         sides = [make_side_of(version, *in_blocks(version, STEADY, "friday")) for version in (OLD, NEW)]

@@ -30,7 +30,7 @@ def measured(
         name,
         change=change,
         interval=(low, high),
-        verdict=Verdict.INCONCLUSIVE,
+        verdict=Verdict.UNDECIDED,
         runs=(runs, runs),
         cv=(spread, spread),
         margin=margin,
@@ -98,10 +98,10 @@ class TestInSight:
 
 class TestUnknown:
     def test_a_series_without_an_interval_is_no_reason_to_stop(self) -> None:
-        assert futile(a_series(interval=None, change=None, verdict=Verdict.INCONCLUSIVE)) is None
+        assert futile(a_series(interval=None, change=None, verdict=Verdict.UNDECIDED)) is None
 
     def test_an_interval_without_end_is_no_reason_to_stop(self) -> None:
-        assert futile(a_series(interval=(-0.5, None), verdict=Verdict.INCONCLUSIVE)) is None
+        assert futile(a_series(interval=(-0.5, None), verdict=Verdict.UNDECIDED)) is None
 
     def test_a_series_that_has_a_value_in_one_block_only_is_no_reason_to_stop(self) -> None:
         assert futile(a_series(interval=(-0.9, 0.9), runs=(1, 5))) is None

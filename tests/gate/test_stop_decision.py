@@ -16,7 +16,7 @@ def within(number: int = 1, **more: Any) -> SeriesResult:
 
 
 def undecided(number: int = 1, *, interval: tuple[float, float] = (-0.1, 0.2), **more: Any) -> SeriesResult:
-    return a_series(f"c{number}", interval=interval, verdict=Verdict.INCONCLUSIVE, **more)
+    return a_series(f"c{number}", interval=interval, verdict=Verdict.UNDECIDED, **more)
 
 
 def regressed(*names: str) -> list[Reason]:

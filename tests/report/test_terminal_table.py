@@ -88,16 +88,16 @@ def test_an_exit_code_that_is_not_the_decisions_own_is_said() -> None:
 
 
 def test_an_undecided_series_says_how_many_more_runs_it_needs() -> None:
-    undecided = a_series(verdict=Verdict.INCONCLUSIVE, runs=(3, 5), runs_needed=9)
+    undecided = a_series(verdict=Verdict.UNDECIDED, runs=(3, 5), runs_needed=9)
     result = a_result(series=[undecided])
-    assert re.search(r"~ undecided\n.*needs 4 more$", table(result), re.MULTILINE)
-    assert "~ undecided, needs 4 more (runs a side)" in table(result, width=60)
-    assert re.search(r"~ undecided +needs 4 more$", table(result, width=140), re.MULTILINE)
+    assert re.search(r"undecided\n.*needs 4 more$", table(result), re.MULTILINE)
+    assert "undecided, needs 4 more (runs a side)" in table(result, width=60)
+    assert re.search(r"undecided +needs 4 more$", table(result, width=140), re.MULTILINE)
 
 
 @pytest.mark.parametrize("runs_needed", [None, 5, 2])
 def test_no_number_of_runs_is_promised_where_none_is_known(runs_needed: int | None) -> None:
-    result = a_result(series=[a_series(verdict=Verdict.INCONCLUSIVE, runs_needed=runs_needed)])
+    result = a_result(series=[a_series(verdict=Verdict.UNDECIDED, runs_needed=runs_needed)])
     assert "needs" not in table(result, width=140)
 
 
@@ -114,7 +114,9 @@ def test_among_very_many_series_those_that_decide_are_not_drowned() -> None:
     brief = table(crowded())
     assert brief.count("regression\n") == 4
     assert "* output_throughput" not in brief
-    assert "Not shown: 112 gated (equivalent or better), 80 not gated; -v shows them." in " ".join(brief.split())
+    assert "Not shown: 112 gated (within_margin or improvement), 80 not gated; -v shows them." in " ".join(
+        brief.split()
+    )
     assert table(crowded(), verbose=True, width=200).count("ttft_mean") == 40
 
 

@@ -48,10 +48,10 @@ class TestVerdicts:
         assert found.change == pytest.approx(0.2, abs=0.03)
         assert found.interval[0] < found.change < found.interval[1]
 
-    def test_an_unchanged_series_with_enough_runs_is_equivalent(self):
+    def test_an_unchanged_series_with_enough_runs_is_within_the_margin(self):
         rng = np.random.default_rng(2)
         (found,) = judge(series(draw(rng, 8), draw(rng, 8)))
-        assert found.verdict is Verdict.EQUIVALENT
+        assert found.verdict is Verdict.WITHIN_MARGIN
         assert found.interval[1] < 0.05
 
     def test_a_gain_is_an_improvement_only_when_it_is_shown(self):
@@ -59,18 +59,18 @@ class TestVerdicts:
         (clear,) = judge(series(draw(rng, 8), draw(rng, 8, shift=-0.2)))
         (doubtful,) = judge(series(draw(rng, 8), draw(rng, 8, shift=-0.002)))
         assert clear.verdict is Verdict.IMPROVEMENT
-        assert doubtful.verdict is Verdict.EQUIVALENT
+        assert doubtful.verdict is Verdict.WITHIN_MARGIN
 
     def test_a_small_certain_loss_within_the_margin_passes(self):
         rng = np.random.default_rng(4)
         (found,) = judge(series(draw(rng, 15, cv=0.002), draw(rng, 15, cv=0.002, shift=0.03)))
         assert found.p_worse < 1e-6
-        assert found.verdict is Verdict.EQUIVALENT
+        assert found.verdict is Verdict.WITHIN_MARGIN
 
-    def test_a_loss_of_the_size_of_the_margin_is_never_equivalent(self):
+    def test_a_loss_of_the_size_of_the_margin_is_never_within_it(self):
         rng = np.random.default_rng(5)
         passed = sum(
-            judge(series(draw(rng, 10), draw(rng, 10, shift=math.log(1.05))))[0].verdict is Verdict.EQUIVALENT
+            judge(series(draw(rng, 10), draw(rng, 10, shift=math.log(1.05))))[0].verdict is Verdict.WITHIN_MARGIN
             for _ in range(200)
         )
         assert passed <= 200 * 0.025 + 3 * math.sqrt(200 * 0.025 * 0.975)
@@ -78,14 +78,14 @@ class TestVerdicts:
     def test_noise_that_hides_the_margin_is_inconclusive_and_says_how_many_runs_would_do(self):
         rng = np.random.default_rng(6)
         (found,) = judge(series(draw(rng, 4, cv=0.05), draw(rng, 4, cv=0.05)))
-        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.verdict is Verdict.UNDECIDED
         assert found.runs_needed is not None
         assert found.runs_needed > 4
 
     @pytest.mark.parametrize(("ours", "theirs"), [(1, 1), (1, 8), (8, 1)])
     def test_one_run_on_a_side_decides_nothing(self, ours, theirs):
         (found,) = judge(series(np.linspace(1, 1.01, ours), np.linspace(2, 2.01, theirs)))
-        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.verdict is Verdict.UNDECIDED
         assert found.interval is None
         assert found.p_worse is None
         assert found.runs_needed is not None
@@ -99,12 +99,12 @@ class TestVerdicts:
     @pytest.mark.parametrize("bad", [0.0, -1.0])
     def test_a_value_that_is_not_positive_has_no_ratio_and_no_verdict(self, bad):
         (found,) = judge(series([1, 1, 1], [1, 1, bad]))
-        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.verdict is Verdict.UNDECIDED
         assert "zero or negative" in found.notes[0]
 
     def test_a_series_of_one_side_only_has_no_verdict(self):
         (found,) = judge(series([1, 1, 1], []))
-        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.verdict is Verdict.UNDECIDED
         assert found.notes == ("not measured on the candidate",)
 
     def test_failed_requests_are_compared_as_a_difference(self):
@@ -112,20 +112,20 @@ class TestVerdicts:
         (many,) = judge(
             series([0] * 5, [0.2, 0.21, 0.19, 0.2, 0.22], scale=Scale.DIFFERENCE, margin=0.01, requests=500)
         )
-        assert none.verdict is Verdict.EQUIVALENT
+        assert none.verdict is Verdict.WITHIN_MARGIN
         assert many.verdict is Verdict.REGRESSION
         assert many.change == pytest.approx(0.204)
 
     def test_no_failures_among_few_requests_show_nothing_and_the_runs_needed_count_requests(self):
         (found,) = judge(series([0, 0, 0], [0, 0, 0], scale=Scale.DIFFERENCE, margin=0.01, requests=30))
-        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.verdict is Verdict.UNDECIDED
         many = found.runs_needed
         (better,) = judge(series([0, 0, 0], [0, 0, 0], scale=Scale.DIFFERENCE, margin=0.01, requests=300))
         assert many is None or many > (better.runs_needed or 3)
 
     def test_equal_values_are_taken_for_quantised_ones_not_for_certainty(self):
         (found,) = judge(series([1.0, 1.0], [1.0, 1.0]))
-        assert found.verdict is Verdict.EQUIVALENT
+        assert found.verdict is Verdict.WITHIN_MARGIN
         assert found.interval[0] < 0 < found.interval[1]
 
     def test_a_certain_loss_below_half_the_margin_is_no_regression(self):
@@ -137,7 +137,7 @@ class TestVerdicts:
         wide = judge(series([1, 1.01, 0.99], np.multiply([1, 1.01, 0.99], 1.09), margin=0.2))[0]
         assert wide.q_worse <= 0.05
         assert wide.change < 0.1
-        assert wide.verdict in (Verdict.EQUIVALENT, Verdict.INCONCLUSIVE)
+        assert wide.verdict in (Verdict.WITHIN_MARGIN, Verdict.UNDECIDED)
 
     def test_equal_timings_have_the_least_spread_that_a_machine_has(self):
         (found,) = judge(series([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]))
@@ -195,12 +195,12 @@ class TestErrorRates:
 
     @pytest.mark.parametrize("runs", [(2, 2), (5, 5), (10, 10), (2, 10)])
     @simulated("trials", quick=150, full=1500)
-    def test_a_series_at_its_margin_is_called_equivalent_in_at_most_2_5_percent(self, runs, trials):
+    def test_a_series_at_its_margin_is_called_within_it_in_at_most_2_5_percent(self, runs, trials):
         rng = np.random.default_rng(runs)
         shift = math.log(1.05)
         passed = sum(
             judge(series(draw(rng, runs[0], cv=0.02), draw(rng, runs[1], cv=0.02, shift=shift)))[0].verdict
-            in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)
+            in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)
             for _ in range(trials)
         )
         assert passed / trials <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / trials)
@@ -219,7 +219,7 @@ class TestErrorRates:
         rng, cv = np.random.default_rng(12), 0.03
         runs = runs_to_resolve(math.log1p(0.05), cv, 0.025)
         decided = sum(
-            judge(series(draw(rng, runs, cv=cv), draw(rng, runs, cv=cv)))[0].verdict is not Verdict.INCONCLUSIVE
+            judge(series(draw(rng, runs, cv=cv), draw(rng, runs, cv=cv)))[0].verdict is not Verdict.UNDECIDED
             for _ in range(trials)
         )
         assert 0.8 - 3 * math.sqrt(0.8 * 0.2 / trials) <= decided / trials <= 0.95

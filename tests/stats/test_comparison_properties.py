@@ -128,8 +128,8 @@ def test_a_regression_stays_one_when_the_loss_grows(seed, how, loss):
     assert after.q_worse <= before.q_worse + 1e-9
     if before.verdict is Verdict.REGRESSION:
         assert after.verdict is Verdict.REGRESSION
-    if before.verdict is Verdict.INCONCLUSIVE:
-        assert after.verdict in (Verdict.INCONCLUSIVE, Verdict.REGRESSION)
+    if before.verdict is Verdict.UNDECIDED:
+        assert after.verdict in (Verdict.UNDECIDED, Verdict.REGRESSION)
 
 
 @few
@@ -164,14 +164,14 @@ def test_series_that_do_not_gate_change_nothing_for_those_that_do(seed, how):
 def test_a_verdict_says_what_its_numbers_say(seed, how):
     ours, theirs, known = case(seed, how)
     for found in judge(as_series(ours, theirs), known):
-        if found.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT):
+        if found.verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT):
             assert found.interval[1] < 0.05
         else:
             assert found.interval[1] >= 0.05
         if found.verdict is Verdict.REGRESSION:
             assert found.q_worse <= BUDGET
             assert found.change >= 0.025
-        if found.verdict is Verdict.INCONCLUSIVE:
+        if found.verdict is Verdict.UNDECIDED:
             assert found.runs_needed is None or found.runs_needed > len(ours)
 
 
@@ -181,7 +181,7 @@ def test_one_run_on_a_side_never_decides_anything(seed):
     ours, theirs, known = case(seed, "apart")
     for sides in ((ours[:1], theirs), (ours, theirs[:1]), (ours[:1], theirs[:1])):
         for found in judge(as_series(*sides), known):
-            assert found.verdict is Verdict.INCONCLUSIVE
+            assert found.verdict is Verdict.UNDECIDED
             assert found.interval is None
             assert found.p_worse is None
             assert "at least two runs a side are needed to estimate the spread" in found.notes
@@ -201,7 +201,7 @@ class TestOddValues:
     @pytest.mark.parametrize("values", [[0.0], [0.0, 1.0], [-1.0, 1.0]])
     def test_what_is_not_positive_has_no_ratio_and_the_others_are_judged(self, how, values):
         first, others = self.odd(how, values)
-        assert first.verdict is Verdict.INCONCLUSIVE
+        assert first.verdict is Verdict.UNDECIDED
         assert first.change is None
         assert "zero or negative" in first.notes[0]
         assert all(each.q_worse is not None for each in others)
@@ -216,7 +216,7 @@ class TestOddValues:
     def test_values_that_never_differ_are_taken_to_scatter_as_little_as_a_machine_can(self, paired):
         same = np.zeros((3, SCENARIOS, METRICS))
         found = judge(as_series(same, same), MeasurementDesign(paired=paired))
-        assert {each.verdict for each in found} == {Verdict.EQUIVALENT}
+        assert {each.verdict for each in found} == {Verdict.WITHIN_MARGIN}
         assert all(each.interval[0] < 0 < each.interval[1] for each in found)
 
     @pytest.mark.parametrize("paired", [False, True])
@@ -240,7 +240,7 @@ class TestOddValues:
 
     def test_a_series_of_nothing_but_gaps_was_not_measured(self):
         first, others = self.odd("together", [np.nan])
-        assert first.verdict is Verdict.INCONCLUSIVE
+        assert first.verdict is Verdict.UNDECIDED
         assert first.notes == ("not measured on the candidate",)
         assert all(each.q_worse is not None for each in others)
 
@@ -337,7 +337,7 @@ class TestInfiniteValues:
         values[0] = np.inf
         found = judge([replace(series[0], **{side: values}), *series[1:]], how)
         assert found[0].interval is None
-        assert found[0].verdict is Verdict.INCONCLUSIVE
+        assert found[0].verdict is Verdict.UNDECIDED
         assert "infinite" in found[0].notes[0]
         assert all(np.isfinite(each.interval).all() for each in found[1:])
 

@@ -203,7 +203,7 @@ class TestSomethingIsWorse:
             theirs = draw_runs(rng, 5, cv=0.03, **SMALL)
             theirs[:, 1] += np.log1p(0.1)
             found = judge_runs(draw_runs(rng, 5, cv=0.03, **SMALL), theirs)
-            passed += all(each.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT) for each in found)
+            passed += all(each.verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT) for each in found)
         assert not contradicts(passed, gates, BUDGET), passed
 
 
@@ -232,7 +232,7 @@ def test_a_percentile_that_is_worse_by_its_margin_passes_no_more_often_than_prom
             replace(data, variance_reduced=(variance_reduced[0, :, at, 0], variance_reduced[1, :, at, 0]))
             for at, data in enumerate(as_series(*plain, margin=margin))
         ]
-        passed += sum(each.verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT) for each in judge(series)[::2])
+        passed += sum(each.verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT) for each in judge(series)[::2])
     assert not contradicts(passed, gates * scenarios // 2, BUDGET), passed
 
 
@@ -247,7 +247,7 @@ def passes_with_a_slower_tail(rng, loss, runs=5, scenarios=10):
         replace(data, variance_reduced=variance_reduced_percentiles(logs[0, :, at], logs[1, :, at], 0.01))
         for at, data in enumerate(as_series(*plain, margin=0.1))
     ]
-    return judge(series)[0].verdict in (Verdict.EQUIVALENT, Verdict.IMPROVEMENT)
+    return judge(series)[0].verdict in (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)
 
 
 @simulated("gates", quick=10, full=60)

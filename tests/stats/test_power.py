@@ -114,12 +114,12 @@ class TestPromises:
     def test_an_unchanged_version_is_shown_to_keep_the_margin_that_is_said(self, expected, runs, draws):
         margin = shown_within(expected, runs, confidence=0.95)
         wide = replace(expected, margin=margin)
-        shown = _share(wide, runs, 0.0, {Verdict.EQUIVALENT, Verdict.IMPROVEMENT}, draws)
+        shown = _share(wide, runs, 0.0, {Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT}, draws)
         assert shown == pytest.approx(0.8, abs=_error(draws))
 
     @simulated("draws", quick=40, full=400)
     def test_what_is_measured_very_well_is_sought_only_near_the_margin(self, draws):
-        """The gate calls a loss of a third of the margin equivalent, however certain it is."""
+        """The gate calls a loss of a third of the margin `within_margin`, however certain it is."""
         quiet = replace(LATENCY, run_sd=0.002)
         assert detectable_change(quiet, 20, **ERROR) == pytest.approx(quiet.margin, rel=0.1)
         assert _share(quiet, 20, quiet.margin / 3, {Verdict.REGRESSION}, draws) == 0

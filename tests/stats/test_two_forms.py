@@ -31,21 +31,21 @@ def judged(plain, variance_reduced):
 
 def test_the_steadied_one_shows_what_the_plain_one_is_too_noisy_for():
     found = judged(values(UNSURE, 0.05), values(SURE, 0.01))
-    assert found.verdict is Verdict.EQUIVALENT
+    assert found.verdict is Verdict.WITHIN_MARGIN
     assert found.change == pytest.approx(np.expm1(0.01))
     assert "without that +5.1%" in found.notes[0]
 
 
 def test_a_plain_one_that_was_lucky_does_not_pass_what_the_surer_one_does_not_show():
     found = judged(values(UNSURE, 0.0), values(SURE, 0.09))
-    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.verdict is Verdict.UNDECIDED
     assert found.change == pytest.approx(np.expm1(0.09))
     assert found.interval[0] < found.change < found.interval[1]
     assert found.interval[1] > MARGIN
 
 
 def test_a_plain_one_that_is_surer_has_the_say():
-    for spread, loss, verdict in ((SURER, 0.0, Verdict.EQUIVALENT), (SURER, 0.09, Verdict.REGRESSION)):
+    for spread, loss, verdict in ((SURER, 0.0, Verdict.WITHIN_MARGIN), (SURER, 0.09, Verdict.REGRESSION)):
         found = judged(values(spread, loss), values(SURE, 0.09 - loss))
         assert found.verdict is verdict
         assert found.change == pytest.approx(np.expm1(loss))
@@ -53,6 +53,6 @@ def test_a_plain_one_that_is_surer_has_the_say():
 
 def test_where_both_say_the_same_the_plain_one_is_what_is_printed():
     found = judged(values(SURE, 0.02), values(SURER, 0.0))
-    assert found.verdict is Verdict.EQUIVALENT
+    assert found.verdict is Verdict.WITHIN_MARGIN
     assert found.change == pytest.approx(np.expm1(0.02))
     assert found.notes == ()

@@ -41,12 +41,12 @@ MAX_CONFIG_CHANGES = 8
 _LONGEST_METRIC = 26
 _LONGEST_VALUE = 14
 
-_VERDICT_ORDER = [Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.IMPROVEMENT]
+_VERDICT_ORDER = [Verdict.REGRESSION, Verdict.UNDECIDED, Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT]
 _VERDICT_STYLE = {
     Verdict.REGRESSION: Style.BAD,
     Verdict.IMPROVEMENT: Style.GOOD,
-    Verdict.EQUIVALENT: Style.PLAIN,
-    Verdict.INCONCLUSIVE: Style.WARNING,
+    Verdict.WITHIN_MARGIN: Style.PLAIN,
+    Verdict.UNDECIDED: Style.WARNING,
 }
 _DECISION_STYLE = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
 _FACT_STYLE = {"void": Style.WARNING, "failed": Style.BAD, "differs": Style.WARNING, "notice": Style.WARNING}
@@ -247,7 +247,7 @@ def split_series(series: Sequence[SeriesResult], which: SeriesFilter) -> tuple[l
 def _is_shown(one: SeriesResult, which: SeriesFilter) -> bool:
     if one.verdict is Verdict.REGRESSION or which is SeriesFilter.ALL:
         return True
-    return one.gated and (which is SeriesFilter.GATED or one.verdict is Verdict.INCONCLUSIVE)
+    return one.gated and (which is SeriesFilter.GATED or one.verdict is Verdict.UNDECIDED)
 
 
 def _series_section(result: Result, detail: Detail) -> Section:
@@ -274,7 +274,7 @@ def _page_series(result: Result, detail: Detail) -> list[Block]:
     blocks = _series_table(worrying[: detail.rows])
     if detail.quiet_series:
         for title, series in (
-            ("Gated series that are equivalent or better", quiet_gated),
+            ("Gated series that are within their margins", quiet_gated),
             ("Series that do not gate", others),
         ):
             blocks += [Section(title, tuple(_series_table(series)), is_folded=True)] if series else []
@@ -316,8 +316,8 @@ def _row(one: SeriesResult, notes: dict[str, int]) -> Row:
     """`notes`: footnotes with their numbers; those of this series are added."""
     baseline, candidate = units.values((one.baseline.mean, one.candidate.mean), one.unit, one.metric)
     numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in one.notes]
-    is_undecided = one.verdict is Verdict.INCONCLUSIVE
-    verdict = "~ undecided" if is_undecided else str(one.verdict)
+    is_undecided = one.verdict is Verdict.UNDECIDED
+    verdict = str(one.verdict)
     return Row(
         (
             Cell(one.metric, f"[{','.join(numbers)}]" if numbers else ""),
@@ -341,12 +341,12 @@ def _runs_needed(one: SeriesResult) -> str:
 
 
 def series_tally(series: Sequence[SeriesResult]) -> str:
-    """`3 gated series: 1 regression, 2 equivalent`."""
+    """`3 gated series: 1 regression, 2 within_margin`."""
     gated = Counter(one.verdict for one in series if one.gated)
     counts = [
         plural(gated[Verdict.REGRESSION], "regression"),
-        f"{gated[Verdict.INCONCLUSIVE]} undecided",
-        f"{gated[Verdict.EQUIVALENT]} equivalent",
+        f"{gated[Verdict.UNDECIDED]} undecided",
+        f"{gated[Verdict.WITHIN_MARGIN]} within_margin",
         plural(gated[Verdict.IMPROVEMENT], "improvement"),
     ]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
@@ -361,7 +361,7 @@ def _confidence(series: Sequence[SeriesResult]) -> str:
 
 def _hidden_text(series: Sequence[SeriesResult]) -> str:
     gated = sum(one.gated for one in series)
-    parts = [f"{gated} gated (equivalent or better)"] if gated else []
+    parts = [f"{gated} gated (within_margin or improvement)"] if gated else []
     parts += [f"{len(series) - gated} not gated"] if len(series) > gated else []
     return ", ".join(parts)
 
