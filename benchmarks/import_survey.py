@@ -16,8 +16,8 @@ from pathlib import Path
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileReport
 from regress_gate.ingest.importer import read_paths
+from regress_gate.ingest.interface import FileReport
 
 VERDICTS = ("stored", "skipped", "refused")
 

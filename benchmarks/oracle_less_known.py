@@ -12,8 +12,13 @@ from scipy.special import ndtr, ndtri
 
 from regress_gate.model.policy import Policy
 from regress_gate.stats.comparison import SUSPECT_P_VALUE
-from regress_gate.stats.contrasts import ContrastEvidence
-from regress_gate.stats.variances import NO_SESSIONS, SessionSpread, moderate_variances, session_spread
+from regress_gate.stats.contrasts import (
+    NO_SESSIONS,
+    ContrastEvidence,
+    SessionSpread,
+    moderate_variances,
+    session_spread,
+)
 
 SESSIONS, SESSION_RUNS = 10, 2
 """Earlier ones, of which the harness tells."""

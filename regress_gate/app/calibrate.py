@@ -6,8 +6,7 @@ from typing import Any
 
 from regress_gate.app.experiment import measure_task
 from regress_gate.app.measurement_task import MeasurementTask, make_task
-from regress_gate.app.progress import ProgressReporter
-from regress_gate.app.settings import MeasurementAmount, Settings
+from regress_gate.app.settings import MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.planning import adjusted_effects, plan_runs

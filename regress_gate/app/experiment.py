@@ -20,10 +20,9 @@ from regress_gate.app.measurement_task import (
     note_unwatched_gpus,
     wait_until_quiet,
 )
-from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import make_provisioner
-from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, Settings
-from regress_gate.bench.drivers.driver_registry import DriverMeter, find_driver
+from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, ProgressReporter, Settings
+from regress_gate.bench.drivers import DriverMeter, find_driver
 from regress_gate.bench.experiment.experiment_plan import SINGLE, ExperimentPlan, new_experiment_id, suite_digest
 from regress_gate.bench.experiment.experiment_runner import (
     AfterBlock,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.app.experiment import choose_meter
-from regress_gate.app.progress import ProgressReporter
-from regress_gate.app.settings import MeasurementAmount, Settings
+from regress_gate.app.settings import MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.external_servers import (
     ExternalRun,
     ExternalServer,

@@ -11,8 +11,7 @@ from regress_gate.app.compare import ComparisonScope, DecideComparison
 from regress_gate.app.experiment import measure_task
 from regress_gate.app.external_servers import ServerTarget, measure_servers
 from regress_gate.app.measurement_task import MeasurementTask, make_task
-from regress_gate.app.progress import ProgressReporter
-from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, Settings
+from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, ExperimentPlan, server_groups
 from regress_gate.bench.experiment.experiment_runner import find_plan_runs
 from regress_gate.errors import ExitCode, InputError, RegressGateError
@@ -23,7 +22,7 @@ from regress_gate.gate.sides import make_side
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Ref, Version
-from regress_gate.stats.sequential import FIRST_ANALYSIS
+from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.store.combined import open_combined_store
 from regress_gate.store.repository import Repository
 from regress_gate.text import duration_text, plural

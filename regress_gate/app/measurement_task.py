@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from regress_gate.accelerators.registry import accelerator_matches, unwatched_note, visible_setting
-from regress_gate.app.progress import ProgressReporter
 from regress_gate.app.provisioning import find_build
-from regress_gate.app.settings import DEFAULT_SUITE, Settings
+from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint

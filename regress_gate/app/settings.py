@@ -1,11 +1,14 @@
-"""The effective configuration and the origin of each value: flag > REGRESS_GATE_* variable > file > default."""
+"""The effective configuration and the origin of each value: flag > REGRESS_GATE_* variable > file > default.
+
+Also what long work reports its progress to. Not for how progress is shown.
+"""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from regress_gate.errors import InputError
@@ -222,3 +225,37 @@ class MeasurementAmount:
     """Seconds to wait for another measurement on this machine."""
     driver: str | None = None
     """Another load client than our own."""
+
+
+# Progress of long work
+
+
+class ProgressReporter(Protocol):
+    def say(self, text: str) -> None:
+        """The step that takes time now."""
+
+    def requests(self, what: str, sent: int, total: int) -> None:
+        """Requests sent in the measurement that runs now."""
+
+    def note(self, text: str) -> None:
+        """A remark that stays on screen."""
+
+    def warn(self, text: str) -> None:
+        """A remark that is shown under --quiet too."""
+
+    def expect(self, seconds: float | None) -> None:
+        """Seconds until everything is done; None: unknown."""
+
+
+class NoProgress:
+    """Reports nothing."""
+
+    def say(self, text: str) -> None: ...
+
+    def requests(self, what: str, sent: int, total: int) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def expect(self, seconds: float | None) -> None: ...

@@ -11,9 +11,8 @@ from regress_gate.cli.options import CONTEXT, parse_testbed_facts, settings_from
 from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import ImportResult
 from regress_gate.ingest.importer import read_paths
-from regress_gate.ingest.interface import Reader
+from regress_gate.ingest.interface import ImportResult, Reader
 from regress_gate.ingest.registry import READERS
 from regress_gate.model.run import Run
 from regress_gate.report.render.json import json_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regress_gate.app.progress import NoProgress, ProgressReporter
+from regress_gate.app.settings import NoProgress, ProgressReporter
 from regress_gate.report.views.list_view import printable
 from regress_gate.text import duration_text
 

@@ -34,8 +34,14 @@ from scipy.special import chdtri, stdtrit
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import ReasonCode, Result, SeriesResult, Verdict
-from regress_gate.stats.power import ExpectedSeries, detectable_change, shown_within
-from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
+from regress_gate.stats.design import (
+    FIRST_ANALYSIS,
+    ExpectedSeries,
+    InterimStage,
+    detectable_change,
+    nominal_level,
+    shown_within,
+)
 from regress_gate.text import plural
 
 PLAUSIBLE_P_VALUE = 0.2

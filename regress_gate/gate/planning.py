@@ -20,11 +20,19 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Scenario, Suite
 from regress_gate.model.version import Version
+from regress_gate.stats.design import (
+    POWER,
+    ExpectedSeries,
+    InterimStage,
+    PooledNoise,
+    detectable_change,
+    nominal_level,
+    pooled_noise,
+    shown_within,
+)
 from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.linear_models import OrderEffects, estimate_order_effects
 from regress_gate.stats.multiplicity import holm
-from regress_gate.stats.power import POWER, ExpectedSeries, PooledNoise, detectable_change, pooled_noise, shown_within
-from regress_gate.stats.sequential import InterimStage, nominal_level
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from regress_gate.model.metric import Scale, metric
 from regress_gate.model.run import BlockPosition, Run
+from regress_gate.stats.design import InterimStage
 from regress_gate.stats.multiplicity import MeasurementDesign
-from regress_gate.stats.sequential import InterimStage
 
 SERVER_GROUP = "server"
 """Scenario name of metrics that are measured once per server start."""

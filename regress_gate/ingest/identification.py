@@ -16,8 +16,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_client import TEST_KEY
 from regress_gate.ingest.grouping import CompleteResult
 from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags, identify
-from regress_gate.ingest.import_result import FileOutcome, FileReport
-from regress_gate.ingest.interface import SIDECAR_NAME, Reader, Reading
+from regress_gate.ingest.interface import SIDECAR_NAME, FileOutcome, FileReport, Reader, Reading
 from regress_gate.ingest.selection import Candidate
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import METRICS

@@ -12,16 +12,23 @@ from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 
-from regress_gate.ingest import recognition
+from regress_gate.ingest import registry
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
 from regress_gate.ingest.grouping import CompleteResult, GroupedRuns, group_runs
 from regress_gate.ingest.identification import IdentifiedResult, Identifier, complete_identities, unclear_metrics_note
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome, FileReport, ImportResult
-from regress_gate.ingest.interface import Certainty, Context, Reader, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    FileReport,
+    ImportResult,
+    Reader,
+    Reading,
+    UnusedResult,
+)
 from regress_gate.ingest.parsing import NotJsonError
-from regress_gate.ingest.recognition import Recogniser
-from regress_gate.ingest.registry import READERS
+from regress_gate.ingest.registry import READERS, Recogniser
 from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, select_files
 from regress_gate.ingest.unpacking import GZIP_MAGIC, is_archive, unpacked
 from regress_gate.measurement.plausibility import RefusalError
@@ -162,7 +169,7 @@ def _unrecognised(candidate: Candidate, content: Content, forced: Reader | None)
     shown = excerpt(candidate.shown, MAX_PATH)
     if forced is not None:
         return FileReport(shown, FileOutcome.SKIPPED, reason=f"not recognised as {forced.name} (--from)")
-    if (named := recognition.describe_other_file(content)) is not None:
+    if (named := registry.describe_other_file(content)) is not None:
         return FileReport(shown, FileOutcome.REFUSED, reason=named)
     problem = content.problem or (content.constant and _damage_text(content.constant))
     broken = problem is not None and content.is_result_like

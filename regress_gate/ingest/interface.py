@@ -1,4 +1,4 @@
-"""The interface of a format reader, and what it returns. Not for identity: version and machine are found later.
+"""The interface of a format reader, what it returns, and what an import returns. Not for identity: that is found later.
 
 To add a format, add one module under formats/ with a class of this shape, and one line in registry.py.
 """
@@ -6,15 +6,67 @@ To add a format, add one module under formats/ with a class of this shape, and o
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.totals import LoadTotals, MeasuredRequest
+from regress_gate.model.run import Run
 
 if TYPE_CHECKING:
     from regress_gate.model.samples import Samples
+
+
+class FileOutcome(StrEnum):
+    STORED = "stored"
+    """Its numbers are in one of the runs."""
+    REFUSED = "refused"
+    """It must not be used; `reason` explains why."""
+    SKIPPED = "skipped"
+    """It is not a result, or a copy of one that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """One file, or one result of a file that holds several."""
+
+    path: str
+    outcome: FileOutcome
+    format: str | None = None
+    """Name of the reader; None if no reader recognised it."""
+    reason: str | None = None
+    """Why it was refused or skipped."""
+    notes: tuple[str, ...] = ()
+    position: int | None = None
+    """Position in the file, counted from 0; None if the file holds one result or could not be read."""
+    version: str | None = None
+    scenario: str | None = None
+    run: str | None = None
+    trial: int | None = None
+    metrics: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The path, and the number of the result (counted from 1) if the file holds several."""
+        return self.path if self.position is None else f"{self.path} (result {self.position + 1})"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """Everything that one call read. Nothing is stored yet."""
+
+    runs: tuple[Run, ...]
+    files: tuple[FileReport, ...]
+    notes: tuple[str, ...] = ()
+    """On the whole import, such as how files were grouped into runs."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was refused: all results are in the runs."""
+        return not any(report.outcome is FileOutcome.REFUSED for report in self.files)
+
 
 SIDECAR_NAME = "conditions.json"
 """The file beside results that states facts about their run (`sidecar`)."""
@@ -137,3 +189,58 @@ def _read_one(document: T, place: int, read: Callable[[T, int], Reading | Unused
         return read(document, place)
     except RefusalError as refusal:
         return UnusedResult(place, FileOutcome.REFUSED, str(refusal))
+
+
+# Readings from single requests
+
+
+def reading_from_requests(
+    requests: Sequence[MeasuredRequest],
+    failed: int,
+    duration: float,
+    concurrency: int | None,
+    *,
+    position: int = 0,
+    with_samples: bool = True,
+) -> Reading:
+    """A reading of another tool's result by vLLM's definitions, with the checks of its client's results.
+
+    `requests` succeeded, `failed` others did not. `duration`: seconds. `concurrency`: None means without limit.
+    Raises RefusalError for what cannot be a measurement, such as no success at all.
+    """
+    from regress_gate.measurement.request_statistics import pass_metrics, statistics_of_requests
+
+    completed = len(requests)
+    if not completed:
+        raise RefusalError(f"no request succeeded ({failed} failed); look at the server's log")
+    if duration <= 0:
+        raise RefusalError(f"its duration is {duration:g} s")
+    input_tokens = sum(request.input_tokens for request in requests)
+    output_tokens = sum(request.output_tokens for request in requests)
+    totals = LoadTotals.from_counts(
+        completed=completed,
+        num_prompts=completed + failed,
+        duration=duration,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        max_concurrency=concurrency,
+    )
+    statistics = statistics_of_requests(requests, failed)
+    plausibility.check_counts(totals, failed)
+    metrics, notes = pass_metrics(statistics, totals)
+    metrics["failed_requests"] = failed / (completed + failed)
+    return Reading(
+        position=position,
+        completed=completed,
+        failed=failed,
+        duration=duration,
+        metrics=metrics,
+        workload={
+            "max_concurrency": concurrency,
+            "num_prompts": completed + failed,
+            "mean_input_tokens": input_tokens / completed,
+            "mean_output_tokens": output_tokens / completed,
+        },
+        samples=statistics.samples if with_samples else None,
+        notes=(*notes, *plausibility.failure_notes(completed, failed)),
+    )

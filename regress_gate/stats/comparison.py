@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from regress_gate.model.result import Verdict
 from regress_gate.stats.contrasts import ContrastEvidence, Measurements, weigh_contrasts
+from regress_gate.stats.design import MAX_RUNS, nominal_level, runs_to_resolve
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss, to_change
 from regress_gate.stats.multiplicity import (
     Family,
@@ -24,8 +25,6 @@ from regress_gate.stats.multiplicity import (
     own_evidence,
     with_history,
 )
-from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
-from regress_gate.stats.sequential import nominal_level
 
 Floats = npt.NDArray[np.float64]
 

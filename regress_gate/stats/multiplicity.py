@@ -30,8 +30,8 @@ from scipy.special import fdtrc
 
 from regress_gate.model.metric import Scale
 from regress_gate.stats.contrasts import ContrastEvidence, Measurements, deviations_of, weigh_contrasts
+from regress_gate.stats.design import InterimStage
 from regress_gate.stats.estimate import SeriesData
-from regress_gate.stats.sequential import InterimStage
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from regress_gate.accelerators.registry import (
     family_of_variant,
 )
 from regress_gate.bench.provision.containers import device_arguments
-from regress_gate.bench.provision.images import published_images
+from regress_gate.bench.provision.docker import published_images
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 

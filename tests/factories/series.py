@@ -6,9 +6,9 @@ import numpy as np
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.stats.comparison import DEFAULT_DESIGN, Comparison, compare_series
+from regress_gate.stats.design import InterimStage
 from regress_gate.stats.estimate import SeriesData
 from regress_gate.stats.multiplicity import MeasurementDesign
-from regress_gate.stats.sequential import InterimStage
 
 BUDGET = 0.05
 CONFIDENCE = 0.90

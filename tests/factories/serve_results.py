@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileReport, ImportResult
 from regress_gate.ingest.importer import read_paths
+from regress_gate.ingest.interface import FileReport, ImportResult
 
 Result = dict[str, Any]
 FLAGS = IdentityFlags.parse(version="0.19.1", testbed="bench-box")

@@ -10,9 +10,8 @@ from scipy.stats import binomtest
 
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
 from regress_gate.model.metric import Direction, Scale
+from regress_gate.stats.design import POWER, ExpectedSeries, InterimStage, nominal_level
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss
-from regress_gate.stats.power import POWER, ExpectedSeries
-from regress_gate.stats.sequential import InterimStage, nominal_level
 
 QUIET = ExpectedSeries(Direction.LOWER, Scale.RATIO, margin=0.05, run_sd=0.01)
 LOUD = replace(QUIET, run_sd=0.03)

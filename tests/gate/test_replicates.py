@@ -7,7 +7,7 @@ import pytest
 
 from regress_gate.gate.replicates import make_replicates, measurement_design, session_of, tabulate
 from regress_gate.model.run import BlockPosition
-from regress_gate.stats.sequential import InterimStage
+from regress_gate.stats.design import InterimStage
 from tests.factories.runs import make_run, make_trial
 
 TTFT, STARTUP = ("c8", "ttft_median"), ("server", "startup_time")

@@ -15,11 +15,9 @@ from regress_gate.errors import InputError
 from regress_gate.ingest import content as content_module
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome, ImportResult
 from regress_gate.ingest.importer import read_paths
-from regress_gate.ingest.interface import Certainty
-from regress_gate.ingest.recognition import Recogniser
-from regress_gate.ingest.registry import READERS
+from regress_gate.ingest.interface import Certainty, FileOutcome, ImportResult
+from regress_gate.ingest.registry import READERS, Recogniser
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Run
 from tests.ingest.formats.samples import SAMPLES, Sample

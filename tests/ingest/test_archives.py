@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest import archive, unpacking
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import FLAGS, import_all, made_up, plain, write
 
 Members = dict[str, bytes]

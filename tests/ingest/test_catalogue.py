@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from regress_gate.ingest.catalogue import BEGIN, END, catalogue
-from regress_gate.ingest.registry import READERS
+from regress_gate.ingest.registry import BEGIN, END, READERS, catalogue
 
 PAGE = Path(__file__).parents[2] / "docs" / "importing.md"
 
@@ -11,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "importing.md"
 def test_the_table_of_formats_is_that_of_the_code():
     page = PAGE.read_text(encoding="utf-8")
     table = page[page.index(BEGIN) : page.index(END) + len(END) + 1]
-    assert table == catalogue(), "run python -m regress_gate.ingest.catalogue and put what it prints into the page"
+    assert table == catalogue(), "run python -m regress_gate.ingest.registry and put what it prints into the page"
 
 
 def test_every_reader_lists_its_generations():

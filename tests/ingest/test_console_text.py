@@ -4,7 +4,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import console, expected_metrics, import_all, made_up, write
 
 FLAGS = IdentityFlags.parse(version="0.19.1", testbed="bench-box", scenario="chat")

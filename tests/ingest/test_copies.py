@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome, FileReport
+from regress_gate.ingest.interface import FileOutcome, FileReport
 from tests.factories.serve_results import import_all, made_up, plain, write
 
 BOX = IdentityFlags.parse(testbed="box")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import import_all, write
 
 KNOWN = {

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import detailed, import_all, made_up, plain, write
 
 PER_FILE = IdentityFlags.parse(version="0.19.1", testbed="box", run_per_file=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regress_gate.errors import InputError
-from regress_gate.ingest.import_result import FileOutcome, ImportResult
+from regress_gate.ingest.interface import FileOutcome, ImportResult
 from regress_gate.model.metric import METRICS
 from tests.factories.serve_results import (
     FLAGS,

@@ -8,7 +8,7 @@ import pytest
 
 from regress_gate.errors import InputError
 from regress_gate.ingest.identity import IdentityFlags, PathPattern, merge_versions
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.version import Version
 from tests.factories.serve_results import console, detailed, import_all, made_up, plain, write

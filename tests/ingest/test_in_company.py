@@ -21,8 +21,8 @@ from regress_gate.errors import InputError
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.identification import DuplicateIndex
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome, FileReport, ImportResult
 from regress_gate.ingest.importer import read_paths
+from regress_gate.ingest.interface import FileOutcome, FileReport, ImportResult
 from regress_gate.ingest.registry import READERS
 from regress_gate.store.repository import open_store
 from regress_gate.text import excerpt

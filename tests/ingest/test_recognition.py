@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.recognition import Recogniser
-from regress_gate.ingest.registry import READERS
+from regress_gate.ingest.registry import READERS, Recogniser
 from regress_gate.measurement.plausibility import RefusalError
 from tests.ingest.formats.samples import SAMPLES
 

@@ -1,8 +1,8 @@
 """What is measured once per server start belongs to the run, whichever of its results says it."""
 
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.import_result import FileOutcome
 from regress_gate.ingest.importer import read_paths
+from regress_gate.ingest.interface import FileOutcome
 from tests.ingest.formats.long_tables import as_csv, rows
 
 

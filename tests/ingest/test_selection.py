@@ -15,7 +15,7 @@ import pytest
 from regress_gate.errors import InputError
 from regress_gate.files import open_regular
 from regress_gate.ingest import content, importer, selection, unpacking
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.text import natural_key
 from tests.factories.serve_results import console, import_all, made_up, plain, write

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import Trial
 from tests.factories import serve_results as made_by

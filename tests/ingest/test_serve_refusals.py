@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regress_gate.ingest import content
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories import serve_results as made_by
 from tests.factories.serve_results import import_all, made_up, report_on, write
 

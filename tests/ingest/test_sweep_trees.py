@@ -2,7 +2,7 @@
 
 import pytest
 
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import Result, import_all, made_up, plain, write
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.ingest.import_result import FileOutcome
+from regress_gate.ingest.interface import FileOutcome
 from tests.factories.serve_results import import_all, made_up, plain, write
 
 NO_RESULTS = "a folder without benchmark results"

@@ -13,9 +13,8 @@ from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult, WorkloadPass, make_result
 from regress_gate.bench.load.sending import RequestRecord
 from regress_gate.ingest.content import parse_content
-from regress_gate.ingest.formats.single_requests import reading_from_requests
 from regress_gate.ingest.formats.vllm_serve import VllmServe
-from regress_gate.ingest.interface import Context, Reading
+from regress_gate.ingest.interface import Context, Reading, reading_from_requests
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.model.samples import Samples
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 
 PLAIN = Summary(
     latencies={"ttft": {"mean": 0.05, "p99": 0.1, "p75": 0.06}},

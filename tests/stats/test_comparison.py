@@ -11,9 +11,9 @@ from scipy import stats as scipy_stats
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.comparison import Comparison, compare_series
+from regress_gate.stats.design import MAX_RUNS, runs_to_resolve
 from regress_gate.stats.estimate import MIN_TIMING_CV, SeriesData, estimate, to_change
 from regress_gate.stats.multiplicity import holm
-from regress_gate.stats.power import MAX_RUNS, runs_to_resolve
 from tests.stats.simulation import simulated
 
 LOWER, HIGHER = Direction.LOWER, Direction.HIGHER

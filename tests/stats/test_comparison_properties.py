@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
+from regress_gate.stats.design import InterimStage
 from regress_gate.stats.multiplicity import MeasurementDesign
-from regress_gate.stats.sequential import InterimStage
 from tests.factories.series import BUDGET, as_series, as_sessions, draw_runs, judge
 
 SCENARIOS, METRICS = 3, 2

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from scipy.stats import binomtest
 
-from regress_gate.stats.contrasts import ContrastEvidence, Measurements, deviations_of, weigh_contrasts
-from regress_gate.stats.variances import SessionSpread
+from regress_gate.stats.contrasts import ContrastEvidence, Measurements, SessionSpread, deviations_of, weigh_contrasts
 
 TINY = 1e-12
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binomtest
 
 from regress_gate.model.result import Verdict
+from regress_gate.stats.design import InterimStage
 from regress_gate.stats.percentiles import variance_reduced_percentiles
-from regress_gate.stats.sequential import InterimStage
 from tests.factories.series import BUDGET, as_series, draw_runs, judge, judge_runs
 from tests.stats.simulation import simulated
 

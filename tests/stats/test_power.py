@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.result import Verdict
 from regress_gate.stats.comparison import compare_series
+from regress_gate.stats.design import ExpectedSeries, detectable_change, pooled_noise, shown_within
 from regress_gate.stats.estimate import MIN_COUNT_CV, SeriesData
 from regress_gate.stats.linear_models import estimate_order_effects
-from regress_gate.stats.power import ExpectedSeries, detectable_change, pooled_noise, shown_within
 from tests.stats.simulation import simulated
 
 LOWER, HIGHER = Direction.LOWER, Direction.HIGHER

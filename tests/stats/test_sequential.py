@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import binomtest, multivariate_normal
 
-from regress_gate.stats.sequential import FIRST_ANALYSIS, InterimStage, nominal_level
+from regress_gate.stats.design import FIRST_ANALYSIS, InterimStage, nominal_level
 
 
 def levels(asked, most):

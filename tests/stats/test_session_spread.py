@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from regress_gate.stats.variances import NO_SESSIONS, session_spread
+from regress_gate.stats.contrasts import NO_SESSIONS, session_spread
 
 squares = st.floats(1e-6, 1e6)
 freedoms = st.floats(1, 60)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from scipy.special import digamma, polygamma
 
-from regress_gate.stats.variances import mean_square_correlation, moderate_variances
+from regress_gate.stats.contrasts import mean_square_correlation, moderate_variances
 
 INDEPENDENT = 1e-9
 """So many like series that the cap on the degrees of freedom never binds."""

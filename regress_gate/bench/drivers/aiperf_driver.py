@@ -10,12 +10,11 @@ from typing import Any
 
 import orjson
 
-from regress_gate.bench.drivers.driver_interface import Driver, ToolOutput, ToolRequest
-from regress_gate.bench.drivers.tool_process import read_result_file
+from regress_gate.bench.drivers.driver_interface import Driver, ToolOutput, ToolRequest, read_result_file
 from regress_gate.ingest import fields
 from regress_gate.ingest.formats.aiperf import SERVER_TOKENS
 from regress_gate.ingest.formats.aiperf_values import request_times, seconds_in
-from regress_gate.ingest.formats.single_requests import reading_from_requests
+from regress_gate.ingest.interface import reading_from_requests
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import excerpt

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regress_gate.bench.drivers.driver_interface import Driver, ToolOutput, ToolRequest
-from regress_gate.bench.drivers.tool_process import read_result_file
+from regress_gate.bench.drivers.driver_interface import Driver, ToolOutput, ToolRequest, read_result_file
 from regress_gate.bench.load.load_workload import Arrival, LoadWorkload
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.guidellm import later_request
 from regress_gate.ingest.formats.guidellm_cell import REQUESTS
-from regress_gate.ingest.formats.single_requests import reading_from_requests
+from regress_gate.ingest.interface import reading_from_requests
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import excerpt

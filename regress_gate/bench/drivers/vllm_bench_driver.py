@@ -10,8 +10,13 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from regress_gate.bench.drivers.driver_interface import Driver, ToolOutput, ToolRequest
-from regress_gate.bench.drivers.tool_process import read_result_file, read_tool_version
+from regress_gate.bench.drivers.driver_interface import (
+    Driver,
+    ToolOutput,
+    ToolRequest,
+    read_result_file,
+    read_tool_version,
+)
 from regress_gate.bench.load.load_workload import Arrival
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.vllm_serve import VllmServe

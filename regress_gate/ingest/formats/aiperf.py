@@ -33,11 +33,17 @@ from regress_gate.ingest.formats.aiperf_values import (
     table_from_json,
     table_latencies,
 )
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.ingest.parsing import NotJsonError
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import checked_metrics, mean_tokens
+from regress_gate.measurement.plausibility import RefusalError, checked_metrics, mean_tokens
 from regress_gate.text import excerpt, plural
 
 

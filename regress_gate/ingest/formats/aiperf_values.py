@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary
+from regress_gate.measurement.plausibility import RefusalError, Summary
 from regress_gate.text import plural, quoted
 
 if TYPE_CHECKING:

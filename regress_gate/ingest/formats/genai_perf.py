@@ -22,10 +22,16 @@ from regress_gate.ingest.formats.aiperf_values import (
     table_latencies,
     table_total,
 )
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics, mean_tokens
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics, mean_tokens
 from regress_gate.text import excerpt
 
 DEFINITIONS_KEY = "genai-perf"

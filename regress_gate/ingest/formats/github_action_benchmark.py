@@ -15,10 +15,8 @@ from typing import Any
 
 from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.model.metric import METRICS
 from regress_gate.text import MAX_NAME, excerpt, quoted, slugify
 

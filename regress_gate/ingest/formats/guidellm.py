@@ -24,8 +24,7 @@ from regress_gate.ingest.formats.guidellm_cell import (
     reading_of_cell,
     report_version,
 )
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest

@@ -16,8 +16,7 @@ from math import isfinite
 from typing import Any
 
 from regress_gate.ingest import fields
-from regress_gate.ingest.formats.single_requests import reading_from_requests
-from regress_gate.ingest.interface import Reading
+from regress_gate.ingest.interface import Reading, reading_from_requests
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import MeasuredRequest

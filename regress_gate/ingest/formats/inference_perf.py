@@ -14,10 +14,16 @@ from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.fields import length_facts
 from regress_gate.ingest.formats.server_manifest import server_of
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.text import excerpt, plural
 
 CONFIG, MANIFESTS = "config.yaml", ("manifests.yaml", "manifest.yaml")

@@ -15,8 +15,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
 from regress_gate.measurement import plausibility
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.text import excerpt, is_valid_name, quoted
 
 _LATENCY = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)")

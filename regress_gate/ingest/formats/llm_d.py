@@ -19,8 +19,7 @@ from regress_gate.ingest.fields import time_from_iso, time_from_unix
 from regress_gate.ingest.formats import llm_d_extension
 from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.model.version import Version
 from regress_gate.text import excerpt, is_valid_name, quoted
 

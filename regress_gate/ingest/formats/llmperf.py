@@ -13,8 +13,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.fields import length_facts, time_from_unix
 from regress_gate.ingest.identity import IDENTITY_KEYS
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics, mean_tokens
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics, mean_tokens
 from regress_gate.text import excerpt, plural
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from regress_gate.errors import InputError
 from regress_gate.ingest import fields, table
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
-from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.measurement.summary import Summary, checked_metrics
+from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.model.metric import DEFINITIONS, LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
 from regress_gate.text import did_you_mean, excerpt, quoted
 

@@ -14,8 +14,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.fields import time_from_iso
 from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.formats.vllm_client import uniform_accelerator
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError, catalogue_statistics, check_in_flight, check_statistics
 from regress_gate.text import excerpt, quoted
 

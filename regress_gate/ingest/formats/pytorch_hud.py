@@ -16,8 +16,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_client import add_client_definitions, workload_from_arguments
 from regress_gate.ingest.formats.vllm_offline import VllmLatency, VllmStartup, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import is_serve_result, read_object
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, quoted
 

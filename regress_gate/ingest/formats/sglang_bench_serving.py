@@ -15,8 +15,7 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_serve import REQUEST_ARRAYS, has_request_arrays, normalise
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, quoted
 

@@ -20,8 +20,7 @@ from regress_gate.ingest.formats.vllm_client import (
 )
 from regress_gate.ingest.formats.vllm_offline import OFFLINE, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import normalise as serve
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError, check_statistics
 from regress_gate.text import excerpt
 

@@ -15,8 +15,7 @@ from typing import Any
 from packaging.version import Version
 
 from regress_gate.ingest.identity import CLIENT_KEYS, VERSION_KEYS
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Context, FileOutcome, Reading, UnusedResult
 from regress_gate.text import excerpt, is_valid_name, quoted
 
 TEST_KEY = "test"

@@ -19,8 +19,7 @@ from regress_gate.ingest.formats.vllm_client import (
 )
 from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, is_valid_name, quoted
 

@@ -2,6 +2,9 @@
 
 A file holds one JSON object, or several one after another (`--append-result`). docs/importing.md lists what each
 release writes. Formats with the same keys (sweeps, console text) pass their objects to `normalise`.
+
+The `summary.json` of a `vllm bench sweep` cell is the list of its runs, for folders without the single `run=N.json`
+files. Those are ordinary results with `run_number`; selection.py then skips the summary beside them.
 """
 
 import re
@@ -16,8 +19,7 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.inferencex import aggregate_beside
 from regress_gate.ingest.formats.vllm_client import add_client_definitions, add_commands, read_commands
 from regress_gate.ingest.identity import IDENTITY_KEYS
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import LoadTotals
@@ -350,3 +352,35 @@ def _started(data: Mapping[str, Any], notes: list[str]) -> datetime | None:
     except (ValueError, TypeError):
         notes.append(f"date {quoted(date)} is not a date and is left out")
         return None
+
+
+class VllmSweepSummary:
+    name = "vllm-sweep"
+    tool = "vllm bench sweep"
+
+    bare_constants = False
+    generations = (
+        Generation(
+            "0.11.1 and later",
+            "`run_number`",
+            "as vllm-serve; each `run=N.json` is a trial",
+            "summaries, warm-ups and failed runs beside the runs are skipped; swept parameters name the scenario",
+        ),
+    )
+
+    def recognises(self, content: Content) -> Certainty:
+        runs = _runs(content)
+        ours = bool(runs) and all(is_serve_result(run) and "run_number" in run for run in runs)
+        return Certainty.SURE if ours else Certainty.NO
+
+    def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
+        return [
+            add_client_definitions(read_object(run, position, with_samples=context.with_samples), context)
+            for position, run in enumerate(_runs(content))
+        ]
+
+
+def _runs(content: Content) -> list[Any]:
+    """The list in the file; empty for any other content."""
+    only = content.documents[0] if len(content.documents) == 1 else None
+    return only if isinstance(only, list) else []

@@ -12,8 +12,7 @@ from typing import Any
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_client import add_client_definitions
 from regress_gate.ingest.formats.vllm_serve import normalise
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import quoted
 

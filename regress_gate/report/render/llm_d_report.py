@@ -17,7 +17,7 @@ from regress_gate.ingest.formats import llm_d_extension
 from regress_gate.ingest.formats.llm_d import OWN_FAMILIES
 from regress_gate.model.metric import DEFINITIONS_KEY
 from regress_gate.model.run import Run, Trial
-from regress_gate.report.render.run_formats import RunFormat, identity, place_name, states_failures
+from regress_gate.report.render.run_tables import RunFormat, identity, place_name, states_failures
 from regress_gate.text import slugify
 
 VERSION = "0.2.1"

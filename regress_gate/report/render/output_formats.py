@@ -71,7 +71,7 @@ class Source(Enum):
     VIEW = "view"
     """The result of a command: `render(view, options) -> str`."""
     RUNS = "runs"
-    """Stored runs: a `run_formats.RunFormat`."""
+    """Stored runs: a `run_tables.RunFormat`."""
     RECORDS = "records"
     """Records of known issues: `render(records) -> str`."""
 

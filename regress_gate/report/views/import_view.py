@@ -12,7 +12,7 @@ from regress_gate.report.views.list_view import printable
 from regress_gate.text import plural
 
 if TYPE_CHECKING:
-    from regress_gate.ingest.import_result import FileReport, ImportResult
+    from regress_gate.ingest.interface import FileReport, ImportResult
     from regress_gate.store.store_interface import AddedRuns, RunMismatch
 
 _WOULD = {"stored": "store", "refused": "refuse", "skipped": "skip"}

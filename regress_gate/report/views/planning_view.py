@@ -7,7 +7,7 @@ from typing import Any
 from regress_gate.gate.early_stopping import ExpectedStop
 from regress_gate.gate.planning import RunPlan, SeriesPlan
 from regress_gate.report.document import Block, Cell, Column, Detail, Document, Pair, Pairs, Paragraph, Row, Table, View
-from regress_gate.stats.sequential import FIRST_ANALYSIS
+from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
 LARGEST_CHANGE = 10.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regress_gate.stats.changepoints import elimination
 from regress_gate.stats.changepoints import noise as noises
-from regress_gate.stats.changepoints import shape
 from regress_gate.stats.changepoints.elimination import (
     DEFAULT_PROBABILITY,
     SHORTEST_STRETCH,
@@ -116,11 +116,11 @@ class _Search:
         """Groups of starts, as positions among them, each with the ramp that takes their place, if one does."""
         starts, judge = self._found.starts, self._found.judge
         edges = [0, *starts, len(self._held)]
-        groups = shape.runs_of_steps(starts, self._sizes(starts, judge))
+        groups = elimination.runs_of_steps(starts, self._sizes(starts, judge))
         shapes, taken = list[tuple[list[int], tuple[int, int] | None]](), 0
         for group in groups:
             before, after = max(taken, edges[group[0]]), edges[group[-1] + 2]
-            slope = shape.find_ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
+            slope = elimination.find_ramp(self._held, before, [starts[i] for i in group], after, self._found.noise)
             taken = slope[1] if slope else 0
             shapes.append((group, slope))
         return shapes

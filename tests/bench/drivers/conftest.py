@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.drivers.driver_registry import find_driver
+from regress_gate.bench.drivers import find_driver
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
 from tests.bench.load.conftest import start  # noqa: F401 - a fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.drivers.driver_registry import DRIVERS, DriverMeter, find_driver
+from regress_gate.bench.drivers import DRIVERS, DriverMeter, find_driver
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi

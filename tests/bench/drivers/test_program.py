@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regress_gate.bench.drivers import tool_process
-from regress_gate.bench.drivers.tool_process import run_tool
+from regress_gate.bench.drivers import driver_interface
+from regress_gate.bench.drivers.driver_interface import run_tool
 from regress_gate.bench.load.load_errors import LoadError
 
 WITH_CHILD = """
@@ -34,7 +34,7 @@ class Impatient(subprocess.Popen[bytes]):
 
 def test_a_tool_that_does_not_end_is_killed_with_its_workers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tool_process.subprocess, "Popen", Impatient)
+    monkeypatch.setattr(driver_interface.subprocess, "Popen", Impatient)
     with pytest.raises(LoadError, match=r"did not end within 5 s: \d+"):
         run_tool([sys.executable, "-c", WITH_CHILD], tmp_path, tool="slow", limit=5.0)
     child = int((tmp_path / "output.txt").read_text())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.bench.provision import images
+from regress_gate.bench.provision import docker as images
 from regress_gate.bench.provision.containers import Container, device_arguments
 from regress_gate.bench.provision.docker import DockerProvisioner
 from regress_gate.bench.provision.interface import Launch, ProvisionError, ServeRequest

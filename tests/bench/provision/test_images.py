@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.provision.images import named_image, published_images, repository
+from regress_gate.bench.provision.docker import named_image, published_images, repository
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 

@@ -4,8 +4,7 @@ import pytest
 
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.aiperf import AiPerf
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS
 from tests.factories.serve_results import import_all, write

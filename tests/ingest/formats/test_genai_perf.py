@@ -5,8 +5,7 @@ import pytest
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.aiperf import AiPerf
 from regress_gate.ingest.formats.genai_perf import GenAiPerf
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Reading, UnusedResult
 from regress_gate.model.metric import DEFINITIONS
 
 from .aiperf_results import GENAI_CSV, as_json, csv_text, genai, genai_sections

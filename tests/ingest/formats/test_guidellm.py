@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from regress_gate.ingest.content import Content, parse_content
 from regress_gate.ingest.formats.guidellm import GuideLlm
 from regress_gate.ingest.formats.guidellm_cell import RequestedLoad, guidellm_workload
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS, METRICS
 

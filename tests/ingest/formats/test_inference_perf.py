@@ -6,8 +6,7 @@ import yaml
 from regress_gate.ingest.content import parse_content
 from regress_gate.ingest.formats.inference_perf import InferencePerf
 from regress_gate.ingest.formats.server_manifest import server_of
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Reading, UnusedResult
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS
 from tests.factories.serve_results import import_all, write

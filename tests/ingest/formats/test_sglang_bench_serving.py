@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from regress_gate.ingest.content import Content, parse_content
 from regress_gate.ingest.formats.sglang_bench_serving import SglangBenchServing
-from regress_gate.ingest.import_result import FileOutcome
-from regress_gate.ingest.interface import Certainty, Context, Reading, UnusedResult
+from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Reading, UnusedResult
 from regress_gate.model.metric import DEFINITIONS
 
 from .junk import spoilt
