@@ -266,12 +266,18 @@ def check(
     baseline: str | None = None,
     deployment: DeploymentLike | None = None,
     serve_command: str | None = None,
+    deployment_file: str | Path | None = None,
     config: str | Path | None = None,
 ) -> GateResult:
-    """The known issues of a move to `version` for a deployment. Needs neither store nor network."""
+    """The known issues of a move to `version` for a deployment. Needs neither store nor network.
+
+    Raises InputError for a `deployment_file` with several servers: FILE#NAME is one of them.
+    """
     from regress_gate.app.check import check_version
 
-    settings = _settings(config=config, deployment=deployment, launch_line=serve_command)
+    settings = _settings(
+        config=config, deployment=deployment, launch_line=serve_command, deployment_file=deployment_file
+    )
     return GateResult(check_version(settings, version, baseline=baseline, offline=True).result)
 
 
@@ -310,6 +316,7 @@ def _settings(
     testbed: str | None = None,
     deployment: DeploymentLike | None = None,
     launch_line: str | None = None,
+    deployment_file: str | Path | None = None,
 ) -> Settings:
     if deployment is not None and not isinstance(deployment, Deployment):
         deployment = validate(Deployment, Document(dict(deployment), "deployment", {}))
@@ -320,6 +327,7 @@ def _settings(
         testbed_flag=testbed,
         deployment_flag=deployment,
         launch_line=launch_line,
+        deployment_target=None if deployment_file is None else str(deployment_file),
     )
 
 

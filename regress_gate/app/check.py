@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from regress_gate.app.known_issues import issue_finder
 from regress_gate.app.settings import Settings
@@ -13,7 +14,7 @@ from regress_gate.known.matching.findings import exclusion_reasons, missing_fact
 from regress_gate.known.records.releases import beyond_records_text, find_releases
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
-from regress_gate.model.result import ReasonCode, Result
+from regress_gate.model.result import DeploymentOut, ReasonCode, Result
 from regress_gate.model.version import Ref, Version
 from regress_gate.paths import release_cache_file
 from regress_gate.suites import load_suite
@@ -30,6 +31,11 @@ class CheckedVersion:
     findings: Sequence[IssueFinding]
     notes: tuple[str, ...]
     """Remarks about the files that describe the deployment, and about the list of releases."""
+
+
+def check_servers(settings: Settings, version: str | None, **options: Any) -> list[CheckedVersion]:
+    """`check_version` for each server of the deployment file; without one, or with one server, one result."""
+    return [check_version(one, version, **options) for one in settings.for_each_server()]
 
 
 def check_version(
@@ -56,6 +62,8 @@ def check_version(
     notes = list(facts.notes)
     if baseline is None and before is not None:
         notes.append(f"checked against {before}, the version that runs now according to the given file")
+    elif facts.version is not None and before is not None and before.number != facts.version.number:
+        notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
     find = issue_finder(facts.deployment)
     policy, now = settings.policy(flags=overrides), datetime.now(UTC)
 
@@ -87,7 +95,9 @@ def check_version(
         missing_facts_text(findings, deciding),
         WITHOUT_BASELINE if before is None else "",
     ]
-    result = result.model_copy(update={"advice": " ".join(filter(None, advice))})
+    server = settings.deployed_server
+    deployment = None if server is None else DeploymentOut(name=server.name, where=server.where)
+    result = result.model_copy(update={"advice": " ".join(filter(None, advice)), "deployment": deployment})
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
 
 

@@ -59,7 +59,7 @@ def diff_builds(
     deployment = settings.deployment
     if serve_command is not None:
         line = parse_serve_command(serve_command, [before, after])
-        deployment = settings.deployment_flags.over(line).over(settings.config.deployment)
+        deployment = settings.deployment_flags.over(line).over(settings.config.deployment.facts)
     return ConfigComparison(
         before.version,
         after.version,

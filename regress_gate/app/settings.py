@@ -5,7 +5,7 @@ Also what long work reports its progress to. Not for how progress is shown.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regress_gate.model.config import Config
     from regress_gate.model.deployment import Deployment, DeploymentFacts
     from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+    from regress_gate.vllm.deployed_server import DeployedServer
 
 
 CONFIG_NAME = "regress-gate.toml"
@@ -44,6 +45,10 @@ class Settings:
     deployment_flag: "Deployment | None" = None
     """From single flags such as --model."""
     launch_line: str | None = None
+    deployment_target: str | None = None
+    """A deployment file, or one server of it: FILE#NAME."""
+    chosen_server: "DeployedServer | None" = None
+    """One server of a file that holds several."""
     server_log: Path | None = None
     collect_env: Path | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -123,11 +128,46 @@ class Settings:
 
         return gather_deployment(
             self.deployment_flags,
-            self.config.deployment,
+            self.config.deployment.facts,
             launch_line=self.launch_line,
+            server=self.deployed_server,
             server_log=self.server_log,
             collect_env=self.collect_env,
         )
+
+    @cached_property
+    def _deployment_target(self) -> str | None:
+        """The deployment file of the flag, else that of the configuration, whose path is relative to its own."""
+        if self.deployment_target is not None or self.config.deployment.file is None:
+            return self.deployment_target
+        file = self._found[0] if self._found is not None else Path()
+        return str(file.parent / self.config.deployment.file)
+
+    @cached_property
+    def deployed_servers(self) -> "list[DeployedServer]":
+        """The servers of the deployment file; empty without one. Raises InputError for an unreadable file."""
+        if self.chosen_server is not None:
+            return [self.chosen_server]
+        if self._deployment_target is None:
+            return []
+        from regress_gate.vllm.deployment_files import read_deployment  # with YAML, which a plain check does not load
+
+        return read_deployment(self._deployment_target)
+
+    @property
+    def deployed_server(self) -> "DeployedServer | None":
+        """The server of the deployment file; None without one. Raises InputError if the file holds several."""
+        if not self.deployed_servers or self._deployment_target is None:
+            return self.chosen_server
+        from regress_gate.vllm.deployment_files import select_server
+
+        return select_server(self.deployed_servers, self._deployment_target)
+
+    def for_each_server(self) -> "list[Settings]":
+        """These settings for each server of the deployment file; themselves if there is at most one."""
+        if len(self.deployed_servers) < 2:
+            return [self]
+        return [replace(self, chosen_server=server) for server in self.deployed_servers]
 
     @property
     def waivers(self) -> "list[Waiver]":

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from regress_gate.app.check import check_version, suggest_suite
+from regress_gate.app.check import check_servers, suggest_suite
 from regress_gate.cli.options import (
     CONTEXT,
     deployment_fact_options,
@@ -14,7 +14,7 @@ from regress_gate.cli.options import (
     settings_from,
     store_options,
 )
-from regress_gate.cli.output import deliver, parse_outputs
+from regress_gate.cli.output import deliver, deliver_view, parse_outputs
 from regress_gate.errors import ExitCode
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.report.views.list_view import printable
@@ -58,14 +58,15 @@ def check(
 ) -> int:
     """List the known issues that a move to VERSION would bring, carry or resolve for your deployment.
 
-    Without VERSION, --recommend chooses it. Without --from, the version in --server-log or --collect-env is the one
-    that you run now. Exits 1 if an issue blocks, 3 if a missing fact about the deployment would decide, else 0.
+    Without VERSION, --recommend chooses it. Without --from, the version in --deployment, --server-log or --collect-env
+    is the one that you run now. Each vLLM server in --deployment is checked; the worst decides. Exits 1
+    if an issue blocks, 3 if a missing fact about the deployment would decide, else 0.
     """
     if version is None and not recommend:
         raise click.UsageError("name a VERSION, or let --recommend choose one")
     settings = settings_from(options)
     files = parse_outputs(outputs)
-    checked = check_version(
+    checked = check_servers(
         settings,
         version,
         baseline=base,
@@ -76,9 +77,18 @@ def check(
         offline=offline,
     )
     if suggest_scenarios:
-        click.echo(suggest_suite(settings, checked), nl=False)
+        settings.deployed_server  # noqa: B018 - refuses a file with several servers
+        click.echo(suggest_suite(settings, checked[0]), nl=False)
         return ExitCode.PASS
-    for note in () if quiet else checked.notes:
-        click.echo(f"regress-gate: note: {printable(note)}", err=True)
-    deliver(checked.result, format_, files, verbose=verbose > 0, quiet=quiet)
-    return checked.result.exit_code
+    for one in () if quiet else checked:
+        about = f"{one.result.deployment.name}: " if one.result.deployment and len(checked) > 1 else ""
+        for note in one.notes:
+            click.echo(f"regress-gate: note: {printable(about + note)}", err=True)
+    if len(checked) == 1:
+        deliver(checked[0].result, format_, files, verbose=verbose > 0, quiet=quiet)
+        return checked[0].result.exit_code
+    from regress_gate.report.views.servers_view import ServersView, worst_exit_code  # with the report, as `deliver`
+
+    results = [one.result for one in checked]
+    deliver_view(ServersView(results), format_, files, verbose=verbose > 0, quiet=quiet)
+    return worst_exit_code(results)

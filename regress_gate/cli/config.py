@@ -30,10 +30,13 @@ def show(**options: Any) -> None:
         ("defaults.suite", settings.suite.value, settings.suite.source),
         ("defaults.testbed", settings.testbed.value, settings.testbed.source),
     ]
-    flags = settings.deployment_flags
+    flags, server = settings.deployment_flags, settings.deployed_server
+    rows.append(("deployment.file", given.deployment.file, source if given.deployment.file else "default"))
     for key, value in settings.deployment.model_dump().items():
         flagged, filed = getattr(flags, key), getattr(given.deployment, key)
         origin = "flags" if flagged and not filed else "default" if not value else source
+        if value and server is not None and not flagged:
+            origin = server.where if not filed else f"{server.where} over {source}"
         rows.append((f"deployment.{key}", value, "flags over " + source if flagged and filed else origin))
     policy = settings.policy()
     for key, value in policy.model_dump(mode="json", exclude={"margins"}).items():

@@ -57,6 +57,12 @@ def deployment_options(command: F) -> F:
         click.option("--quantization", metavar="NAME", help="Of the weights: fp8, awq, nvfp4, none…"),
         click.option("--model", metavar="NAME", help="Model that you serve, or its directory."),
         click.option("--accelerator", metavar="NAME", help="H200, MI300X, cpu…"),
+        click.option(
+            "--deployment",
+            "deployment_target",
+            metavar="FILE[#NAME]",
+            help="docker run line, Compose, Kubernetes, Helm values, Dockerfile, systemd unit; - for stdin.",
+        ),
     ):
         command = option(command)
     return command
@@ -151,6 +157,7 @@ def settings_from(options: dict[str, Any]) -> Settings:
         testbed_flag=options.pop("testbed", None),
         deployment_flag=deployment,
         launch_line=options.pop("launch_line", None),
+        deployment_target=options.pop("deployment_target", None),
         server_log=options.pop("server_log", None),
         collect_env=options.pop("collect_env", None),
     )

@@ -11,6 +11,7 @@ from regress_gate.files import write_output_file
 
 if TYPE_CHECKING:
     from regress_gate.model.result import Result
+    from regress_gate.report.document import View
 
 
 def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
@@ -32,11 +33,18 @@ def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
 def deliver(
     result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
 ) -> None:
-    """Write the files first, so that a closed terminal loses nothing, then print."""
-    from regress_gate.report import RenderOptions, print_view, render
+    """Write a result: the files first, so that a closed terminal loses nothing, then standard output."""
     from regress_gate.report.views.result_view import ResultView
 
-    view = ResultView(result)
+    deliver_view(ResultView(result), format_, outputs, verbose=verbose, quiet=quiet)
+
+
+def deliver_view(
+    view: "View", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
+) -> None:
+    """`deliver` for any view."""
+    from regress_gate.report import RenderOptions, print_view, render
+
     for name, path in outputs:
         write_output_file(path, render(view, name, RenderOptions(verbose=verbose)))
     if quiet or sys.stdout is None:

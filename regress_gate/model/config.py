@@ -64,6 +64,19 @@ class DefaultsConfig(StrictModel):
     testbed: str | None = None
 
 
+class DeploymentConfig(Deployment):
+    """`[deployment]`: what known issues are matched with."""
+
+    file: str | None = None
+    """Docker run line, Compose file, manifests, Helm values, Dockerfile or systemd unit, which goes before the other
+    keys; FILE#NAME for one server of several."""
+
+    @property
+    def facts(self) -> Deployment:
+        """The keys that are facts themselves."""
+        return Deployment.model_validate(self.model_dump(exclude={"file"}))
+
+
 class CheckConfig(StrictModel):
     min_release_age_days: StrictInt = Field(default=7, ge=0, le=365)
     """`check --recommend` skips younger releases."""
@@ -74,7 +87,7 @@ class CheckConfig(StrictModel):
 class Config(StrictModel):
     store: StoreConfig = StoreConfig()
     defaults: DefaultsConfig = DefaultsConfig()
-    deployment: Deployment = Deployment()
+    deployment: DeploymentConfig = DeploymentConfig()
     provision: ProvisionConfig = ProvisionConfig()
     check: CheckConfig = CheckConfig()
     gate: PolicyOverrides = PolicyOverrides()

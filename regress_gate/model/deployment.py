@@ -67,7 +67,11 @@ class Deployment(StrictModel):
     """Keys with underscores and no leading dashes: `enable_expert_parallel`."""
     complete: bool = False
     """Whether `engine_args` are all arguments of the server, so that the others have their defaults."""
+    unknown_args: tuple[str, ...] = ()
+    """Engine arguments that are set to a value which is not known: `--max-model-len ${LENGTH}`."""
     env: dict[str, str] = Field(default_factory=dict)
+    unknown_env: tuple[str, ...] = ()
+    """Variables that are set to a value which is not known or is secret."""
 
     def over(self, other: "Deployment") -> "Deployment":
         """This deployment; unknown facts are taken from `other`.
@@ -78,7 +82,11 @@ class Deployment(StrictModel):
         for name in ("features", "backends", "dependencies", "env", "engine_args"):
             data[name] = {**getattr(other, name), **getattr(self, name)}
         if self.complete:
-            data["engine_args"] = self.engine_args
+            wanted = {key: value for key, value in other.engine_args.items() if key in self.unknown_args}
+            data["engine_args"] = {**wanted, **self.engine_args}
+        for name, known in (("unknown_args", data["engine_args"]), ("unknown_env", data["env"])):
+            unknown = dict.fromkeys((*getattr(self, name), *getattr(other, name)))
+            data[name] = tuple(key for key in unknown if key not in known)
         data["complete"] = self.complete or other.complete
         return Deployment.model_validate(data)
 

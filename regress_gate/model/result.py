@@ -263,6 +263,15 @@ class PlanOut(ResultModel):
     """Null: one analysis only."""
 
 
+class DeploymentOut(ResultModel):
+    """The server of a deployment file that was checked."""
+
+    name: str
+    """Of the service, container or unit."""
+    where: str
+    """File and line."""
+
+
 class Result(ResultModel):
     schema_version: Literal["1"] = "1"
     tool_version: str
@@ -275,6 +284,8 @@ class Result(ResultModel):
     reasons: list[Reason]
     baseline: VersionSide | None
     candidate: VersionSide
+    deployment: DeploymentOut | None = None
+    """Null without --deployment."""
     suite: SuiteOut | None = None
     testbed: TestbedOut | None = None
     series: list[SeriesResult] = Field(default_factory=list)

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import Deployment
+from regress_gate.text import excerpt
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
+from regress_gate.vllm.shell_words import is_open, is_wholly_open, shown
 
 _WHERE = "--serve-command"
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 _LEVEL = re.compile(r"-O=?(.+)", re.DOTALL)
+_NAMES_MODEL = re.compile(r"model|repo|checkpoint|ckpt|path|uri|url|dir|name|id\b", re.IGNORECASE)
 _MODULE = "vllm.entrypoints.openai.api_server"
 
 
@@ -27,6 +30,8 @@ class _Reading:
     engine_args: dict[str, str | None] = field(default_factory=dict)
     """Values as written; None for a flag without a value."""
     lists: dict[str, list[str]] = field(default_factory=dict)
+    is_complete: bool = True
+    """False: words that are not known may be further arguments."""
 
 
 def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deployment:
@@ -43,20 +48,32 @@ def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deploy
     while words and (words[0] in ("env", "exec", "nohup") or _ASSIGNMENT.fullmatch(words[0])):
         if match := _ASSIGNMENT.fullmatch(words.pop(0)):
             env[match[1]] = match[2]
-    arguments = _arguments(words)
+    variables = Deployment.from_flags(env=tuple(f"{key}={value}" for key, value in env.items())).env
+    parsed = parse_serve_words(_arguments(words), builds)
+    return parsed.model_copy(update={"env": variables, "complete": False})
+
+
+def parse_serve_words(words: Sequence[str], builds: Sequence[BuildConfig] = (), *, where: str = _WHERE) -> Deployment:
+    """The words after `vllm serve`. `complete` says whether they are all: words may stand for more that is not known
+    (`shell_words`), and `--config` names a file with more."""
     reading = _Reading()
     indexes = [(build, ArgumentIndex(build.arguments)) for build in builds]
-    while arguments:
-        _read_one(arguments, reading, indexes)
+    waiting = list(words)
+    while waiting:
+        _read_one(waiting, reading, indexes, where)
     for key, values in reading.lists.items():
         reading.engine_args[key] = values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)
-    model = reading.engine_args.pop("model", None)
-    return Deployment.from_flags(
-        model=reading.model or model,
-        quantization=reading.engine_args.get("quantization"),
-        engine_args=tuple(key if value is None else f"{key}={value}" for key, value in reading.engine_args.items()),
-        env=tuple(f"{key}={value}" for key, value in env.items()),
+    unknown = [key for key, value in reading.engine_args.items() if value is not None and is_open(value)]
+    known = {key: value for key, value in reading.engine_args.items() if key not in unknown}
+    model = reading.model or known.pop("model", None)
+    deployment = Deployment.from_flags(
+        model=None if model is None or is_open(model) else model,
+        quantization=known.get("quantization"),
+        engine_args=tuple(key if value is None else f"{key}={value}" for key, value in known.items()),
     )
+    complete = reading.is_complete and "config" not in reading.engine_args
+    unknown_args = tuple(key for key in unknown if key != "model")
+    return deployment.model_copy(update={"complete": complete, "unknown_args": unknown_args})
 
 
 def _arguments(words: list[str]) -> list[str]:
@@ -69,7 +86,9 @@ def _arguments(words: list[str]) -> list[str]:
     raise InputError("no `vllm serve` found", where=_WHERE, todo="write the line from `vllm serve` on")
 
 
-def _read_one(words: list[str], reading: _Reading, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]]) -> None:
+def _read_one(
+    words: list[str], reading: _Reading, indexes: Sequence[tuple[BuildConfig, ArgumentIndex]], where: str
+) -> None:
     word = words.pop(0)
     if word == "-O" and words and re.fullmatch("[0-3]", words[0]):
         word += words.pop(0)
@@ -77,11 +96,21 @@ def _read_one(words: list[str], reading: _Reading, indexes: Sequence[tuple[Build
         reading.engine_args["optimization_level"] = level[1]
         return
     if not word.startswith("-") or word == "-" or _NEGATIVE_NUMBER.fullmatch(word):
-        if reading.model is not None:
-            raise InputError(f"{word!r} belongs to no argument", where=_WHERE, todo="quote values with spaces")
-        reading.model = word
+        if is_wholly_open(word) and (reading.model is not None or "model" in reading.engine_args):
+            reading.is_complete = False
+        elif reading.model is None:
+            reading.model = word
+            # `vllm serve ${ARGS}`: the model and more.
+            reading.is_complete &= not is_wholly_open(word) or _NAMES_MODEL.search(shown(word)) is not None
+        else:
+            raise InputError(
+                f"{excerpt(word, 60)!r} belongs to no argument", where=where, todo="quote values with spaces"
+            )
         return
     flag, equals, value = word.partition("=")
+    if is_open(flag):  # which argument it is
+        reading.is_complete = False
+        return
     key, argument = _known(argument_key(flag), indexes)
     if equals:
         values = [value]

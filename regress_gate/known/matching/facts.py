@@ -90,8 +90,12 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
     args = names.canonical_args(deployment.engine_args)
     unused: frozenset[str] = frozenset()
     if deployment.complete:
-        unused = frozenset(key for key in UNSET_BY_DEFAULT if not _is_set(key, args))
-        args = {**ENGINE_DEFAULTS, **args}
+        # An argument that is set to an unknown value has no default.
+        open_args = {
+            key.partition(".")[0] for key in names.canonical_args(dict.fromkeys(deployment.unknown_args, True))
+        }
+        unused = frozenset(key for key in UNSET_BY_DEFAULT if not _is_set(key, args) and key not in open_args)
+        args = {**{key: value for key, value in ENGINE_DEFAULTS.items() if key not in open_args}, **args}
     hardware = identify(deployment.accelerator or "")
     level = gpu_level(deployment.gpu_arch or "") or hardware.gpu_arch
     architecture = deployment.architecture or (architecture_of(deployment.model) if deployment.model else None)

@@ -1,0 +1,135 @@
+"""Compose files."""
+
+import pytest
+
+from regress_gate.vllm.shell_words import shown
+
+TWO = """\
+x-gpu: &gpu
+  deploy:
+    resources:
+      reservations:
+        devices:
+          - driver: nvidia
+            count: all
+            capabilities: [gpu]
+  ipc: host
+
+services:
+  chat:
+    <<: *gpu
+    image: vllm/vllm-openai:${VLLM_VERSION:-v0.19.1}
+    command: >
+      --model ${MODEL}
+      --max-model-len ${LENGTH:-8192}
+      --served-model-name "chat model"
+    environment:
+      - HF_TOKEN=${HF_TOKEN}
+      - VLLM_USE_V1=1
+      - NCCL_DEBUG
+    profiles: ["gpu"]
+  embed:
+    <<: *gpu
+    image: vllm/vllm-openai:v0.18.0
+    entrypoint: ["python3", "-m"]
+    command: ["vllm.entrypoints.openai.api_server", "--model", "org/embed", "--seed", "$$HOME"]
+    environment:
+      VLLM_LOGGING_LEVEL: INFO
+      HF_TOKEN:
+  web:
+    image: ghcr.io/open-webui/open-webui:main
+    environment: {OPENAI_API_BASE_URL: "http://chat:8000/v1"}
+"""
+
+
+def words(server):
+    return [shown(word) for word in server.words]
+
+
+def test_every_service_with_vllm_is_a_server(read):
+    chat, embed = read(TWO, "compose.yaml")
+    assert (chat.name, str(chat.version), chat.platform) == ("chat", "0.19.1", "cuda")
+    assert (embed.name, str(embed.version), embed.platform) == ("embed", "0.18.0", "cuda")
+    assert chat.where.endswith("compose.yaml:12")
+    assert words(chat) == [
+        *("--model", "${MODEL}", "--max-model-len", "8192", "--served-model-name", "chat model"),
+    ]
+    assert words(embed) == ["--model", "org/embed", "--seed", "$HOME"]
+    assert chat.env == {"VLLM_USE_V1": "1"}
+    assert chat.unknown_env == ("HF_TOKEN", "NCCL_DEBUG")
+    assert embed.env == {"VLLM_LOGGING_LEVEL": "INFO"}
+    assert "it starts with the profile gpu only" in chat.notes
+
+
+def test_variables_come_from_files_beside_it(read, tmp_path):
+    (tmp_path / ".env").write_text("# a\nMODEL='org/model'\nexport VLLM_VERSION=v0.18.1 # why\nBROKEN LINE\n")
+    (tmp_path / "vllm.env").write_text('VLLM_USE_V1="0"\nVLLM_LOGGING_LEVEL=DEBUG\n')
+    text = TWO.replace("    profiles:", "    env_file: [vllm.env, {path: gone.env, required: false}]\n    profiles:")
+    chat, _ = read(text, "compose.yaml")
+    assert str(chat.version) == "0.18.1"
+    assert words(chat)[1] == "org/model"
+    assert chat.env == {"VLLM_USE_V1": "1", "VLLM_LOGGING_LEVEL": "DEBUG"}
+    assert "the variables in gone.env are not known: it is not beside the file" in chat.notes
+
+
+def test_a_file_far_away_is_not_read(read, tmp_path):
+    far = tmp_path.parent.parent / "far.env"
+    text = "services: {a: {image: 'vllm/vllm-openai:v0.9.1', env_file: FILE}}"
+    for name in ("/etc/passwd", "../../far.env"):
+        (server,) = read(text.replace("FILE", name), "compose.yaml")
+        assert (server.env, server.unknown_env) == ({}, ())
+    assert not far.exists()
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        ("{image: 'vllm/vllm-openai:v0.9.1', command: --model m}", ["--model", "m"]),
+        ("{image: 'vllm/vllm-openai:v0.9.1', command: [m, -tp, 2]}", ["m", "-tp", "2"]),
+        ("{image: 'vllm/vllm-openai:v0.9.1'}", []),
+        ("{image: me/x, command: 'bash -c \"vllm serve m --port 1\"'}", ["m", "--port", "1"]),
+        ("{build: ., command: vllm serve m}", ["m"]),
+        ("{image: 'vllm/vllm-openai:v0.9.1', command: !override [--model, m]}", ["--model", "m"]),
+        ("{image: 'opea/vllm:cpu', command: --model $M --device cpu}", ["--model", "${M}", "--device", "cpu"]),
+    ],
+)
+def test_every_way_to_write_a_command(read_one, service, expected):
+    assert words(read_one(f"services:\n  a: {service}\n")) == expected
+
+
+def test_a_script_in_the_entrypoint_knows_the_containers_variables(read_one):
+    server = read_one("""\
+    services:
+      a:
+        image: vllm/vllm-openai:v0.9.1
+        entrypoint: /bin/sh -c
+        command:
+          - |
+            exec vllm serve $$MODEL \\
+              --max-model-len $${LENGTH:-4096}
+        environment: {MODEL: org/model}
+    """)
+    assert words(server) == ["org/model", "--max-model-len", "4096"]
+
+
+def test_a_service_that_extends_another(read):
+    base, other = read("""\
+    services:
+      base:
+        image: vllm/vllm-openai:v0.9.1
+        command: --model m
+        environment: {A: "1", B: "1"}
+      other:
+        extends: {service: base}
+        command: --model n
+        environment: {B: "2"}
+      far:
+        extends: {file: else.yaml, service: x}
+    """)
+    assert (base.words, other.words) == (("--model", "m"), ("--model", "n"))
+    assert other.env == {"A": "1", "B": "2"}
+
+
+def test_an_image_that_is_built_has_no_version(read_one):
+    server = read_one("services: {a: {build: ., image: me/own, command: vllm serve m}}")
+    assert server.why_no_version == "the image is built from a Dockerfile, which may be given instead"
