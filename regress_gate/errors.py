@@ -1,11 +1,13 @@
 """The errors that a user can see, and the exit codes of errors and decisions.
 
 The message of an error is one line: where it happened, what is wrong, what to do. No error is a verdict on a version:
-a failure of the tool is never a pass and never a regression.
+a failure of the tool is never a pass and never a regression. Secrets are masked when an error is made.
 """
 
 from enum import IntEnum
 from pathlib import Path
+
+from regress_gate.redaction import redact
 
 
 class ExitCode(IntEnum):
@@ -21,9 +23,12 @@ class ExitCode(IntEnum):
 
 
 class RegressGateError(Exception):
-    """Base of all errors that a user can see. `str()` is the line to print."""
+    """Base of all errors that a user can see. `str()` is the line to print, without secrets."""
 
     exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str = ""):
+        super().__init__(redact(message))
 
 
 class InputError(RegressGateError):
@@ -33,7 +38,7 @@ class InputError(RegressGateError):
     """
 
     def __init__(self, what: str, *, where: str | Path | None = None, line: int | None = None, todo: str | None = None):
-        self.what, self.where, self.line, self.todo = what, where, line, todo
+        self.what, self.where, self.line, self.todo = redact(what), where, line, todo
         place = "" if where is None else f"{where}:{line}: " if line is not None else f"{where}: "
         super().__init__(place + what + (f"; {todo}" if todo else ""))
 

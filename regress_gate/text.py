@@ -1,6 +1,6 @@
 """Text for people: text from outside made harmless, plurals, the order of names, names made from text.
 
-Not for escaping markup, which each format does for itself, and not for masking secrets.
+Not for escaping markup, which each format does for itself. What a secret looks like is known to `redaction`.
 """
 
 import re
@@ -10,8 +10,11 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
+from regress_gate.redaction import redact
+
 MAX_NAME = 80
 MAX_PATH = 4096
+_LONGEST_URL = 2000
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+=@,-]*[A-Za-z0-9._+=@,-])?")
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9._+=]+")
@@ -46,17 +49,19 @@ _ASCII_LIKENESS = {
 
 
 def sanitise(text: str) -> str:
-    """The text without anything that a terminal would act on or a reader could not see, on one line.
+    """The text without anything that a terminal would act on or a reader could not see, on one line, without secrets.
 
     Escape sequences are dropped, and every kind of white space becomes a space. Any other character that is not
     printable (control codes, text direction, zero width, lone surrogates) becomes a visible mark, so that two texts
     that differ still look different.
     """
     if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else " " if character.isspace() else _REPLACEMENT
-        for character in drop_escapes(text)
+        return redact(text)
+    return redact(
+        "".join(
+            character if character.isprintable() else " " if character.isspace() else _REPLACEMENT
+            for character in drop_escapes(text)
+        )
     )
 
 
@@ -72,7 +77,10 @@ def one_line(text: str) -> str:
 
 def excerpt(text: str, limit: int = 200) -> str:
     """`sanitise` of the first `limit` characters, with an ellipsis for the rest."""
-    return sanitise(text[:limit]) + "…" if len(text) > limit else sanitise(text)
+    if len(text) <= limit:
+        return sanitise(text)
+    # Secrets are masked before the cut: half a URL may not be recognised as one.
+    return sanitise(redact(text[: limit + _LONGEST_URL])[:limit]) + "…"
 
 
 def quoted(value: object) -> str:

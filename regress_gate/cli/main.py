@@ -139,13 +139,17 @@ def _finish(code: int, given: list[str]) -> int:
 
 
 def _complain(message: str, arguments: list[str]) -> None:
-    """One line, whatever the message holds; with -vv the traceback too."""
+    """One line, whatever the message holds; with -vv the traceback too. Neither holds secrets."""
     if sys.stderr is None:
         return
-    line = sanitise(message)
-    encoding = sys.stderr.encoding or "utf-8"
-    shown = f"regress-gate: error: {line}".encode(encoding, "replace").decode(encoding)
+    shown = _encodable(f"regress-gate: error: {sanitise(message)}")
     if "-vv" in arguments:
-        traceback.print_exc()
+        lines = [_encodable(sanitise(line)) for line in traceback.format_exc().splitlines()]
+        shown = "\n".join([*lines, shown])
     with suppress(OSError):  # stderr is closed: the exit code is enough
         print(shown, file=sys.stderr)  # noqa: T201 - the one place that prints errors
+
+
+def _encodable(text: str) -> str:
+    encoding = sys.stderr.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

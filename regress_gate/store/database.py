@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
+from regress_gate.redaction import mask, url_secrets
 from regress_gate.store.schema import REVISIONS, metadata, revision
 from regress_gate.store.store_interface import StoreLocation
 
@@ -223,11 +224,8 @@ def _in_one_line(error: Exception, location: StoreLocation) -> RegressGateError:
 
 
 def _hidden(detail: str, location: StoreLocation) -> str:
-    """The driver's message without the password."""
-    if location.path is not None:
-        return detail
-    password: Any = make_url(location.url).password
-    return detail.replace(str(password), "***") if password else detail
+    """The driver's message without secrets of the URL, which it may quote one by one."""
+    return detail if location.path is not None else mask(detail, url_secrets(location.url))
 
 
 _MIGRATION_LOCK = 0x7267_6174

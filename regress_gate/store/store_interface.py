@@ -11,17 +11,17 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, RunKey, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.paths import store_file
+from regress_gate.redaction import redact_url
 from regress_gate.text import natural_key
 
 _SQLITE = re.compile(r"sqlite(\+pysqlite)?:///(?P<path>[^?]*)(\?.*)?", re.DOTALL)
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9_+]*://.+", re.DOTALL)
-_USER_PASSWORD = re.compile(r"(?<=://)(?P<user>[^:@/]*):(?P<password>.*)@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class StoreLocation:
         elif _SERVER.fullmatch(url) and not url.startswith("sqlite"):
             return cls(url, None)
         raise InputError(
-            f"{_without_password(url)!r} names no store",
+            f"{redact_url(url)!r} names no store",
             where="--store",
             todo="write sqlite:///PATH (four slashes before an absolute path) or postgresql://USER@HOST/DATABASE",
         )
 
     @property
     def shown(self) -> str:
-        """For messages: the path, or the URL without its password."""
-        return str(self.path) if self.path is not None else _without_password(self.url)
+        """For messages: the path, or the URL without user, password and options."""
+        return str(self.path) if self.path is not None else redact_url(self.url)
 
     @property
     def may_exist(self) -> bool:
@@ -72,15 +72,6 @@ class StoreLocation:
 def default_store_url() -> str:
     """The SQLite file in the user's data directory."""
     return "sqlite:///" + quote(str(store_file()), safe="/:\\ ")
-
-
-def _without_password(url: str) -> str:
-    url = _USER_PASSWORD.sub(r"\g<user>:***@", url)
-    address, question, query = url.partition("?")
-    if not question:
-        return address
-    pairs = [(key, "***" if "pass" in key.lower() else value) for key, value in parse_qsl(query)]
-    return f"{address}?{urlencode(pairs, safe='*/:')}"
 
 
 class HoldingOrigin(StrEnum):
@@ -163,7 +154,7 @@ class StoredExperiment:
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
     location: str
-    """Path or URL, without a password."""
+    """Path or URL, without secrets."""
     revision: str
     size: int | None
     """Bytes on disk; None for a database on a server."""

@@ -1,7 +1,7 @@
 """Which values can be stored, and their plain JSON form: one rule for the database and the exported files.
 
 Names identify and must be stored exactly, so a name that cannot be stored is refused. Remarks (paths, command lines)
-are for people: characters that cannot be stored are written as escapes.
+are for people: characters that cannot be stored are written as escapes, and secrets are masked.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from typing import Any
 
 from regress_gate.errors import InputError
 from regress_gate.model.run import BlockPosition, Conditions, Run, RunFailure
+from regress_gate.redaction import redact
 
 MAX_NAME_BYTES = 500
 """Longest name in UTF-8. PostgreSQL indexes at most 2,700 bytes in one row, and three names can be in one key."""
@@ -44,9 +45,10 @@ def _names(what: str, texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def storable_text(text: str | None) -> str | None:
-    """Text for people, with escapes for undecodable bytes of a path and for NUL characters."""
+    """Text for people, without secrets, and with escapes for undecodable bytes of a path and for NUL characters."""
     if text is None:
         return None
+    text = redact(text)
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -14,7 +14,7 @@ from regress_gate.accelerators.registry import family_of_variant, identify
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version
-from regress_gate.vllm.secrets import names_secret
+from regress_gate.redaction import names_secret
 
 _VARIABLES_HEADING = "Environment Variables"
 _LABEL = re.compile(r"([A-Za-z][\w /()-]*?)\s*:\s*(.*)")

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from regress_gate.bench.load.load_errors import LoadError, RequestError, RequestFailureKind
 from regress_gate.errors import InputError
+from regress_gate.redaction import redact_url
 
 MAX_HEAD = 64 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([2-5]\d\d)(?: .*)?")
@@ -150,7 +151,7 @@ class ResponseParser:
 @dataclass(frozen=True, slots=True)
 class Target:
     url: str
-    """`http://127.0.0.1:8000`; the rest of a URL is ignored."""
+    """`http://127.0.0.1:8000`, and nothing else: no user, path or query."""
     model: str
     """The name under which the server serves it."""
     api_key: str | None = field(default=None, repr=False)
@@ -170,10 +171,13 @@ def resolve_target(target: Target, *, allow_remote: bool) -> Endpoint:
     try:
         parts = urlsplit(target.url)
         host, port = parts.hostname, parts.port or 80
-    except ValueError as error:
-        raise InputError(f"{target.url!r} is not a URL: {error}") from None
+    except ValueError:
+        raise InputError(f"{redact_url(target.url)!r} is not a URL", todo="write http://HOST:PORT") from None
     if parts.scheme != "http" or not host:
-        raise InputError(f"{target.url!r} cannot be measured", todo="write http://HOST:PORT")
+        raise InputError(f"{redact_url(target.url)!r} cannot be measured", todo="write http://HOST:PORT")
+    if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
+        what = "holds more than a host and a port, which a measured server cannot have"
+        raise InputError(f"{redact_url(target.url)!r} {what}", todo="write http://HOST:PORT")
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

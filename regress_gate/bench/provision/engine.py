@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regress_gate.bench.provision.interface import Progress, ProvisionError
-from regress_gate.vllm.secrets import mask_url_credentials
+from regress_gate.redaction import redact
 
 PULL_TIMEOUT = 7200.0
 """Seconds; vLLM's images are about ten gigabytes."""
@@ -120,7 +120,7 @@ def engine_error(what: str, engine: str, output: str) -> ProvisionError:
 
 def last_lines(output: str) -> tuple[str, ...]:
     """The last lines, the very last one first, because a Python traceback ends with the error."""
-    lines = [mask_url_credentials(line.strip()) for line in output.splitlines() if line.strip()][-MAX_LINES:]
+    lines = [redact(line.strip()) for line in output.splitlines() if line.strip()][-MAX_LINES:]
     return tuple(lines[-1:] + lines[:-1])
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regress_gate.bench.provision.interface import ProvisionError, installer_variables
-from regress_gate.vllm.secrets import mask_url_credentials
+from regress_gate.redaction import redact
 
 INSTALL_TIMEOUT = 3600.0
 """Seconds for one call of the installer; vLLM with CUDA is several gigabytes."""
@@ -230,7 +230,10 @@ class Installer:
             variables[name] = " ".join(filter(None, (companion_index, others)))
         if not dependencies:
             command.append("--no-deps")
-        self._run(command, f"{mask_url_credentials(what)} could not be installed", variables)
+        try:
+            self._run(command, f"{redact(what)} could not be installed", variables)
+        finally:
+            wanted.unlink(missing_ok=True)  # its addresses may hold passwords
 
     def _run(self, command: list[str], failure: str, variables: Mapping[str, str] | None = None) -> None:
         variables = {**installer_variables(self.environ), **(variables or {}), "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
@@ -252,17 +255,26 @@ class Installer:
                 raise ProvisionError(f"{failure}: not finished after {INSTALL_TIMEOUT:.0f} s", log=self.log) from None
             except OSError as error:
                 raise ProvisionError(f"{failure}: {error}") from None
+        output = _redact_log(self.log, begin)
         if code:
-            with self.log.open("rb") as log:
-                log.seek(begin)
-                output = log.read().decode("utf-8", "replace")
             raise ProvisionError(failure, lines=useful_lines(output), log=self.log)
+
+
+def _redact_log(log: Path, begin: int) -> str:
+    """Mask secrets in what was written to the log from `begin` on, which is returned."""
+    with log.open("r+b") as file:
+        file.seek(begin)
+        output = redact(file.read().decode("utf-8", "replace"))
+        file.seek(begin)
+        file.truncate()
+        file.write(output.encode())
+    return output
 
 
 def useful_lines(output: str) -> tuple[str, ...]:
     """Why an installer failed, causes first: all lines from its first complaint on, else its last lines."""
     lines = [
-        mask_url_credentials(line.strip()) for line in output.splitlines() if line.strip() and not _NOISE.match(line)
+        redact(line.strip()) for line in output.splitlines() if line.strip() and not _NOISE.match(line)
     ]
     first = next(
         (number for number, line in enumerate(lines) if _COMPLAINT.search(line)), max(0, len(lines) - MAX_LINES)

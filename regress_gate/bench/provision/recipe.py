@@ -11,7 +11,6 @@ import json
 import platform
 import re
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +24,17 @@ from packaging.version import Version as Pep440
 from regress_gate.accelerators.registry import family_of_variant
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
+from regress_gate.files import read_url
 from regress_gate.model.version import Version
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """Required by CPU builds, not needed to serve text, and made for another torch build than the one installed: a
 torchcodec that does not fit breaks the import of vLLM."""
 WHEEL_INDEX = "https://wheels.vllm.ai/"
+MAX_LISTING = 2**24
+"""Bytes of one page of the index."""
+FETCH_TIMEOUT = 30.0
+"""Seconds without a byte."""
 
 Fetch = Callable[[str], bytes]
 """Returns the content of a URL. Raises OSError."""
@@ -48,8 +52,7 @@ class Wheel:
 
 
 def fetch(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - the index is the caller's choice
-        return bytes(answer.read(2**24))
+    return read_url(url, MAX_LISTING, timeout=FETCH_TIMEOUT)
 
 
 def find_wheel(index: str, place: str, variant: str | None, version: Version, get: Fetch = fetch) -> Wheel:

@@ -25,8 +25,10 @@ from regress_gate.bench.provision.interface import (
 )
 from regress_gate.bench.provision.recipe import WHEEL_INDEX, Recipe, cpu_requirements, make_recipe
 from regress_gate.bench.provision.verify import Installed, result_moving_libraries, verify_build
+from regress_gate.files import replace_file
 from regress_gate.model.version import Version
 from regress_gate.paths import environments_directory
+from regress_gate.redaction import redact
 
 LOCK_TIMEOUT = 3600.0
 """Seconds to wait for another process that makes the same environment."""
@@ -149,6 +151,7 @@ class VenvProvisioner(Provisioner):
             _name_as_vllm(site_packages, wheel.version)
         else:
             installer.install(recipe.requirement, torch=recipe.torch_backend, companion_index=recipe.companion_index)
+        _redact_origin(site_packages, recipe.distribution)
         say(f"verifying {recipe.wanted}")
         installed = verify_build(
             installer.interpreter, site_packages, recipe.wanted, server_variables(self._environ, installer.venv)
@@ -160,11 +163,19 @@ def _marker_fields(recipe: Recipe, installed: Installed, tag: str, installer: st
     return {
         "version": str(installed.version),
         "distribution": recipe.distribution,
-        "requirement": recipe.requirement,
+        "requirement": redact(recipe.requirement),
         "python": tag,
         "installer": installer,
         "packages": installed.packages,
     }
+
+
+def _redact_origin(site_packages: Path, name: str) -> None:
+    """Installers record the address that a wheel came from, some with its password."""
+    for file in site_packages.glob(f"{name.replace('-', '_')}-*.dist-info/direct_url.json"):
+        text = file.read_text(encoding="utf-8")
+        if (redacted := redact(text)) != text:
+            replace_file(file, redacted)
 
 
 def _site_packages(installer: Installer) -> Path:

@@ -46,7 +46,7 @@ from regress_gate.bench.server.server_failures import (
 )
 from regress_gate.paths import servers_directory
 from regress_gate.vllm.log_lines import decisive_lines, engine_died, read_log_end
-from regress_gate.vllm.secrets import secret_values
+from regress_gate.redaction import secret_values
 
 READY_WITHIN = 1800.0
 """Seconds from the start until the server must be healthy. Large models are read from slow disks and compiled."""

@@ -6,6 +6,7 @@ directory. Withdrawn ("yanked") releases are left out. Without an index only the
 from which releases are unknown.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from typing import Any
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
-from regress_gate.files import replace_file
+from regress_gate.files import read_url, replace_file
 from regress_gate.model.version import Version
+from regress_gate.redaction import redact_url
 
 _TABLE = Path(__file__).with_name("releases.json")
 
@@ -94,20 +96,17 @@ def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool)
     since = max(table_date(), kept[0].date()) if kept else table_date()
     if offline:
         return KnownReleases(known, f"offline: releases after {since.isoformat()} are not known")
-    import urllib.request  # a tenth of the time that `check` needs to start
-
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - the index is the user's choice
-            table = _parse_index(json.loads(answer.read(MAX_BYTES)))
+        table = _parse_index(json.loads(read_url(url, MAX_BYTES, timeout=TIMEOUT)))
     except (OSError, ValueError) as error:  # URLError is an OSError
         reason = getattr(error, "reason", error)
         return KnownReleases(
-            known, f"{url} does not answer ({reason}): releases after {since.isoformat()} are not known"
+            known, f"{redact_url(url)} does not answer ({reason}): releases after {since.isoformat()} are not known"
         )
     releases = parse_releases(table)
     if not releases:
-        return KnownReleases(known, f"{url} lists no release: those after {since.isoformat()} are not known")
-    _write_cache(cache, {"url": url, "asked": now.astimezone(UTC).isoformat(), "released": table})
+        return KnownReleases(known, f"{redact_url(url)} lists no release: those after {since.isoformat()} are not known")
+    _write_cache(cache, {"index": _index_key(url), "asked": now.astimezone(UTC).isoformat(), "released": table})
     withdrawn = shipped_releases().keys() - releases.keys()
     return KnownReleases({**{v: day for v, day in shipped_releases().items() if v not in withdrawn}, **releases})
 
@@ -127,11 +126,16 @@ def _parse_index(document: Any) -> dict[str, str]:
     return table
 
 
+def _index_key(url: str) -> str:
+    """Which index was asked: the address itself may hold a password."""
+    return hashlib.sha256(url.encode()).hexdigest()
+
+
 def _read_cache(cache: Path, url: str) -> tuple[datetime, dict[Pep440, date]] | None:
     try:
         document = json.loads(cache.read_text(encoding="utf-8"))
         fetched = datetime.fromisoformat(document["asked"])
-        if document["url"] != url or fetched.tzinfo is None:
+        if document["index"] != _index_key(url) or fetched.tzinfo is None:
             return None
         return fetched, parse_releases(document["released"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidVersion):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from regress_gate.redaction import redact
 from regress_gate.report.document import View
 from regress_gate.report.render.output_formats import RenderOptions
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the same for every reader
     if view.ascii_json:
-        return json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+        return redact(json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False)) + "\n"
     return json_text(view.data()) + "\n"
 
 
@@ -27,6 +28,6 @@ def render_osv(records: Sequence[KnownIssue]) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON for a terminal: what is not printable is escaped, also where JSON would allow it."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    """JSON for a terminal: what is not printable is escaped, also where JSON would allow it, and secrets are masked."""
+    text = redact(json.dumps(value, indent=2, ensure_ascii=False))
     return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)

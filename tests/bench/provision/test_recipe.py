@@ -6,7 +6,6 @@ from regress_gate.bench.provision.installer import PackageSources
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.recipe import cpu_requirements, make_recipe
 from regress_gate.model.version import Version
-from regress_gate.vllm.secrets import mask_url_credentials
 
 
 @pytest.mark.parametrize(
@@ -63,10 +62,3 @@ def test_settings_of_uv_go_first_and_folders_add_up() -> None:
     }
     own = {"UV_INDEX_URL": "https://c", "UV_INDEX": "https://d", "UV_FIND_LINKS": "/more", "SSL_CERT_FILE": "/mine.pem"}
     assert sources.uv_variables(own) == {"UV_FIND_LINKS": "/more,/wheels", "SSL_CERT_FILE": "/mine.pem"}
-
-
-def test_passwords_are_cut_out_of_urls() -> None:
-    assert (
-        mask_url_credentials("Looking in https://me:pw@host/simple, http://x")
-        == "Looking in https://***@host/simple, http://x"
-    )

@@ -3,56 +3,12 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.bench.server.server_facts import MAX_ENTRIES, MAX_LENGTH, ServerFacts, bounded_json
 from regress_gate.model.version import Version
-from regress_gate.vllm.secrets import mask, names_secret, secret_values
 from regress_gate.vllm.start_log import StartupSplit, read_start_log
-
-
-@pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "api_key", "hf-token", "DB_PASSWORD", "S3_SECRETS"]
-)
-def test_names_of_secrets(name: str) -> None:
-    assert names_secret(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["TOKENIZERS_PARALLELISM", "max_num_batched_tokens", "PATH", "MONKEY", "KEYBOARD", "tokenizer", "HOME"]
-)
-def test_names_of_no_secrets(name: str) -> None:
-    assert not names_secret(name)
-
-
-def test_values_are_masked_the_longest_first_and_short_ones_not() -> None:
-    environ = {
-        "HF_TOKEN": "abcdef",
-        "A_SECRET": "abcdefghi",
-        "B_KEY": "true",
-        "C_KEY": "-----BEGIN-----\nMIIEpAIBAAK\n",
-        "HOME": "/home/me",
-    }
-    secrets = secret_values(environ)
-    assert secrets == ("-----BEGIN-----", "MIIEpAIBAAK", "abcdefghi", "abcdef")
-    assert mask("abcdefghi abcdef true /home/me MIIEpAIBAAK", secrets) == "*** *** true /home/me ***"
-
-
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("Bearer eyJhbGciOi.x-y", "Bearer ***"),
-        ("--api-key=abc --hf-token=def x", "--api-key=*** --hf-token=*** x"),
-        ("{'api_key': ['one', 'two'], 'port': 1}", "{'api_key': ***, 'port': 1}"),
-        ("https://me:pw@host/x and https://host/me@x", "https://***@host/x and https://host/me@x"),
-        ("ghp_abcdefghijklmnop AKIAABCDEFGHIJKLMNOP", "*** ***"),
-        ("desk-top skill hf_x", "desk-top skill hf_x"),
-    ],
-)
-def test_looks_of_secrets(text: str, masked: str) -> None:
-    assert mask(text) == masked
 
 
 def test_facts_become_a_document() -> None:
