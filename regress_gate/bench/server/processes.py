@@ -1,14 +1,15 @@
 """Which processes belong to a server, also after some of them died, left the session or overwrote their environment.
 
-A pid alone proves nothing, because pids are reused. Three marks are combined: pid, start time, and a random token in
-the environment of every server, which its children inherit. vLLM's engine processes overwrite their environment with
-their title. For a process with a blank environment the session replaces the token: the kernel does not reuse a session
-id while one of its processes lives.
+A pid alone proves nothing, because pids are reused: it counts only together with the start time. Every process of a
+server inherits two marks, wherever it goes: a random token in its environment, and the server's log as its output.
+vLLM's engine processes overwrite their environment with their title. For a process with a blank environment the session
+replaces the token: the kernel does not reuse a session id while one of its processes lives.
 
 Also samples the memory of a server's processes while it runs. Not for starting or ending processes.
 """
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -45,6 +46,16 @@ def identify_process(pid: int) -> ProcessIdentity | None:
         return None
 
 
+def began_before(process: ProcessIdentity, other: ProcessIdentity) -> bool:
+    """Whether the process is certainly older than the other one. After a restart of the machine none is."""
+    boot, _, moment = process.started.rpartition(":")
+    other_boot, _, other_moment = other.started.rpartition(":")
+    try:
+        return boot == other_boot and float(moment) < float(other_moment)
+    except ValueError:  # the state file of another system
+        return False
+
+
 def is_alive(process: ProcessIdentity | None) -> bool:
     """Whether exactly this process still runs."""
     if process is None or identify_process(process.pid) != process:
@@ -67,6 +78,8 @@ class ServerProcesses:
     leader: ProcessIdentity
     listed: frozenset[ProcessIdentity] = frozenset()
     """All processes seen so far, also ended ones. The state file records them."""
+    log: Path | None = None
+    """The file that the server's output goes to."""
 
     def find(self) -> list[psutil.Process]:
         """Processes in the leader's session and those seen before. Cheap, because it runs during measurements."""
@@ -83,11 +96,11 @@ class ServerProcesses:
         return self._remember(processes)
 
     def find_all(self) -> list[psutil.Process]:
-        """Also their descendants, and every process with the token, whatever its session."""
+        """Also their descendants, and every process with the token or the log, whatever its session."""
         ours = {process.pid: process for process in self.find()}
         parents: dict[int, tuple[psutil.Process, int]] = {}
         for process in living_processes():
-            if token_of(process) == self.token:
+            if token_of(process) == self.token or (self.log is not None and writes_to(process, self.log)):
                 ours[process.pid] = process
             elif (parent := parent_of(process)) is not None:
                 parents[process.pid] = process, parent
@@ -147,6 +160,26 @@ def token_of(process: psutil.Process) -> str | None:
         return process.environ().get(TOKEN_VARIABLE)
     except (psutil.Error, OSError, ValueError):
         return None
+
+
+def writes_to(process: psutil.Process, log: Path) -> bool:
+    """Whether this file is the process's standard output or error, which children inherit; False if not known.
+
+    A process of this tool's own user is asked, so a program that merely reads the log is not meant.
+    """
+    try:
+        status = log.stat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode):  # a terminal or /dev/null is everybody's output
+        return False
+    for number in (1, 2):
+        try:
+            if os.path.samestat(status, (_PROC / str(process.pid) / "fd" / str(number)).stat()):
+                return True
+        except OSError:  # no such system, ended, or of another user
+            continue
+    return False
 
 
 def listens_on(connection: Any, port: int | None) -> bool:

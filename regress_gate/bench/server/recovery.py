@@ -1,7 +1,7 @@
 """State files of running servers, and the recovery of servers that a killed regress-gate left behind (orphans).
 
 One file per running server, written before its start and deleted after its stop. Only processes that certainly belong
-to an orphan are ended; doubtful ones are reported. A state file is not a lock.
+to an orphan are ended, also those that left its session; doubtful ones are reported. A state file is not a lock.
 """
 
 import json
@@ -17,6 +17,7 @@ from regress_gate.bench.provision.containers import Container
 from regress_gate.bench.server.lifecycle import StopReport, end_processes
 from regress_gate.bench.server.processes import (
     ProcessIdentity,
+    began_before,
     descendants,
     has_blank_environment,
     identify_process,
@@ -25,6 +26,7 @@ from regress_gate.bench.server.processes import (
     parent_of,
     session_of,
     token_of,
+    writes_to,
 )
 from regress_gate.files import replace_file
 from regress_gate.paths import servers_directory
@@ -105,7 +107,8 @@ class Orphan:
         pids = ", ".join(str(process.pid) for process in self.ours) or "none that certainly belong to it"
         container = self.state.container
         where = f", container {container.name}" if container is not None and self.in_container else ""
-        doubt = f"; left alone: {', '.join(map(str, self.doubtful))}" if self.doubtful else ""
+        pids_left = " ".join(map(str, self.doubtful))
+        doubt = f"; not certainly its own, so left alone: end them with `kill {pids_left}`" if pids_left else ""
         return f"{self.state.what} at {self.state.url}, left by a run that was killed: processes {pids}{where}{doubt}"
 
 
@@ -161,30 +164,47 @@ def _remaining_processes(orphan: Orphan) -> list[psutil.Process]:
 
 
 def _classify_processes(state: ServerState) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """Running processes that certainly belong to the server, and those with only some of its marks."""
+    """Running processes that certainly belong to the server, and those with only some of its marks.
+
+    The token and the log are inherited and cannot be guessed: a process with one of them is the server's, if it is not
+    older than the server. Processes in the server's container have the token, too; they end with the container.
+    """
     processes = list(_processes_of_user(living_processes()))
     leader = state.leader or _find_unrecorded_leader(state.token, processes)
     listed = {member.pid: member for member in (*state.members, *([leader] if leader else []))}
     session = leader.pid if leader else None
-    session_is_ours = is_alive(leader)
+    oldest = leader or state.tool
+    session_is_ours = leader is not None and identify_process(leader.pid) in (leader, None) and _same_boot(leader)
     ours: dict[int, psutil.Process] = {}
     doubtful: dict[int, psutil.Process] = {}
     parents: dict[int, tuple[psutil.Process, int]] = {}
     for process in processes:
-        seen = process.pid in listed and identify_process(process.pid) == listed[process.pid]
+        if (identity := identify_process(process.pid)) is None:
+            continue
+        seen = identity == listed.get(process.pid)
         in_session = session is not None and session_of(process.pid) == session
         has_token = token_of(process) == state.token
-        blank = not has_token and (seen or in_session) and has_blank_environment(process)
-        if (has_token and (seen or in_session)) or (blank and in_session and (seen or session_is_ours)):
+        has_mark = has_token or (state.container is None and writes_to(process, Path(state.log)))
+        is_near = seen or in_session or state.container is None
+        blank = not has_mark and (seen or in_session) and has_blank_environment(process)
+        if (has_mark and is_near and not began_before(identity, oldest)) or (
+            blank and (seen or (in_session and session_is_ours))
+        ):
             ours[process.pid] = process
-        elif has_token or blank:
+        elif has_mark or blank:
             doubtful[process.pid] = process
-        if process.pid not in ours and has_token and (parent := parent_of(process)) is not None:
+        if process.pid not in ours and (parent := parent_of(process)) is not None:
             parents[process.pid] = process, parent
     for process in descendants(ours, parents):
         ours[process.pid] = process
         doubtful.pop(process.pid, None)
     return list(ours.values()), list(doubtful.values())
+
+
+def _same_boot(leader: ProcessIdentity) -> bool:
+    """Whether the machine has not been started anew since; an old session id means nothing after that."""
+    own = identify_process(os.getpid())
+    return own is not None and own.started.rpartition(":")[0] == leader.started.rpartition(":")[0]
 
 
 def _find_unrecorded_leader(token: str, processes: list[psutil.Process]) -> ProcessIdentity | None:

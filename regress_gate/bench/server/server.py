@@ -98,7 +98,7 @@ class Server:
             leader = identify_process(self._process.pid)  # not yet reaped, so it exists
             if leader is None:
                 raise OSError("the started process is missing in the process table")
-            self._processes = ServerProcesses(token, leader, frozenset({leader}))
+            self._processes = ServerProcesses(token, leader, frozenset({leader}), log)
             self._record_processes()
             self._watch = ServerWatch(self._processes, self._record_processes, WATCH_INTERVAL)
             self._watch.start()

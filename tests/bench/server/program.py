@@ -2,7 +2,8 @@
 
 `python program.py MANNER,MANNER… PORT`. It answers /health, /version and /metrics, and ends when asked, unless:
 die, hang, deaf (ignores being asked), runaway (a child leaves the session and its parent dies), family (children in
-the session, one with a blank environment, one deaf), mute (unhealthy from /break to /mend), crash (dies at /break),
+the session, one with a blank environment, one deaf), scatter (grandchildren leave the session, again and again: with
+our environment, with an empty one, with an empty one and deaf), mute (unhealthy from /break to /mend), crash (dies at /break),
 elsewhere (serves on no port at all, but lives), daemon (what serves goes into the background), quiet (closes its
 outputs and dies), chatty (tells the secret in its environment, writes more than can be read, and dies).
 """
@@ -17,6 +18,15 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 SLEEP = "import time; time.sleep(600)"
+LEAVE = """
+import os, signal, sys, time
+if os.fork() or os.setsid() or os.fork():
+    os._exit(0)
+if sys.argv[1:] == ["deaf"]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(600)
+"""
+"""Forks twice and leaves the session, as a daemon does: nobody's child, in nobody's session."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,6 +57,14 @@ def be_deaf() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
+def scatter() -> None:
+    """Five times three grandchildren, a few milliseconds apart."""
+    for _ in range(5):
+        for environment, manner in ((None, "well"), ({}, "well"), ({}, "deaf")):
+            subprocess.run([sys.executable, "-S", "-c", LEAVE, manner], env=environment, check=True)
+        time.sleep(0.02)
+
+
 def say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -70,6 +88,8 @@ def main() -> None:
         # The child between dies at once, so that what it started is nobody's child and in a session of its own.
         code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True)"
         subprocess.run([sys.executable, "-c", code], check=True)
+    if "scatter" in manners:
+        threading.Thread(target=scatter, daemon=True).start()
     if "die" in manners:
         time.sleep(0.2)
         raise ValueError("There is no module or parameter named 'lm_head' in TinyForCausalLM")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,11 @@ server.stop()
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
+def nothing_stays(states: Path) -> Iterator[None]:
     """Also where a test fails: what the tests start here is made to outlive its starter."""
     TOKENS.clear()
     yield
-    for pid in [pid for token in TOKENS for pid in carriers(token)]:
+    for pid in {pid for token in TOKENS for pid in carriers(token)} | set(writers(states / "log")):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -133,25 +134,94 @@ def test_the_same_process_without_our_token_is_not_ours(states: Path, innocent: 
     assert innocent.poll() is None
 
 
-def test_a_process_with_only_our_token_is_told_and_left_alone(states: Path) -> None:
+def test_a_process_with_our_token_alone_is_ended_because_it_can_only_be_inherited(states: Path) -> None:
     token = "1" * 32
-    with subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"],
-        env=os.environ | {TOKEN_VARIABLE: token},
-        start_new_session=True,
-    ) as process:
-        wait_for(lambda: process.pid in carriers(token))
+    with carrier(token) as process:
         write_state(states, dataclasses.replace(state_of(ProcessIdentity(2**22, "x:1"), token), members=()))
         (orphan,) = find_orphans(states)
+        assert ([each.pid for each in orphan.ours], orphan.doubtful) == ([process.pid], ())
+        assert end_orphan(orphan, states, grace=1.0).left == ()
+        assert process.wait(10) == -signal.SIGTERM
+    assert find_orphans(states) == []
+
+
+def test_a_carrier_of_our_token_that_is_older_than_the_server_is_told_and_left_alone(states: Path) -> None:
+    token = "3" * 32
+    with carrier(token) as process:
+        wait_for(lambda: identify_process(process.pid) is not None)
+        itself = identify_process(process.pid)
+        assert itself is not None
+        boot, _, moment = itself.started.rpartition(":")
+        younger = ProcessIdentity(2**22, f"{boot}:{float(moment) + 1000:.0f}")
+        write_state(states, dataclasses.replace(state_of(younger, token), members=()))
+        (orphan,) = find_orphans(states)
         assert (orphan.ours, orphan.doubtful) == ((), (process.pid,))
+        assert str(orphan).endswith(f"so left alone: end them with `kill {process.pid}`")
         end_orphan(orphan, states, grace=0.2)
         assert process.poll() is None
         assert len(find_orphans(states)) == 1  # told until it is gone
         process.kill()
 
 
-def test_a_server_whose_tool_was_killed_before_it_wrote_down_the_process_is_ended(states: Path) -> None:
-    token = "2" * 32
+def test_a_reader_of_the_log_and_a_process_with_the_same_terminal_are_not_ours(states: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    with log.open("rb") as reading:
+        plain = [sys.executable, "-c", "import time; time.sleep(600)"]
+        with (
+            subprocess.Popen(plain, stdin=reading, stdout=subprocess.DEVNULL) as reader,
+            subprocess.Popen(plain, stdout=subprocess.DEVNULL) as silent,
+        ):
+            for place in (str(log), os.devnull):
+                write_state(states, dataclasses.replace(state_of(ProcessIdentity(2**22, "x:1")), log=place))
+                assert find_orphans(states) == []
+            assert (reader.poll(), silent.poll()) == (None, None)
+            reader.kill()
+            silent.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_grandchild_without_our_environment_is_found_by_the_log_that_it_inherited(states: Path) -> None:
+    """The empty environment is that of vLLM's engine processes, which write their title over it."""
+    end_scattered(states, delay=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("round_", range(40))
+def test_grandchildren_that_leave_are_ended_whenever_the_tool_is_killed(states: Path, round_: int) -> None:
+    end_scattered(states, delay=round_ * 0.01)
+
+
+def end_scattered(states: Path, *, delay: float) -> None:
+    with start_tool(states, "scatter", 1) as tool:
+        token = next(states.glob("*.json")).stem
+        time.sleep(delay)
+        tool.send_signal(signal.SIGKILL)
+    log = states / "log"
+    scattered = writers(log)
+    for orphan in find_orphans(states):
+        assert orphan.doubtful == ()
+        assert end_orphan(orphan, states, grace=0.5).left == ()
+    assert (carriers(token), writers(log)) == ([], [])
+    assert find_orphans(states) == []
+    assert len(scattered) > 1
+
+
+def writers(log: Path) -> list[int]:
+    """Every process whose output is this file, found without the code under test."""
+    found = subprocess.run(
+        ["bash", "-c", f"for p in /proc/[0-9]*; do [ $p/fd/1 -ef {log} ] && basename $p; done"],
+        stdout=subprocess.PIPE,
+        check=False,
+        text=True,
+    )
+    return [pid for pid in map(int, found.stdout.split()) if alive(pid)]
+
+
+@contextmanager
+def carrier(token: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a session of its own that has the token and no other mark."""
     with subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"],
         env=os.environ | {TOKEN_VARIABLE: token},
@@ -159,6 +229,12 @@ def test_a_server_whose_tool_was_killed_before_it_wrote_down_the_process_is_ende
     ) as process:
         TOKENS.add(token)
         wait_for(lambda: process.pid in carriers(token))
+        yield process
+
+
+def test_a_server_whose_tool_was_killed_before_it_wrote_down_the_process_is_ended(states: Path) -> None:
+    token = "2" * 32
+    with carrier(token) as process:
         unwritten = dataclasses.replace(state_of(ProcessIdentity(2**22, "x:1"), token), leader=None, members=())
         write_state(states, unwritten)
         (orphan,) = find_orphans(states)
