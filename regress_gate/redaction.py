@@ -24,7 +24,8 @@ _SECRET_FORMS = re.compile(
     r"|xox[abprs]-[A-Za-z0-9-]{10,}|pypi-[\w-]{16,}|nvapi-[\w-]{16,}|A[KS]IA[A-Z0-9]{16}"
     r"|eyJ[\w-]{8,4000}\.[\w-]{8,}(?:\.[\w-]+)?)"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
-    r"|(?<=api_key=)'[^']{0,4000}'|(?<=api_key': )(?:'[^']{0,4000}'|\[[^\]]{0,4000}\])|(?<=hf_token=)'[^']{0,4000}'|(?<=hf_token': )'[^']{0,4000}'"
+    r"|(?<=api_key=)'[^']{0,4000}'|(?<=api_key': )(?:'[^']{0,4000}'|\[[^\]]{0,4000}\])"
+    r"|(?<=hf_token=)'[^']{0,4000}'|(?<=hf_token': )'[^']{0,4000}'"
     r"|(?<=api-key=)\S+|(?<=hf-token=)\S+|(?<=\bpassword=)[^\s&'\"]+"
 )
 _HINT = re.compile(
@@ -46,9 +47,12 @@ _PUBLIC_HOSTS = (
 )  # fmt: skip
 """Hosts, with their subdomains, whose paths are public: `github.com/vllm-project/vllm/issues/1`."""
 _HARMLESS_KEYS = frozenset(
-    "application_name cache channel_binding client_encoding connect_timeout dbname gssencmode host hostaddr "
-    "keepalives mode page per_page port sslmode target_session_attrs timeout uri".split()
-)
+    (
+        "application_name", "cache", "channel_binding", "client_encoding", "connect_timeout", "dbname", "gssencmode",
+        "host", "hostaddr", "keepalives", "mode", "page", "per_page", "port", "sslmode", "target_session_attrs",
+        "timeout", "uri",
+    )
+)  # fmt: skip
 _SECRET_WORD = re.compile(r"secret|passw|passphrase|api_?key|credential|bearer|token(?!iz)", re.IGNORECASE)
 _NOT_A_WORD = re.compile(r"[^A-Za-z0-9]+")
 _WORD = re.compile(
@@ -100,7 +104,8 @@ def redact_url(url: str) -> str:
         return redact(f"{MASK}@{host}" if at and user else url)
     if len(rest.split()) > 1 or any(sign in rest for sign in "\"'<>`\\…"):
         _, at, rest = rest.rpartition("@")
-        rest = "".join(_NOT_A_WORD.sub("-", part) if part[:1].isalnum() else part for part in re.split(r"([/?#:])", rest))
+        parts = re.split(r"([/?#:])", rest)
+        rest = "".join(_NOT_A_WORD.sub("-", part) if part[:1].isalnum() else part for part in parts)
         return _redacted(scheme, f"{MASK}@{rest}" if at else MASK)
     return _SECRET_FORMS.sub(MASK, _redacted(scheme, rest))
 

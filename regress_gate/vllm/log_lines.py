@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from regress_gate.text import drop_escapes
 from regress_gate.redaction import mask
+from regress_gate.text import drop_escapes
 
 MAX_BYTES = 4 * 2**20
 """Read from each end of a log. The cause of a crash is near the end, facts about the start are near the beginning."""

@@ -17,8 +17,8 @@ from regress_gate.accelerators.registry import FAMILIES, family_of_device
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Backend, Deployment, DeploymentFacts, Platform
 from regress_gate.model.version import Version
-from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, strip_prefix
 from regress_gate.redaction import mask, names_secret
+from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, strip_prefix
 
 _VERSION = re.compile(
     r"vLLM API server version (?P<a>\S+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"

@@ -151,7 +151,7 @@ class ResponseParser:
 @dataclass(frozen=True, slots=True)
 class Target:
     url: str
-    """`http://127.0.0.1:8000`, and nothing else: no user, path or query."""
+    """`http://127.0.0.1:8000`; a path is ignored."""
     model: str
     """The name under which the server serves it."""
     api_key: str | None = field(default=None, repr=False)
@@ -175,8 +175,8 @@ def resolve_target(target: Target, *, allow_remote: bool) -> Endpoint:
         raise InputError(f"{redact_url(target.url)!r} is not a URL", todo="write http://HOST:PORT") from None
     if parts.scheme != "http" or not host:
         raise InputError(f"{redact_url(target.url)!r} cannot be measured", todo="write http://HOST:PORT")
-    if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
-        what = "holds more than a host and a port, which a measured server cannot have"
+    if redact_url(target.url) != target.url or parts.query or parts.fragment:
+        what = "holds a secret or more than a host and a port, which are not sent to a measured server"
         raise InputError(f"{redact_url(target.url)!r} {what}", todo="write http://HOST:PORT")
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

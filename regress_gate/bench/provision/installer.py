@@ -273,9 +273,7 @@ def _redact_log(log: Path, begin: int) -> str:
 
 def useful_lines(output: str) -> tuple[str, ...]:
     """Why an installer failed, causes first: all lines from its first complaint on, else its last lines."""
-    lines = [
-        redact(line.strip()) for line in output.splitlines() if line.strip() and not _NOISE.match(line)
-    ]
+    lines = [redact(line.strip()) for line in output.splitlines() if line.strip() and not _NOISE.match(line)]
     first = next(
         (number for number, line in enumerate(lines) if _COMPLAINT.search(line)), max(0, len(lines) - MAX_LINES)
     )

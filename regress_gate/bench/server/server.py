@@ -45,8 +45,8 @@ from regress_gate.bench.server.server_failures import (
     environment_cause,
 )
 from regress_gate.paths import servers_directory
-from regress_gate.vllm.log_lines import decisive_lines, engine_died, read_log_end
 from regress_gate.redaction import secret_values
+from regress_gate.vllm.log_lines import decisive_lines, engine_died, read_log_end
 
 READY_WITHIN = 1800.0
 """Seconds from the start until the server must be healthy. Large models are read from slow disks and compiled."""
@@ -98,7 +98,8 @@ class Server:
             leader = identify_process(self._process.pid)  # not yet reaped, so it exists
             if leader is None:
                 raise OSError("the started process is missing in the process table")
-            self._processes = ServerProcesses(token, leader, frozenset({leader}), log)
+            own_log = log if launch.container is None else None  # in a container it is not inherited
+            self._processes = ServerProcesses(token, leader, frozenset({leader}), own_log)
             self._record_processes()
             self._watch = ServerWatch(self._processes, self._record_processes, WATCH_INTERVAL)
             self._watch.start()

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
-from regress_gate.vllm.log_lines import read_log_ends
 from regress_gate.redaction import MASK, mask, mask_values, names_secret
+from regress_gate.vllm.log_lines import read_log_ends
 from regress_gate.vllm.start_log import StartLog, kv_cache_tokens, parse_metrics, read_start_log
 
 MAX_ENTRIES = 200

@@ -99,13 +99,15 @@ def find_releases(url: str | None, cache: Path, *, now: datetime, offline: bool)
     try:
         table = _parse_index(json.loads(read_url(url, MAX_BYTES, timeout=TIMEOUT)))
     except (OSError, ValueError) as error:  # URLError is an OSError
-        reason = getattr(error, "reason", error)
+        # The words beside a status are the server's, which may repeat what was asked for.
+        reason = f"status {error.code}" if hasattr(error, "code") else getattr(error, "reason", error)
         return KnownReleases(
             known, f"{redact_url(url)} does not answer ({reason}): releases after {since.isoformat()} are not known"
         )
     releases = parse_releases(table)
     if not releases:
-        return KnownReleases(known, f"{redact_url(url)} lists no release: those after {since.isoformat()} are not known")
+        why = f"{redact_url(url)} lists no release"
+        return KnownReleases(known, f"{why}: those after {since.isoformat()} are not known")
     _write_cache(cache, {"index": _index_key(url), "asked": now.astimezone(UTC).isoformat(), "released": table})
     withdrawn = shipped_releases().keys() - releases.keys()
     return KnownReleases({**{v: day for v, day in shipped_releases().items() if v not in withdrawn}, **releases})

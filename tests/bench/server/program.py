@@ -3,9 +3,9 @@
 `python program.py MANNER,MANNER… PORT`. It answers /health, /version and /metrics, and ends when asked, unless:
 die, hang, deaf (ignores being asked), runaway (a child leaves the session and its parent dies), family (children in
 the session, one with a blank environment, one deaf), scatter (grandchildren leave the session, again and again: with
-our environment, with an empty one, with an empty one and deaf), mute (unhealthy from /break to /mend), crash (dies at /break),
-elsewhere (serves on no port at all, but lives), daemon (what serves goes into the background), quiet (closes its
-outputs and dies), chatty (tells the secret in its environment, writes more than can be read, and dies).
+our environment, with an empty one, with an empty one and deaf), mute (unhealthy from /break to /mend), crash (dies at
+/break), elsewhere (serves on no port at all, but lives), daemon (what serves goes into the background), quiet (closes
+its outputs and dies), chatty (tells the secret in its environment, writes more than can be read, and dies).
 """
 
 import json
