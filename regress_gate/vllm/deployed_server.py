@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from regress_gate.model.deployment import Platform
 from regress_gate.model.version import Version
+from regress_gate.redaction import MASK, mask, mask_values, names_secret, secret_values
 from regress_gate.text import excerpt
 from regress_gate.vllm.image_names import ImageFacts, parse_version, read_image
-from regress_gate.vllm.secrets import MASK, mask, mask_values, names_secret, secret_values
 from regress_gate.vllm.shell_words import is_open, read_script, shown
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import Platform
 from regress_gate.model.version import Version
-from regress_gate.vllm.secrets import mask
+from regress_gate.redaction import mask
 from regress_gate.vllm.shell_words import is_open, shown
 
 _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+(?:\.\d+)?(?:(?:\.?post|rc|\.?dev)\d+)?)(?:$|[-_+].*)")
