@@ -51,6 +51,8 @@ class Settings:
     """One server of a file that holds several."""
     server_log: Path | None = None
     collect_env: Path | None = None
+    gate_flags: tuple[str, ...] = ()
+    """Metrics or patterns that gate, in place of those of suite and file; empty: not given."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property
@@ -176,9 +178,10 @@ class Settings:
     def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
         """The default policy, overridden by the suite, the file and the flags, in this order."""
 
-        from regress_gate.model.policy import Policy  # see the top
+        from regress_gate.model.policy import Policy, PolicyOverrides  # see the top
 
-        layers = [layer for layer in (suite, self.config.gate, flags) if layer is not None]
+        metrics = PolicyOverrides.gating(self.gate_flags) if self.gate_flags else None
+        layers = [layer for layer in (suite, self.config.gate, metrics, flags) if layer is not None]
         return Policy().over(*layers)
 
     def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> SettingValue:

@@ -6,6 +6,7 @@ import click
 
 from regress_gate.cli.options import (
     CONTEXT,
+    SectionedCommand,
     amount_from,
     format_option,
     measure_options,
@@ -21,15 +22,17 @@ from regress_gate.report import print_view
 
 
 @click.command(
-    context_settings=CONTEXT, epilog="Example: regress-gate calibrate v0.19.1 --suite cpu-tiny --runs 5 --budget 30m"
+    cls=SectionedCommand,
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate calibrate v0.19.1 --suite cpu-tiny --runs 5 --budget 30m",
 )
 @click.argument("version")
-@format_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
+@format_option
+@place_options
 @measure_options
 @provision_options
-@place_options
 @store_options
 def calibrate(
     version: str,

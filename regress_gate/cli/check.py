@@ -7,6 +7,8 @@ import click
 from regress_gate.app.check import check_servers, suggest_suite
 from regress_gate.cli.options import (
     CONTEXT,
+    SectionedCommand,
+    decision_options,
     deployment_fact_options,
     deployment_options,
     launch_line_option,
@@ -21,6 +23,7 @@ from regress_gate.report.views.list_view import printable
 
 
 @click.command(
+    cls=SectionedCommand,
     context_settings=CONTEXT,
     epilog="Example: regress-gate check v0.20.0 --from v0.19.1 --accelerator H200 --model mistralai/Mixtral-8x7B-v0.1",
 )
@@ -39,8 +42,9 @@ from regress_gate.report.views.list_view import printable
 @deployment_options
 @deployment_fact_options
 @launch_line_option
-@store_options
+@decision_options
 @report_options
+@store_options
 def check(
     version: str | None,
     base: str | None,

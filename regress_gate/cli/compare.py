@@ -7,8 +7,12 @@ import click
 
 from regress_gate.cli.options import (
     CONTEXT,
+    DECISION,
+    MEASURING,
     PROVISION_PARAMETERS,
+    SectionedCommand,
     amount_from,
+    decision_options,
     deployment_fact_options,
     deployment_options,
     measure_options,
@@ -16,6 +20,7 @@ from regress_gate.cli.options import (
     provision_options,
     provisioning_from,
     report_options,
+    section,
     settings_from,
     store_options,
 )
@@ -28,23 +33,37 @@ from regress_gate.report import print_view
 
 
 @click.command(
+    cls=SectionedCommand,
     context_settings=CONTEXT,
     epilog="Example: regress-gate compare v0.19.0 v0.19.1 --measure --suite cpu-tiny --budget 45m",
 )
 @click.argument("baseline", metavar="BASE")
 @click.argument("candidate", metavar="CAND")
-@click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report.")
-@click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided.")
-@click.option("--all-blocks", is_flag=True, help="With --measure: make every block, and look once, when all are made.")
-@click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's.")
-@click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it can show.")
+@section(
+    DECISION,
+    click.option(
+        "--gate",
+        multiple=True,
+        metavar="METRIC",
+        help="Metric that gates, or a pattern: ttft_mean, '*_throughput' (repeatable); replaces [gate] metrics.",
+    ),
+    click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report."),
+)
+@decision_options
+@place_options
+@report_options
+@section(
+    MEASURING,
+    click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided."),
+    click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it shows."),
+    click.option("--all-blocks", is_flag=True, help="With --measure: make every block, and look once, at the end."),
+    click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's."),
+)
 @measure_options
 @provision_options
 @deployment_options
 @deployment_fact_options
-@place_options
 @store_options
-@report_options
 def compare(
     baseline: str,
     candidate: str,

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, parse_testbed_facts, settings_from, store_options
+from regress_gate.cli.options import (
+    CONTEXT,
+    REPORT,
+    SectionedCommand,
+    parse_testbed_facts,
+    section,
+    settings_from,
+    store_options,
+)
 from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
 from regress_gate.ingest.identity import IdentityFlags
@@ -43,50 +51,69 @@ def _list_formats(context: click.Context, _option: click.Parameter, is_given: bo
 
 @click.command(
     "import",
+    cls=SectionedCommand,
     context_settings=CONTEXT,
     epilog="Example: regress-gate import results/*.json --version v0.20.0 --testbed h200-node-3; regress-gate import "
     "artifacts.zip --testbed ci --pattern '{version}/{scenario}.json' --dry-run",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
-@click.option("--version", metavar="REF", help="vLLM version that was measured.")
-@click.option("--testbed", metavar="NAME", help="Machine that it was measured on.")
-@click.option(
-    "--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="accelerator=H200, cpu_count=64… (repeatable)."
+@section(
+    "What was measured, where the files do not say",
+    click.option("--version", metavar="REF", help="vLLM version that was measured."),
+    click.option("--testbed", metavar="NAME", help="Machine that it was measured on."),
+    click.option(
+        "--testbed-fact",
+        "facts",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="accelerator=H200, cpu_count=64… (repeatable).",
+    ),
+    click.option("--suite", metavar="NAME[@VERSION]", help="Suite that was run; default: imported."),
+    click.option("--scenario", metavar="NAME", help="Scenario of all files; default: named by what the file says."),
+    click.option(
+        "--pattern", metavar="PATTERN", help="Identity from the path: '{version}/run{run}/{scenario}-r{trial}.json'."
+    ),
+    click.option("--client-version", metavar="VERSION", help="Of the program that made the files."),
 )
-@click.option("--suite", metavar="NAME[@VERSION]", help="Suite that was run; default: imported.")
-@click.option("--scenario", metavar="NAME", help="Scenario of all files; default: named by what the file says.")
-@click.option("--run", "run_label", metavar="LABEL", help="All files come from this one server start.")
-@click.option("--run-per-file", is_flag=True, help="Each file comes from a server start of its own.")
-@click.option(
-    "--pattern", metavar="PATTERN", help="Identity from the path: '{version}/run{run}/{scenario}-r{trial}.json'."
+@section(
+    "Which server starts they come from",
+    click.option("--run-per-file", is_flag=True, help="Each file comes from a server start of its own."),
+    click.option("--run", "run_label", metavar="LABEL", help="All files come from this one server start."),
+    click.option(
+        "--first-run",
+        type=click.Choice(["cold"]),
+        help="The first run of each version was after a cold start: kept, but it does not count.",
+    ),
 )
-@click.option("--from", "forced", metavar="FORMAT", help="Read all files by this reader; --list-formats names them.")
-@click.option("--client-version", metavar="VERSION", help="Of the program that made the files, where they do not say.")
-@click.option(
-    "--first-run",
-    type=click.Choice(["cold"]),
-    help="The first run of each version was after a cold start: kept, but it does not count.",
+@section(
+    "Reading",
+    click.option(
+        "--from", "forced", metavar="FORMAT", help="Read all files by this reader; --list-formats names them."
+    ),
+    click.option(
+        "--list-formats",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_list_formats,
+        help="Print the formats that are read, and exit.",
+    ),
+    click.option("--no-samples", is_flag=True, help="Do not keep per-request measurements."),
+    click.option("--dry-run", is_flag=True, help="Store nothing; exit 0 if everything would be stored, else 2."),
 )
-@click.option(
-    "--list-formats",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list_formats,
-    help="Print the formats that are read, and exit.",
+@section(
+    REPORT,
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="Of what is said of the files.",
+    ),
+    click.option("-v", "--verbose", count=True, help="List every file; -vv adds tracebacks."),
+    click.option("-q", "--quiet", is_flag=True, help="Say only what was refused."),
 )
-@click.option("--no-samples", is_flag=True, help="Do not keep per-request measurements.")
-@click.option("--dry-run", is_flag=True, help="Store nothing; exit 0 if everything would be stored, else 2.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="Of what is said of the files.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Say only what was refused.")
-@click.option("-v", "--verbose", count=True, help="List every file; -vv adds tracebacks.")
 @store_options
 def import_(
     paths: tuple[str, ...],

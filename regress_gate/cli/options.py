@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,129 +15,148 @@ from regress_gate.report import format_names
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from regress_gate.model.config import ProvisionConfig
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend", "gaudi", "other")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+MEASURING = "Measuring"
+REPORT = "Report"
+DECISION = "Decision"
 
 
-def store_options(command: F) -> F:
-    """--store and --config."""
-    for option in (
-        click.option("--config", "config", type=click.Path(path_type=Path), help="Configuration file."),
-        click.option("--store", metavar="URL", help="SQLAlchemy URL or path of the store."),
-    ):
-        command = option(command)
-    return command
+class SectionedCommand(click.Command):
+    """A command with many options: its help shows them in sections, those of the command itself first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
-def place_options(command: F) -> F:
-    """--suite and --testbed."""
-    for option in (
-        click.option("--testbed", metavar="NAME", help="Testbed the runs were made on."),
-        click.option("--suite", metavar="NAME[@VERSION]", help="Suite, or the YAML file of one."),
-    ):
-        command = option(command)
-    return command
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def deployment_options(command: F) -> F:
-    """What known issues are matched against; over `[deployment]` of the configuration."""
-    for option in (
-        click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Server's environment (repeatable)."),
-        click.option(
-            "--engine-arg", "engine_args", multiple=True, metavar="KEY=VALUE", help="Engine argument (repeatable)."
-        ),
-        click.option("--quantization", metavar="NAME", help="Of the weights: fp8, awq, nvfp4, none…"),
-        click.option("--model", metavar="NAME", help="Model that you serve, or its directory."),
-        click.option("--accelerator", metavar="NAME", help="H200, MI300X, cpu…"),
-        click.option(
-            "--deployment",
-            "deployment_target",
-            metavar="FILE[#NAME]",
-            help="docker run line, Compose, Kubernetes, Helm values, Dockerfile, systemd unit; - for stdin.",
-        ),
-    ):
-        command = option(command)
-    return command
+def section(title: str, *options: Decorator) -> Decorator:
+    """A decorator that adds these options, under this title of the help, in the order in which they stand here."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+            command.__click_params__[-1].section = title  # type: ignore[attr-defined]  # click keeps them there
+        return command
+
+    return add
 
 
-def deployment_fact_options(command: F) -> F:
-    """Facts that few records need, and files that hold many facts. Flags override files."""
-    for option in (
-        click.option("--distribution", metavar="NAME", help="Image or fork: rocm/vllm:…, vllm-ascend, vllm."),
-        click.option(
-            "--dependency", "dependencies", multiple=True, metavar="NAME=VERSION", help="Library (repeatable)."
-        ),
-        click.option(
-            "--backend",
-            "backends",
-            multiple=True,
-            metavar="PART=NAME",
-            help="As resolved, for attention, moe, sampler or linear (repeatable).",
-        ),
-        click.option(
-            "--feature", "features", multiple=True, metavar="NAME[=BOOL]", help="lora, moe=false… (repeatable)."
-        ),
-        click.option("--moe-quantization", metavar="NAME", help="Of the experts, where it differs."),
-        click.option("--architecture", metavar="NAME", help="As in the model's config.json."),
-        click.option("--gpu-arch", metavar="LEVEL", help="sm_90, gfx942…"),
-        click.option("--platform", type=click.Choice(PLATFORMS), help="Where it follows from no accelerator."),
-        click.option("--server-log", type=_FILE, help="Start log of the server."),
-        click.option("--collect-env", type=_FILE, help="Output of `vllm collect-env`."),
-    ):
-        command = option(command)
-    return command
+store_options = section(
+    "Store and configuration",
+    click.option("--store", metavar="URL", help="SQLAlchemy URL or path of the store."),
+    click.option("--config", "config", type=click.Path(path_type=Path), help="Configuration file."),
+)
+"""--store and --config."""
 
 
-def launch_line_option(command: F) -> F:
-    """--serve-command, for commands that start no server; for the others it is the line that starts one."""
-    return click.option("--serve-command", "launch_line", metavar="LINE", help="The whole `vllm serve …` line.")(
-        command
-    )
+place_options = section(
+    "Which runs",
+    click.option("--suite", metavar="NAME[@VERSION]", help="Suite, or the YAML file of one."),
+    click.option("--testbed", metavar="NAME", help="Testbed the runs were made on."),
+)
+"""--suite and --testbed."""
 
 
-def format_option(command: F) -> F:
-    """--format, for commands that print one report."""
-    return click.option("--format", "format_", type=click.Choice(format_names()), default="table", show_default=True)(
-        command
-    )
+deployment_options = section(
+    "Your deployment",
+    click.option(
+        "--deployment",
+        "deployment_target",
+        metavar="FILE[#NAME]",
+        help="docker run line, Compose, Kubernetes, Helm values, Dockerfile, systemd unit; - for stdin.",
+    ),
+    click.option("--accelerator", metavar="NAME", help="H200, MI300X, cpu…"),
+    click.option("--model", metavar="NAME", help="Model that you serve, or its directory."),
+    click.option("--quantization", metavar="NAME", help="Of the weights: fp8, awq, nvfp4, none…"),
+    click.option(
+        "--engine-arg", "engine_args", multiple=True, metavar="KEY=VALUE", help="Engine argument (repeatable)."
+    ),
+    click.option("--env", "env", multiple=True, metavar="KEY=VALUE", help="Server's environment (repeatable)."),
+)
+"""What known issues are matched against; over `[deployment]` of the configuration."""
 
 
-def report_options(command: F) -> F:
-    """How and where the report is written, and what the exit code may say."""
-    for option in (
-        click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
-        click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
-        click.option("--report-only", is_flag=True, help="Exit 0 whatever is decided."),
-        click.option(
-            "--on-inconclusive", type=click.Choice(["pass", "fail"]), help="Exit code of an inconclusive decision."
-        ),
-        click.option(
-            "--output",
-            "outputs",
-            multiple=True,
-            metavar="FORMAT:PATH",
-            help="Write a report to a file too (repeatable).",
-        ),
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(format_names()),
-            default="table",
-            show_default=True,
-            help="Format on standard output.",
-        ),
-        click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
-    ):
-        command = option(command)
-    return command
+deployment_fact_options = section(
+    "Further facts about your deployment",
+    click.option("--collect-env", type=_FILE, help="Output of `vllm collect-env`."),
+    click.option("--server-log", type=_FILE, help="Start log of the server."),
+    click.option("--platform", type=click.Choice(PLATFORMS), help="Where it follows from no accelerator."),
+    click.option("--gpu-arch", metavar="LEVEL", help="sm_90, gfx942…"),
+    click.option("--architecture", metavar="NAME", help="As in the model's config.json."),
+    click.option("--moe-quantization", metavar="NAME", help="Of the experts, where it differs."),
+    click.option("--feature", "features", multiple=True, metavar="NAME[=BOOL]", help="lora, moe=false… (repeatable)."),
+    click.option(
+        "--backend",
+        "backends",
+        multiple=True,
+        metavar="PART=NAME",
+        help="As resolved, for attention, moe, sampler or linear (repeatable).",
+    ),
+    click.option("--dependency", "dependencies", multiple=True, metavar="NAME=VERSION", help="Library (repeatable)."),
+    click.option("--distribution", metavar="NAME", help="Image or fork: rocm/vllm:…, vllm-ascend, vllm."),
+)
+"""Facts that few records need, and files that hold many facts. Flags override files."""
+
+
+launch_line_option = section(
+    "Your deployment",
+    click.option("--serve-command", "launch_line", metavar="LINE", help="The whole `vllm serve …` line."),
+)
+"""For commands that start no server; for the others --serve-command is the line that starts one."""
+
+
+format_option = section(
+    REPORT, click.option("--format", "format_", type=click.Choice(format_names()), default="table", show_default=True)
+)
+"""--format, for commands that print one report."""
+
+
+decision_options = section(
+    DECISION,
+    click.option(
+        "--on-inconclusive", type=click.Choice(["pass", "fail"]), help="Exit code of an inconclusive decision."
+    ),
+    click.option("--report-only", is_flag=True, help="Exit 0 whatever is decided."),
+)
+"""What the exit code may say."""
+
+
+report_options = section(
+    REPORT,
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(format_names()),
+        default="table",
+        show_default=True,
+        help="Format on standard output.",
+    ),
+    click.option(
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FORMAT:PATH",
+        help="Write a report to a file too (repeatable).",
+    ),
+    click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
+    click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
+    click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
+)
+"""How and where the report is written."""
 
 
 def settings_from(options: dict[str, Any]) -> Settings:
@@ -160,6 +179,7 @@ def settings_from(options: dict[str, Any]) -> Settings:
         deployment_target=options.pop("deployment_target", None),
         server_log=options.pop("server_log", None),
         collect_env=options.pop("collect_env", None),
+        gate_flags=options.pop("gate", ()),
     )
 
 
@@ -184,56 +204,46 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-def measure_options(command: F) -> F:
-    """How much is measured, and how."""
-    for option in (
-        click.option(
-            "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
-        ),
-        click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m)."),
-        click.option(
-            "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
-        ),
-        click.option(
-            "--resident/--one-at-a-time",
-            default=None,
-            help="Keep both servers up and take turns, or start one after the other (default).",
-        ),
-        click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
-        click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m)."),
-        click.option(
-            "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
-        ),
-        click.option(
-            "-n",
-            "--runs",
-            type=click.IntRange(1, 1000),
-            help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
-        ),
-    ):
-        command = option(command)
-    return command
+measure_options = section(
+    MEASURING,
+    click.option(
+        "-n",
+        "--runs",
+        type=click.IntRange(1, 1000),
+        help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
+    ),
+    click.option(
+        "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
+    ),
+    click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m)."),
+    click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
+    click.option(
+        "--resident/--one-at-a-time",
+        default=None,
+        help="Keep both servers up and take turns, or start one after the other (default).",
+    ),
+    click.option(
+        "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
+    ),
+    click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m)."),
+    click.option("--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."),
+)
+"""How much is measured, and how."""
 
 
-def provision_options(command: F) -> F:
-    """--provision, --serve-command, --variant, --image and --gpus."""
-    for option in (
-        click.option("--gpus", metavar="LIST", help="GPUs of a container: all, none, or 0,1."),
-        click.option("--image", metavar="NAME", help="Own container image; {version} is put in."),
-        click.option(
-            "--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator."
-        ),
-        click.option(
-            "--serve-command", metavar="LINE", help="Own launch line; {version}, {port}, {model}… are put in."
-        ),
-        click.option(
-            "--provision",
-            type=click.Choice(["venv", "docker", "command"]),
-            help="How versions are installed; default: venv.",
-        ),
-    ):
-        command = option(command)
-    return command
+provision_options = section(
+    "How vLLM is installed and started",
+    click.option(
+        "--provision",
+        type=click.Choice(["venv", "docker", "command"]),
+        help="How versions are installed; default: venv.",
+    ),
+    click.option("--serve-command", metavar="LINE", help="Own launch line; {version}, {port}, {model}… are put in."),
+    click.option("--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator."),
+    click.option("--image", metavar="NAME", help="Own container image; {version} is put in."),
+    click.option("--gpus", metavar="LIST", help="GPUs of a container: all, none, or 0,1."),
+)
+"""--provision, --serve-command, --variant, --image and --gpus."""
 
 
 PROVISION_PARAMETERS = {

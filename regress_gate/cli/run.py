@@ -7,11 +7,13 @@ import click
 from regress_gate.app.settings import DEFAULT_SUITE
 from regress_gate.cli.options import (
     CONTEXT,
+    SectionedCommand,
     amount_from,
     measure_options,
     parse_testbed_facts,
     provision_options,
     provisioning_from,
+    section,
     settings_from,
     store_options,
 )
@@ -22,6 +24,7 @@ from regress_gate.text import plural
 
 
 @click.command(
+    cls=SectionedCommand,
     context_settings=CONTEXT,
     epilog="Example: regress-gate run v0.19.1 --suite cpu-tiny --runs 2",
 )
@@ -32,10 +35,13 @@ from regress_gate.text import plural
 @click.option("--testbed", metavar="NAME", help="Name of this machine; default: its host's, and its GPU's.")
 @measure_options
 @provision_options
-@click.option("--url", help="Measure a server that is running: http://127.0.0.1:8000.")
-@click.option("--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="With --url: accelerator=H200…")
-@click.option("--run", "label", metavar="LABEL", help="With --url: name of the server start; default: its moment.")
-@click.option("--allow-remote", is_flag=True, help="With --url: measure a server on another machine.")
+@section(
+    "A server that already runs",
+    click.option("--url", help="Measure a server that is running: http://127.0.0.1:8000."),
+    click.option("--testbed-fact", "facts", multiple=True, metavar="KEY=VALUE", help="With --url: accelerator=H200…"),
+    click.option("--run", "label", metavar="LABEL", help="With --url: name of the server start; default: its moment."),
+    click.option("--allow-remote", is_flag=True, help="With --url: measure a server on another machine."),
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 @store_options

@@ -23,7 +23,7 @@ from regress_gate.gate.replicates import pair_runs
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.gate.sides import ComparisonSide, compare_sides
 from regress_gate.gate.table_changes import MIN_POINTS
-from regress_gate.model.metric import Direction, Scale, metric
+from regress_gate.model.metric import Direction, Interval, Scale, metric, natural_change, natural_interval
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, Verdict
 from regress_gate.model.run import Run
@@ -62,6 +62,15 @@ class HistoryChange:
     @property
     def name(self) -> str:
         return f"{self.scenario}/{self.metric}"
+
+    @property
+    def natural_change(self) -> float | None:
+        """What happened, with its own sign."""
+        return None if self.loss is None else natural_change(self.loss, metric(self.metric).direction)
+
+    @property
+    def natural_interval(self) -> Interval | None:
+        return None if self.interval is None else natural_interval(self.interval, metric(self.metric).direction)
 
     @property
     def is_worse(self) -> bool | None:

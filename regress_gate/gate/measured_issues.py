@@ -97,7 +97,7 @@ def _unit(
         standard_error=(high - low) / width,
         bounds=(low, high),
         margin=_log_loss(chosen, chosen.margin),
-        text=_text(chosen),
+        text=f"{chosen.name} {chosen.change_text}",
         regressions=tuple(one.name for one in regressions),
     )
 
@@ -117,12 +117,6 @@ def _log_loss(one: SeriesResult, change: float) -> float:
         had = had if metric(one.metric).direction is Direction.HIGHER else 1 - had
         change = change / had if had > 0 else 0.0
     return log_loss(one.metric, change)
-
-
-def _text(one: SeriesResult) -> str:
-    low, high = one.interval or (None, None)
-    shown = "" if low is None or high is None else f" [{low:+.1%}, {high:+.1%}]"
-    return f"{one.name} {one.change or 0.0:+.1%}{shown}"
 
 
 def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Workload]:

@@ -9,6 +9,7 @@ comparison itself, and not for which runs count (`sides`).
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run, Trial
 from regress_gate.model.samples import Samples
 from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.text import natural_key
 
 SIDES = ("baseline", "candidate")
 
@@ -54,7 +56,7 @@ class GatheredSeries:
 
     @property
     def keys(self) -> list[SeriesKey]:
-        """By scenario, then as the metrics are catalogued; what a server does once comes last."""
+        """By scenario (c4 before c16), then as the metrics are catalogued; what a server does once comes last."""
         return sorted({*self.values[0], *self.values[1]}, key=_series_order)
 
     @property
@@ -207,10 +209,10 @@ def _trials_text(ordinals: set[int]) -> str:
     return f"trials {listed} are" if len(ordinals) > 1 else f"trial {listed} is"
 
 
-def _series_order(key: SeriesKey) -> tuple[bool, str, int, str]:
+def _series_order(key: SeriesKey) -> tuple[bool, tuple[Any, ...], int, str]:
     names = list(METRICS)
     place = names.index(key[1]) if key[1] in METRICS else len(names)
-    return metric(key[1]).per_run, key[0], place, key[1]
+    return metric(key[1]).per_run, natural_key(key[0]), place, key[1]
 
 
 Floats = npt.NDArray[np.float64]

@@ -13,6 +13,7 @@ from regress_gate.gate.replicates import SERVER_GROUP, Pairing
 from regress_gate.gate.series_comparison import SeriesComparison
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.model.issue import Applies
+from regress_gate.model.metric import Scale
 from regress_gate.model.result import FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
 from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import Suite
@@ -119,13 +120,10 @@ def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]
 
 def _loss_text(series: SeriesResult) -> str:
     if series.change is None or series.interval is None or None in series.interval:
-        return f"{series.name} changed by an amount that could not be estimated"
-    low, high = series.interval
-    return (
-        f"{series.name} {'lost' if series.change >= 0 else 'gained'} {abs(series.change):.1%} "
-        f"[{low:+.1%}, {high:+.1%}] against a margin of {series.margin:.1%} "
-        f"(n {series.baseline.runs} and {series.candidate.runs} runs)"
-    )
+        return f"{series.name} {series.change_text}"
+    margin = f"{series.margin:.1%}" if series.scale is Scale.RATIO else f"{100 * series.margin:.1f} pp"
+    runs = f"n {series.baseline.runs} and {series.candidate.runs} runs"
+    return f"{series.name} {series.change_text}, against a margin of {margin} ({runs})"
 
 
 def _undecided_text(undecided: Sequence[SeriesResult], tested: int) -> str:

@@ -18,6 +18,19 @@ class Direction(StrEnum):
     HIGHER = "higher_is_better"
 
 
+Interval = tuple[float | None, float | None]
+
+
+def natural_change(loss: float, direction: Direction) -> float:
+    """What happened, with its own sign, from a loss (positive is worse): both are relative to the baseline."""
+    return loss if direction is Direction.LOWER else 0.0 - loss
+
+
+def natural_interval(losses: Interval, direction: Direction) -> Interval:
+    low, high = (None if loss is None else natural_change(loss, direction) for loss in losses)
+    return (low, high) if direction is Direction.LOWER else (high, low)
+
+
 class Scale(StrEnum):
     """How a change is expressed: relative to the baseline, or as a difference if zero is a normal value."""
 

@@ -1,11 +1,13 @@
 """The policy of the gate: which metrics decide, the largest acceptable loss, the error budget; and waivers."""
 
+from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
 from regress_gate.model.issue import Severity
 from regress_gate.model.metric import METRICS, Scale, metric
@@ -35,6 +37,14 @@ class PolicyOverrides(StrictModel):
     expected_cv: OpenFraction | None = None
     block_severity: Severity | Literal["never"] | None = None
     on_inconclusive: Literal["pass", "fail"] | None = None
+
+    @classmethod
+    def gating(cls, patterns: Sequence[str]) -> "PolicyOverrides":
+        """What `--gate` asks for: these metrics or patterns gate and no others. Raises InputError for unknown ones."""
+        try:
+            return cls(metrics=[_matches_some_metric(pattern) for pattern in patterns])
+        except ValueError as error:
+            raise InputError(str(error), where="--gate") from None
 
 
 class Policy(StrictModel):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
-from regress_gate.model.metric import Direction, Scale
+from regress_gate.model.metric import Direction, Scale, natural_change, natural_interval
 
 
 class ResultModel(BaseModel):
@@ -21,6 +21,8 @@ class ResultModel(BaseModel):
 
 
 class Decision(StrEnum):
+    """May the deployment move? No evidence is no pass."""
+
     PASS = "pass"  # noqa: S105 - a decision, not a password
     FAIL = "fail"
     INCONCLUSIVE = "inconclusive"
@@ -64,17 +66,27 @@ class IssueObservation(StrEnum):
 
 
 class Reason(ResultModel):
+    """Why the decision is what it is."""
+
     code: ReasonCode
+    """The kind of reason."""
     text: str
+    """One sentence for people."""
     series: str | None = None
-    """`scenario/metric`."""
+    """`scenario/metric` of the series that it is about."""
     issue: str | None = None
+    """Id of the known issue that it is about."""
 
 
 class VersionSide(ResultModel):
+    """One of the two versions."""
+
     version: str
+    """As PEP 440 writes it; a commit where the build has no number."""
     commit: str | None = None
+    """Full or short id, where known."""
     variant: str | None = None
+    """Build of vLLM: `cpu`, `cu129`, `rocm`…"""
     runs: int = 0
     """Runs that count; void runs are listed separately."""
     origin: str | None = None
@@ -85,40 +97,63 @@ class VoidRun(ResultModel):
     """A run whose conditions exceeded the limits: kept, shown, never averaged in."""
 
     side: Literal["baseline", "candidate"]
+    """Whose run it is."""
     run: str
+    """`run:17 (label)`, or the label of a shipped run."""
     reason: str
+    """The condition and its limit."""
 
 
 class FailedRun(ResultModel):
     """A server that crashed, hung or never became ready."""
 
     side: Literal["baseline", "candidate"]
+    """Whose run it is."""
     run: str
+    """`run:17 (label)`, or the label of a shipped run."""
     kind: str
+    """How it failed: `died_at_start`, `hung`…"""
     text: str
+    """The same in a sentence."""
     lines: list[str] = Field(default_factory=list)
     """Lines of the server's log; the first is the most likely cause."""
 
 
 class DifferenceOut(ResultModel):
+    """A difference between the machines of the two sides."""
+
     what: str
+    """Driver, accelerator, library…"""
     baseline: str
+    """Its value on the baseline's machine."""
     candidate: str
+    """Its value on the candidate's machine."""
     blocks: bool
+    """Whether it makes the sides incomparable."""
 
 
 class TestbedOut(ResultModel):
+    """The machine on which the versions were measured."""
+
     __test__ = False
 
     name: str
+    """Of the candidate's runs."""
     comparable: bool = True
+    """Whether both sides were measured under the same conditions."""
     differences: list[DifferenceOut] = Field(default_factory=list)
+    """What differs between the sides, also where they are comparable."""
 
 
 class SuiteOut(ResultModel):
+    """The suite that was measured."""
+
     name: str
+    """`imported` for results without one."""
     version: str
+    """Results of different versions are not compared."""
     notice: str | None = None
+    """What the suite does not show."""
 
 
 class SideSummary(ResultModel):
@@ -127,6 +162,7 @@ class SideSummary(ResultModel):
     mean: float | None
     """Geometric mean over runs for a ratio metric, arithmetic mean for a difference; null: no value."""
     runs: int
+    """Server starts behind the value."""
     cv: float | None = None
     """Coefficient of variation between runs; null with fewer than two runs, or with unequal values around zero."""
     requests: int | None = None
@@ -134,25 +170,38 @@ class SideSummary(ResultModel):
 
 
 class SeriesResult(ResultModel):
+    """One metric of one scenario on both sides."""
+
     scenario: str
+    """Of the suite, or as the import named it."""
     metric: str
+    """A name of the catalogue, with its statistic: `ttft_p99`."""
     unit: str
+    """Of the means: `s`, `bytes`, `tokens`, `1/s` or `fraction`."""
     direction: Direction
+    """Whether less or more is better."""
     scale: Scale
+    """Whether changes are relative to the baseline or differences of fractions."""
     gated: bool
+    """Whether it takes part in the decision."""
     baseline: SideSummary
+    """Its values on the baseline."""
     candidate: SideSummary
+    """Its values on the candidate."""
     change: float | None
     """Estimated loss: relative for a ratio metric, otherwise a difference of fractions; positive is worse."""
     interval: tuple[float | None, float | None] | None
     """Two-sided confidence interval of the change; null if no variance could be estimated."""
     confidence: float
+    """Level of the interval."""
     p_worse: float | None
     """One-sided p-value of "not worse", for this series alone."""
     q_worse: float | None
     """The same, adjusted over all gated series (family-wise); null for series that do not gate."""
     margin: float
+    """The largest loss that the policy accepts, on the scale of `change`."""
     verdict: Verdict
+    """What is shown of it."""
     runs_needed: int | None = None
     """Runs per side that would probably decide an undecided series; null if decided or out of reach."""
     notes: list[str] = Field(default_factory=list)
@@ -162,49 +211,76 @@ class SeriesResult(ResultModel):
     @property
     def natural_change(self) -> float | None:
         """What happened, with its own sign: +0.05 is 5 % more, of a latency and of a throughput."""
-        return None if self.change is None else self._natural(self.change)
+        return None if self.change is None else natural_change(self.change, self.direction)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def natural_interval(self) -> tuple[float | None, float | None] | None:
         """`interval` on the scale of `natural_change`."""
-        if self.interval is None:
-            return None
-        low, high = (None if end is None else self._natural(end) for end in self.interval)
-        return (low, high) if self.direction is Direction.LOWER else (high, low)
-
-    def _natural(self, loss: float) -> float:
-        # A loss is relative to the baseline for both directions, so that only its sign depends on them.
-        return loss if self.direction is Direction.LOWER else 0.0 - loss
+        return None if self.interval is None else natural_interval(self.interval, self.direction)
 
     @property
     def name(self) -> str:
         return f"{self.scenario}/{self.metric}"
 
+    @property
+    def change_text(self) -> str:
+        """`+48.5% [+40.2%, +57.4%], worse`: what happened, with the interval where it has two ends."""
+        if self.change is None or self.natural_change is None:
+            return "changed by an amount that could not be estimated"
+        low, high = self.natural_interval or (None, None)
+        interval = "" if low is None or high is None else f" [{self._size_text(low)}, {self._size_text(high)}]"
+        return f"{self._size_text(self.natural_change)}{interval}, {'worse' if self.change >= 0 else 'better'}"
+
+    def _size_text(self, size: float) -> str:
+        # A difference of two percentages is not a percentage of either.
+        return f"{size:+.1%}" if self.scale is Scale.RATIO else f"{100 * size:+.1f} pp"
+
 
 class WorkaroundOut(ResultModel):
+    """A way around a known issue."""
+
     text: str
+    """What to do."""
     engine_args: dict[str, Any] = Field(default_factory=dict)
+    """Engine arguments to set."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables to set."""
     cost: str | None = None
+    """What it costs, where known."""
 
 
 class KnownIssueOut(ResultModel):
+    """A recorded issue of the versions between baseline and candidate, matched against the deployment."""
+
     id: str
+    """Name of the record: `VLLM-28882`."""
     summary: str
+    """One sentence."""
     kind: IssueKind
+    """What goes wrong."""
     severity: Severity
+    """How bad it is where it applies."""
     version_regression: bool
+    """False: no earlier version is known to be free of it."""
     url: str
+    """The thread in which it was reported."""
     applies: Applies
+    """Whether this deployment has it."""
     why: str
+    """The facts that say so, or those that are missing."""
     missing: list[str] = Field(default_factory=list)
     """If `applies` is unknown: the flags that would give the missing facts, for example `--model`."""
     status: Status
+    """Whether the candidate has the fix. A closed thread alone is never a fix."""
     status_why: str
+    """The evidence for the status."""
     effect: Effect
+    """What the move does: brings it, carries it over or resolves it."""
     effect_why: str
+    """Which of the two versions have it."""
     blocks: bool
+    """Whether it alone fails the gate."""
     matched_series: list[str] = Field(default_factory=list)
     """The regressions that this issue explains."""
     score: float | None = None
@@ -212,18 +288,25 @@ class KnownIssueOut(ResultModel):
     measured: IssueObservation | None = None
     """Null if nothing was measured, if the record claims no loss, or if the move does not introduce the issue."""
     measured_why: str = ""
+    """The measurements behind `measured`."""
     workarounds: list[WorkaroundOut] = Field(default_factory=list)
+    """Ways around it."""
 
 
 class CauseOut(ResultModel):
+    """A known issue that may have caused a regression."""
+
     issue: str
+    """Its id."""
     probability: float
+    """That it did, 0 to 1, under the model of docs/joining.md."""
 
 
 class ExplanationOut(ResultModel):
     """Regressions of one scenario that are one piece of evidence, and the known issues that may have caused them."""
 
     series: list[str]
+    """`scenario/metric` of the regressions."""
     issue: str | None
     """The issue that explains them; null: unexplained."""
     causes: list[CauseOut] = Field(default_factory=list)
@@ -231,12 +314,20 @@ class ExplanationOut(ResultModel):
 
 
 class WaiverOut(ResultModel):
+    """A waiver of the configuration, and whether it held."""
+
     finding: str
+    """Series or issue that it covers; patterns allowed."""
     until: date
+    """Last day on which it holds."""
     max_change: float
+    """Largest loss that it covers."""
     owner: str
+    """Who answers for it."""
     reason: str
+    """Why it is acceptable."""
     state: Literal["used", "expired", "exceeded", "unused"]
+    """Whether it was needed and held."""
     detail: str
     """The finding that it covers, or why it is not valid."""
 
@@ -247,6 +338,7 @@ class InterimOut(ResultModel):
     blocks: int
     """Completed blocks."""
     most_blocks: int
+    """Blocks that the plan allows."""
 
 
 class PlanOut(ResultModel):
@@ -259,6 +351,7 @@ class PlanOut(ResultModel):
     earlier_runs: int
     """Runs per side of earlier sessions with the same suite and testbed, which also estimate the usual variation."""
     earlier_sessions: int
+    """Sessions from which they come."""
     looks: InterimOut | None = None
     """Null: one analysis only."""
 
@@ -273,29 +366,51 @@ class DeploymentOut(ResultModel):
 
 
 class Result(ResultModel):
+    """What `compare` or `check` found."""
+
     schema_version: Literal["1"] = "1"
+    """Of this object: keys are added, never removed or renamed, within one."""
     tool_version: str
+    """Of regress-gate."""
     created: AwareDatetime
+    """When it was decided, UTC."""
     command: Literal["compare", "check"] = "compare"
+    """`check` measures nothing: it has no series."""
     decision: Decision
+    """The answer."""
     exit_code: int
+    """Of the command; not the decision's own with `--report-only` or `--on-inconclusive`."""
     advice: str
     """One sentence: what to do next."""
     reasons: list[Reason]
+    """Why, the heaviest first."""
     baseline: VersionSide | None
+    """The version that runs now; null for a check without one."""
     candidate: VersionSide
+    """The version to move to."""
     deployment: DeploymentOut | None = None
     """Null without --deployment."""
     suite: SuiteOut | None = None
+    """Null for a check."""
     testbed: TestbedOut | None = None
+    """Null for a check, or without runs."""
     series: list[SeriesResult] = Field(default_factory=list)
+    """By scenario, then as the metrics are catalogued."""
     void_runs: list[VoidRun] = Field(default_factory=list)
+    """Runs that do not count."""
     failed_runs: list[FailedRun] = Field(default_factory=list)
+    """Servers that failed."""
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
+    """Every record in question, also those that do not apply."""
     explanations: list[ExplanationOut] = Field(default_factory=list)
     """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)
+    """All that are configured."""
     change_points: list[dict[str, Any]] = Field(default_factory=list)
+    """With which stored version between the two a regression came, as far as their runs show it."""
     config_changes: list[dict[str, Any]] = Field(default_factory=list)
+    """What changed besides speed: `kind`, `name`, `before`, `after`, `matters` (blocks, affects or informs), `why`."""
     plan: PlanOut | None = None
+    """How the runs were made; null where nothing was compared."""
     warnings: list[str] = Field(default_factory=list)
+    """Limitations that do not change the decision."""

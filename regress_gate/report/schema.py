@@ -1,26 +1,37 @@
-"""The JSON Schema of the `json` format, made from the result's own types.
+"""The JSON Schema of the `json` format, made from the result's own types, and the tables of keys in docs/json.md.
 
     python -m regress_gate.report.schema
 
-writes `result.schema.json` beside this file; run it after every change of the result. Not for validating: any
-draft 2020-12 validator does that with the file.
+writes both; run it after every change of the result. Not for validating: any draft 2020-12 validator does that with
+`result.schema.json`.
 """
 
+import ast
+import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from regress_gate.model import result as result_module
 from regress_gate.model.result import Result
 
 SCHEMA_PATH = Path(__file__).with_name("result.schema.json")
+PAGE = Path(__file__).parents[2] / "docs" / "json.md"
+"""In a checkout; an installed package has no pages."""
 
 
 def schema() -> dict[str, Any]:
     """Keys that are not named stay allowed: the contract grows by additions."""
     generated = Result.model_json_schema(mode="serialization")
     generated["properties"]["created"]["pattern"] = "Z$"
+    described = {**generated["$defs"], "Result": generated}
+    for model, fields in _field_texts().items():
+        for field, text in fields.items():
+            if field in described.get(model, {}).get("properties", {}):
+                described[model]["properties"][field]["description"] = text
     return {"$schema": GenerateJsonSchema.schema_dialect, **generated, "title": "regress-gate result, schema_version 1"}
 
 
@@ -28,5 +39,75 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2, sort_keys=True) + "\n"
 
 
+def _field_texts() -> dict[str, dict[str, str]]:
+    """Class to field to the text that stands below the field. pydantic could read them too, but at every start."""
+    texts: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(result_module)).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        fields = texts.setdefault(node.name, {})
+        for field, below in zip(node.body, node.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and _is_text(below):
+                fields[field.target.id] = inspect.cleandoc(ast.literal_eval(below.value))  # type: ignore[attr-defined]
+    return texts
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+# Tables for docs/json.md
+
+
+def key_tables() -> str:
+    """Markdown: a table of keys for each object, then the values of each word that a key may hold."""
+    whole = schema()
+    objects = {"Result": whole, **{name: part for name, part in whole["$defs"].items() if "properties" in part}}
+    words = {name: part for name, part in whole["$defs"].items() if "enum" in part}
+    parts = ["\n".join(_object_table(name, part)) for name, part in objects.items()]
+    values = [f"| `{name}` | {', '.join(f'`{one}`' for one in part['enum'])} |" for name, part in words.items()]
+    return "\n\n".join([*parts, "\n".join(["## Words", "", "| type | values |", "| --- | --- |", *values])]) + "\n"
+
+
+def _object_table(name: str, part: dict[str, Any]) -> Iterator[str]:
+    yield f"## {name}"
+    yield ""
+    if name != "Result" and (text := part.get("description")):
+        yield from (text.replace("\n", " "), "")
+    yield "| key | type | is |"
+    yield "| --- | --- | --- |"
+    for key, value in part["properties"].items():
+        meaning = value.get("description", "").replace("\n", " ").replace("|", "\\|")
+        yield f"| `{key}` | {_type_text(value)} | {meaning} |"
+
+
+def _link(model: str) -> str:
+    is_word = hasattr(getattr(result_module, model, None), "__members__")
+    return f"[`{model}`](#{'words' if is_word else model.lower()})"
+
+
+def _type_text(value: dict[str, Any]) -> str:
+    if "anyOf" in value:
+        return " or ".join(_type_text(one) for one in value["anyOf"])
+    if "$ref" in value:
+        return _link(value["$ref"].rpartition("/")[2])
+    if "enum" in value:
+        return ", ".join(f"`{one}`" for one in value["enum"])
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    if value.get("type") == "array":
+        if "prefixItems" in value:
+            return f"[{', '.join(_type_text(one) for one in value['prefixItems'])}]"
+        return f"list of {_type_text(value['items'])}" if value.get("items") else "list"
+    return str(value.get("format") or value.get("type", "any"))
+
+
+def page_text(page: str) -> str:
+    """The page with the tables of today: everything from the first of them on."""
+    return page[: page.index("## Result\n")] + key_tables()
+
+
 if __name__ == "__main__":
     SCHEMA_PATH.write_text(schema_text(), encoding="utf-8")
+    if PAGE.exists():
+        PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

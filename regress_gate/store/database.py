@@ -164,7 +164,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 def _server_engine(location: StoreLocation) -> Engine:
     try:
         url = make_url(location.url)
-        if url.drivername == "postgresql":
+        if url.drivername in ("postgresql", "postgres"):  # the short spelling is that of libpq and many hosters
             url = url.set(drivername="postgresql+psycopg")
         return create_engine(url, pool_pre_ping=True)
     except NoSuchModuleError:

@@ -51,6 +51,19 @@ class TestShippedBaselines:
         assert "pass" in shown.out.lower()
         assert "0.32.0" in shown.out
 
+    def test_a_pass_is_one_screen_of_100_columns(self, gate, monkeypatch):
+        for columns, lines in (("100", 60), ("140", 60)):
+            monkeypatch.setenv("COLUMNS", columns)
+            shown = gate("compare", "v0.24.0", "v0.32.0").out.splitlines()
+            assert shown[0].startswith("PASS: you may move")
+            assert len(shown) <= lines, "\n".join(shown)
+            assert max(map(len, shown)) <= int(columns)
+
+    def test_scenarios_are_in_natural_order(self, gate):
+        found = compared(gate, "v0.24.0", "v0.32.0")
+        scenarios = list(dict.fromkeys(one["scenario"] for one in found["series"]))
+        assert scenarios[:3] == ["c1", "c4", "c16"]
+
     def test_verbose_shows_more_and_quiet_nothing(self, gate):
         usual, verbose, quiet = (gate("compare", "v0.19.0", "v0.19.1", *more) for more in ([], ["-v"], ["-q"]))
         assert len(verbose.out) > len(usual.out)
@@ -80,6 +93,35 @@ class TestDecisions:
 
     def test_a_faster_version_passes(self, measured):
         assert compared(measured, "v0.21.0", "v0.19.1")["decision"] == "pass"
+
+    def test_a_throughput_that_falls_is_negative_in_the_report_and_a_loss_in_the_json(self, measured):
+        (series,) = [
+            one
+            for one in compared(measured, "v0.19.1", "v0.21.0", "--gate", "output_throughput")["series"]
+            if one["gated"]
+        ]
+        assert series["natural_change"] == -series["change"] < 0
+        assert series["natural_interval"] == [-series["interval"][1], -series["interval"][0]]
+        shown = measured("compare", "v0.19.1", "v0.21.0", "--gate", "output_throughput").out
+        assert f"−{series['change']:.1%} worse" in shown
+
+    def test_the_metrics_that_gate_can_be_named(self, measured):
+        for flags, gated in (
+            (["--gate", "ttft_mean", "--gate", "*_throughput"], {"ttft_mean", "output_throughput"}),
+            (["--gate", "request_throughput"], {"request_throughput"}),
+        ):
+            found = compared(measured, "v0.19.1", "v0.21.0", *flags)
+            assert gated <= {one["metric"] for one in found["series"] if one["gated"]}
+            assert "tpot_median" not in {one["metric"] for one in found["series"] if one["gated"]}
+            assert found["decision"] == "fail"
+
+    def test_a_named_metric_replaces_those_of_the_file(self, measured):
+        (measured.directory / "regress-gate.toml").write_text('[gate]\nmetrics = ["tpot_median"]\n')
+        assert {one["metric"] for one in compared(measured, "v0.19.1", "v0.20.0")["series"] if one["gated"]} == {
+            "tpot_median"
+        }
+        found = compared(measured, "v0.19.1", "v0.20.0", "--gate", "ttft_median")
+        assert {one["metric"] for one in found["series"] if one["gated"]} == {"ttft_median"}
 
     def test_one_server_start_a_side_decides_nothing(self, gate):
         for version in ("0.19.1", "0.20.0"):

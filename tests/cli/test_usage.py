@@ -1,5 +1,7 @@
 """Help, typos and errors: every command explains itself, and every refusal is one line with the way out."""
 
+import os
+import re
 from collections.abc import Iterator
 
 import click
@@ -31,6 +33,36 @@ def test_the_help_lists_every_command_and_exit_code(gate):
     assert all(f"{code} " in shown for code in (0, 1, 2, 3, 4, 5, 130))
 
 
+@pytest.mark.parametrize("command", ["compare", "check", "run", "calibrate", "import"])
+def test_many_options_are_shown_in_sections_with_help_in_each(gate, command):
+    shown = gate(command, "--help").out
+    sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", shown.partition("\n\n")[2], re.MULTILINE)
+    sizes = {title: len(re.findall(r"^  -", lines, re.MULTILINE)) for title, lines in sections}
+    options = main.get_command(click.Context(main), command).params
+    assert sum(sizes.values()) == sum(isinstance(one, click.Option) for one in options) + 1, "and --help"
+    assert max(sizes.values()) <= 12
+    assert "Options" in sizes
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion_script(gate, shell):
+    done = gate.process(env={**os.environ, "_REGRESS_GATE_COMPLETE": f"{shell}_source"})
+    assert (done.code, done.err) == (0, "")
+    assert "_REGRESS_GATE_COMPLETE" in done.out
+
+
+def test_commands_options_and_choices_are_completed(gate):
+    def completed(line, word):
+        environment = {"_REGRESS_GATE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(word)}
+        done = gate.process(env={**os.environ, **environment})
+        return [one.partition(",")[2] for one in done.out.split()]
+
+    assert completed("regress-gate comp", 1) == ["compare"]
+    assert completed("regress-gate compare --g", 2) == ["--gate", "--gpus", "--gpu-arch"]
+    assert completed("regress-gate compare --format ", 3) == ["table", "json", "markdown"]
+
+
 def test_the_version_is_told(gate):
     assert gate("--version").out.startswith("regress-gate 0.")
 
@@ -59,6 +91,7 @@ def test_a_group_alone_shows_its_help_as_a_page_and_exits_2(gate, path):
         (["compare", "v0.19.0", "v0.19.1", "--output", "json:"], "FORMAT:PATH"),
         (["compare", "v0.19.0", "v0.19.1", "--output", "json:-"], "--format"),
         (["compare", "v0.19.0", "v0.19.1", "--on-inconclusive", "ok"], "'pass', 'fail'"),
+        (["compare", "v0.19.0", "v0.19.1", "--gate", "ttft_medain"], "did you mean 'ttft_median'?"),
         (["compare", "v0.19.0", "v0.19.1", "--config", "no.toml"], "no such configuration file"),
         (["compare", "v0.19.0", "v0.19.1", "--config", "x" * 5000], "no such configuration file"),
         (["compare", "v0.19.0", "v0.19.1", "--store", "~nobody-of-that-name/x"], "home directory"),

@@ -34,8 +34,8 @@ class TestGather:
         assert found.shared_scenarios == []
 
     def test_series_are_in_the_order_of_scenarios_and_of_the_catalogue_and_the_servers_come_last(self):
-        found = gathered(runs_of(OLD, make_trial("b"), make_trial("a"), metrics={"startup_time": 30.0}))
-        assert [key[0] for key in found.keys] == ["a"] * 3 + ["b"] * 3 + ["c8"] * 3 + ["server"]
+        found = gathered(runs_of(OLD, make_trial("c16"), make_trial("c4"), metrics={"startup_time": 30.0}))
+        assert [key[0] for key in found.keys] == ["c4"] * 3 + ["c8"] * 3 + ["c16"] * 3 + ["server"]
         assert [key[1] for key in found.keys[:2]] == ["ttft_median", "output_throughput"]
 
     def test_values_are_means_over_the_trials_that_all_runs_have(self):

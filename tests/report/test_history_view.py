@@ -132,7 +132,7 @@ def test_names_are_never_broken_to_fit_a_column():
     found = HistoryChanges(ChangeMethod.NEIGHBOURS, 4, 3, (change,), ())
     text = history_table(view(found, metrics=("*",), scenario="tiny-c4-inf-n100"), RenderOptions(width=40))
     assert "  tiny-c4-inf-n100/ttft_median  134.0 ms\n  ±1.4% n=2\n      ▁▁██\n" in text
-    assert "  tiny-c4-inf-n100/output_throughput\n    step of +34.0%" in text
+    assert "  tiny-c4-inf-n100/output_throughput\n    step of −34.0%" in text
 
 
 def test_of_many_versions_a_chart_is_drawn():
@@ -150,12 +150,17 @@ def test_of_many_versions_a_chart_is_drawn():
     ("change", "expected"),
     [
         (STEP, "step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0"),
-        (BETTER, "ramp of −10.0% [−12.0, ?], better, at 0.24.0, from 0.19.0 to 0.32.0; probability 0.97"),
+        (BETTER, "ramp of +10.0% [?, +12.0], better, at 0.24.0, from 0.19.0 to 0.32.0; probability 0.97"),
         (SCATTER, "change of scatter, at 0.32.0, between 0.24.0 and 0.32.0; probability 0.90"),
     ],
 )
 def test_a_change_is_named_by_its_versions(change, expected):
     assert line_change_text(line(), change) == expected
+
+
+def test_throughput_that_falls_is_negative_and_worse():
+    change = replace(STEP, metric="output_throughput", loss=0.1, interval=(0.08, 0.12))
+    assert line_change_text(line(), change).startswith("step of −10.0% [−12.0, −8.0], worse")
 
 
 @pytest.mark.parametrize(
@@ -203,6 +208,7 @@ def test_the_document_holds_points_changes_and_what_was_looked_at():
             "index": 2,
             "between": ["0.19.1", "0.24.0"],
             "change": 0.34,
+            "natural_change": 0.34,
             "interval": [0.31, 0.371],
             "probability": None,
             "worse": True,

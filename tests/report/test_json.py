@@ -10,8 +10,8 @@ from hypothesis import given
 from jsonschema import Draft202012Validator, FormatChecker
 
 from regress_gate.model.result import Result, WorkaroundOut
-from regress_gate.report.schema import SCHEMA_PATH, schema_text
-from tests.factories.results import EVERY_KIND, a_result, an_issue, failing, filled_with, render_result
+from regress_gate.report.schema import PAGE, SCHEMA_PATH, page_text, schema_text
+from tests.factories.results import EVERY_KIND, a_result, a_series, an_issue, failing, filled_with, render_result
 
 from .strategies import hostile_text
 
@@ -23,7 +23,7 @@ CONTRACT = {
     "waivers change_points config_changes plan",
     "reasons": "code text series issue",
     "series": "scenario metric unit direction gated baseline candidate change interval confidence p_worse q_worse "
-    "margin verdict runs_needed",
+    "margin verdict runs_needed natural_change natural_interval",
     "known_issues": "id applies why status effect blocks matched_series score workarounds",
 }
 
@@ -38,6 +38,22 @@ def document(result: Result) -> Any:
 def test_the_schema_file_is_current() -> None:
     current = SCHEMA_PATH.read_text(encoding="utf-8") == schema_text()
     assert current, "run: python -m regress_gate.report.schema"
+
+
+def test_every_key_is_described() -> None:
+    objects = {"Result": SCHEMA, **{name: part for name, part in SCHEMA["$defs"].items() if "properties" in part}}
+    silent = [
+        f"{name}.{key}"
+        for name, part in objects.items()
+        for key, value in part["properties"].items()
+        if not value.get("description")
+    ]
+    assert not silent, "add a line below the field in model/result.py"
+
+
+def test_the_page_has_the_tables_of_the_schema() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == page_text(page), "run: python -m regress_gate.report.schema"
 
 
 def test_the_schema_is_valid() -> None:
@@ -65,6 +81,21 @@ def test_every_key_of_the_contract_is_there(part: str) -> None:
     told = document(failing())
     for entry in told[part] if part else [told]:
         assert set(CONTRACT[part].split()) <= set(entry)
+
+
+@pytest.mark.parametrize(
+    ("metric", "natural", "interval"),
+    [("ttft_p99", 0.1, [-0.02, None]), ("output_throughput", -0.1, [None, 0.02])],
+)
+def test_a_series_has_its_loss_and_what_happened(metric: str, natural: float, interval: list[float | None]) -> None:
+    (series,) = document(a_result(series=[a_series(name=metric, change=0.1, interval=(-0.02, None))]))["series"]
+    assert (series["change"], series["interval"]) == (0.1, [-0.02, None])
+    assert (series["natural_change"], series["natural_interval"]) == (natural, interval)
+
+
+def test_a_change_of_nothing_has_no_sign() -> None:
+    (series,) = document(a_result(series=[a_series(name="goodput", change=0.0, interval=(0.0, 0.0))]))["series"]
+    assert str(series["natural_change"]) == "0.0"
 
 
 def test_the_time_is_written_in_utc_with_a_z() -> None:

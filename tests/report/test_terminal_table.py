@@ -76,10 +76,28 @@ def test_the_environment_does_not_change_what_the_options_say(monkeypatch: pytes
         assert table(failing(), color=True) == coloured
 
 
-def test_the_advice_is_the_last_line_and_the_decision_the_first() -> None:
+def test_the_decision_is_the_first_line_and_the_advice_the_second() -> None:
     lines = table(failing()).splitlines()
-    assert lines[0] == "FAIL: do not move   vLLM 0.19.0 → 0.20.1"
-    assert lines[-1] == failing().advice
+    assert lines[:2] == ["FAIL: do not move   vLLM 0.19.0 → 0.20.1", failing().advice]
+
+
+def test_a_long_report_ends_with_the_decision_too() -> None:
+    lines = table(failing(), verbose=True, width=200).splitlines()
+    assert lines[-1] == f"FAIL: do not move. {failing().advice}"
+
+
+def test_the_order_is_answer_then_series_then_issues_then_settings() -> None:
+    for verbose in (False, True):
+        text = table(failing(), verbose=verbose)
+        titles = ["Series", "Causes of the regressions", "Known issues", "Changed settings", "Waivers", "Warnings"]
+        places = [text.index(f"\n{title}\n") for title in titles]
+        assert places == sorted(places)
+
+
+def test_a_pass_is_one_screen() -> None:
+    assert len(table(passing(), width=100).splitlines()) <= 40
+    assert "all within margin" not in table(passing()), "the advice says it"
+    assert "all within margin" in table(passing(), verbose=True)
 
 
 def test_an_exit_code_that_is_not_the_decisions_own_is_said() -> None:
@@ -103,20 +121,60 @@ def test_no_number_of_runs_is_promised_where_none_is_known(runs_needed: int | No
 
 def test_series_that_do_not_gate_are_counted_unless_they_are_worse_or_asked_for() -> None:
     brief, full = table(failing()), table(failing(), verbose=True)
-    assert "  itl_p99 " in brief
+    assert "chat-c8/itl_p99 " in brief
     assert "e2el_p99" not in brief
-    assert "Not shown: 1 not gated; -v shows them." in brief
+    assert "Not shown in full: 1 within_margin, 1 that does not gate; -v shows them." in brief
     assert "e2el_p99" in full
     assert "Not shown" not in full
+
+
+def test_without_anything_worse_or_undecided_the_series_nearest_to_their_margins_are_shown() -> None:
+    brief = table(passing(), width=120)
+    rows = re.findall(r"^  (\S+/\S+) ", brief, re.MULTILINE)
+    assert rows == ["batch-c256/output_throughput", "chat-c8/ttft_p99"]
+
+
+def test_a_change_has_the_sign_of_what_happened_and_says_whether_that_is_good() -> None:
+    faster = a_series(name="output_throughput", means=(900.0, 1122.0), change=-0.247, interval=(-0.26, -0.23))
+    slower = a_series(name="output_throughput", means=(900.0, 810.0), change=0.1, interval=(0.08, 0.12))
+    later = a_series(name="ttft_p99", change=0.1, interval=(0.08, 0.12))
+    same = a_series(name="failed_requests", means=(0.0, 0.0), change=0.0, interval=(0.0, 0.0))
+    for one, shown in (
+        (faster, r"\+24\.7% better \[\+23\.0, \+26\.0\]"),
+        (slower, r"−10\.0% worse +\[−12\.0, −8\.0\]"),
+        (later, r"\+10\.0% worse +\[\+8\.0, \+12\.0\]"),
+        (same, r"0\.0 pp +\[0\.0, 0\.0\]"),
+    ):
+        assert re.search(shown, table(a_result(series=[one]), width=140, verbose=True))
+
+
+def test_the_grid_has_a_sign_for_each_gated_series() -> None:
+    rows = re.findall(r"^  (scenario|chat-c8|batch-c256)  (.+)$", table(failing()), re.MULTILINE)
+    assert [(title, line.split()) for title, line in rows] == [
+        ("scenario", ["mean", "p99", "mean", "throughput", "requests"]),
+        ("chat-c8", ["?", "✗", "✓"]),
+        ("batch-c256", ["✗", "?"]),
+    ]
+    assert "✗ regression  ? undecided  ✓ within_margin" in table(failing())
+    assert "X regression  ? undecided  = within_margin" in table(failing(), encoding="ascii")
+
+
+def test_a_grid_that_is_too_wide_goes_on_below_with_the_rows_that_have_something_there() -> None:
+    series = [a_series(scenario, name) for scenario in ("c1", "c4") for name in ("ttft_median", "e2el_median")]
+    series += [a_series("server", name) for name in ("startup_time", "peak_memory", "kv_cache_tokens")]
+    lines = [line.split() for line in table(a_result(series=series), width=40).splitlines()]
+    first, second = (number for number, words in enumerate(lines) if words[:1] == ["scenario"])
+    assert [words[0] for words in lines[first + 1 : second - 1]] == ["c1", "c4", "server"]
+    assert [words[0] for words in lines[second + 1 : second + 2]] == ["server"]
+    assert max(map(len, table(a_result(series=series), width=40).splitlines())) <= 40
 
 
 def test_among_very_many_series_those_that_decide_are_not_drowned() -> None:
     brief = table(crowded())
     assert brief.count("regression\n") == 4
-    assert "* output_throughput" not in brief
-    assert "Not shown: 112 gated (within_margin or improvement), 80 not gated; -v shows them." in " ".join(
-        brief.split()
-    )
+    assert "/output_throughput" not in brief
+    assert "36 more scenarios with nothing worse or undecided" in brief
+    assert "Not shown in full: 112 within_margin, 80 that do not gate; -v shows them." in " ".join(brief.split())
     assert table(crowded(), verbose=True, width=200).count("ttft_mean") == 40
 
 
@@ -161,7 +219,8 @@ def test_a_workaround_is_shown_as_it_is_typed() -> None:
 def test_a_check_has_no_series_and_starts_with_the_known_issues() -> None:
     text = table(EVERY_KIND["check"]())
     assert "Series" not in text
-    assert text.splitlines()[2] == "Known issues"
+    assert text.splitlines()[1] == EVERY_KIND["check"]().advice
+    assert text.index("known issue: applies to you and blocks") < text.index("\nKnown issues\n")
 
 
 def test_nothing_measured_and_nothing_known_is_not_called_good() -> None:
@@ -177,7 +236,9 @@ def test_an_unknown_applicability_is_not_an_answer() -> None:
 
 
 def test_a_very_long_scenario_keeps_both_its_ends() -> None:
-    text = table(a_result(series=[a_series("begin-" + "x" * 500 + "-end")]))
-    assert "begin-" in text
-    assert "-end\n" in text
-    assert text.count("x") < 200
+    result = a_result(series=[a_series("begin-" + "x" * 500 + "-end")])
+    for verbose, end in ((False, "-end/ttft_p99 "), (True, "-end\n")):
+        text = table(result, verbose=verbose)
+        assert "begin-" in text
+        assert end in text
+        assert text.count("x") < 200

@@ -52,6 +52,13 @@ def test_spread_says_when_it_is_not_known() -> None:
     assert units.spread(None, 1) == "±? n=1"
 
 
+def test_both_sides_in_one_text() -> None:
+    assert units.both_values((0.1234, 0.1832), "s", "ttft_p99") == "123.4 → 183.2 ms"
+    assert units.both_values((412345, None), "tokens", "kv_cache_tokens") == "412.3k → n/a tok"
+    assert units.spreads((0.021, 0.018), (5, 5)) == "±2.1%, ±1.8%, n=5"
+    assert units.spreads((None, 0.4), (1, 6)) == "±? n=1, ±40% n=6"
+
+
 @given(value=st.floats(allow_nan=False, allow_infinity=False), metric=st.sampled_from(sorted(METRICS)))
 def test_no_number_is_wider_than_a_column(value: float, metric: str) -> None:
     assert len(units.values((value, value), METRICS[metric].unit, metric)[0]) <= 16

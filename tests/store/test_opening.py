@@ -336,6 +336,16 @@ def test_an_unusable_server_is_one_line_without_the_password(url: str) -> None:
     assert "cret" not in message
 
 
+def test_postgres_is_postgresql() -> None:
+    """The short spelling is what libpq and many hosters write."""
+    messages = []
+    for scheme in ("postgresql", "postgres"):
+        with pytest.raises((StoreError, InputError)) as failure:
+            open_store(f"{scheme}://me@127.0.0.1:1/db", create=False)
+        messages.append(str(failure.value).replace(f"{scheme}://", ""))
+    assert messages[0] == messages[1]
+
+
 def test_a_path_may_hold_what_a_url_may_not(tmp_path: Path) -> None:
     directory = tmp_path / "100% of #my data"
     directory.mkdir()

@@ -21,6 +21,7 @@ from regress_gate.report.document import (
     Document,
     Entry,
     EntryList,
+    Grid,
     Inline,
     ItemList,
     Line,
@@ -30,6 +31,7 @@ from regress_gate.report.document import (
     Paragraph,
     Row,
     Section,
+    Sign,
     Sparkline,
     Style,
     Styled,
@@ -152,6 +154,8 @@ class _Writer:
                 return _lines(line for entry in block.entries for line in self._entry(entry))
             case Table():
                 return _lines(self._table(block))
+            case Grid():
+                return [_lines(self._grid(block))[0], self._legend(block)]
             case Chart():
                 return [code(_sparkline(Sparkline(block.values, _CHART_WIDTH)))]
             case Section():
@@ -182,6 +186,21 @@ class _Writer:
             start = [self._escape(group.title)] if grouped else []
             lines += [_row([*start, *self._cells(row)]) for row in group.rows]
         return lines
+
+    def _grid(self, grid: Grid) -> list[str]:
+        titles = [grid.title, *(f"{column.group} {column.title}".strip() for column in grid.columns)]
+        rules = ["---", *(":-:" for _ in grid.columns)]
+        rows = (
+            [self._escape(row.title), *("" if one is None else self._sign(one) for one in row.signs)]
+            for row in grid.rows
+        )
+        return [_row(map(self._escape, titles)), _row(rules), *map(_row, rows)]
+
+    def _legend(self, grid: Grid) -> str:
+        return ", ".join(f"{self._sign(one)} {self._escape(one.meaning)}" for one in grid.used_signs)
+
+    def _sign(self, sign: Sign) -> str:
+        return self._inline(Styled(sign.sign, sign.style))
 
     def _cells(self, row: Row) -> list[str]:
         cells = []

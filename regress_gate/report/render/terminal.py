@@ -24,6 +24,7 @@ from regress_gate.report.document import (
     Document,
     Entry,
     EntryList,
+    Grid,
     Inline,
     ItemList,
     Line,
@@ -115,6 +116,8 @@ class _Writer:
                 self._entries(block, indent)
             case Table():
                 _TableWriter(self, block, 0 if block.group_title else indent).write()
+            case Grid():
+                self._grid(block, max(indent, _INDENT))
             case Chart():
                 self._chart(block, max(indent, _INDENT))
             case Section():
@@ -167,6 +170,54 @@ class _Writer:
             text = set_cell_size(text, room - len(end)).rstrip() + end
         head.append(f" {text} {note}".rstrip())
         self.put(head, indent)
+
+    def _grid(self, grid: Grid, indent: int) -> None:
+        """Columns that do not fit beside the others stand below them, with the rows that have a sign there."""
+        titles = [self.shorten(row.title, self.width // 3) for row in grid.rows]
+        label = self.shorten(grid.title, self.width // 3)
+        first = max(map(cell_len, (label, *titles)), default=0)
+        for part in self._grid_parts(grid, self.width - indent - first):
+            groups = [self.plain(grid.columns[index].group) for index, _ in part]
+            repeats = [number > 0 and group == groups[number - 1] for number, group in enumerate(groups)]
+            shown = ["" if is_repeat else group for group, is_repeat in zip(groups, repeats, strict=True)]
+            names = [self.plain(grid.columns[index].title) for index, _ in part]
+            for left, heads in (("", shown), (label, names)):
+                self._grid_line(Text(left, "dim"), first, [Text(head, "dim") for head in heads], part, indent)
+            for row, title in zip(grid.rows, titles, strict=True):
+                signs = [row.signs[index] for index, _ in part]
+                if any(signs):
+                    cells = [Text() if one is None else self.text(Styled(one.sign, one.style)) for one in signs]
+                    self._grid_line(Text(title), first, cells, part, indent)
+        legend: list[Inline] = []
+        for one in grid.used_signs:
+            legend += ["   " if legend else "", Styled(one.sign, one.style), f" {one.meaning}"]
+        self.put(self.text(tuple(legend)), indent)
+
+    def _grid_parts(self, grid: Grid, room: int) -> list[list[tuple[int, int]]]:
+        """Index and width of the columns that stand side by side, for each part of the grid."""
+        parts: list[list[tuple[int, int]]] = []
+        left = 0
+        for index, column in enumerate(grid.columns):
+            width = max(cell_len(self.plain(column.title)), cell_len(self.plain(column.group)), 1)
+            is_same = index > 0 and column.group == grid.columns[index - 1].group
+            if parts and is_same:
+                width = max(cell_len(self.plain(column.title)), 1)
+            if not parts or width + GAP > left:
+                width = max(width, cell_len(self.plain(column.group)))
+                parts.append([])
+                left = room
+            parts[-1].append((index, width))
+            left -= width + GAP
+        return parts
+
+    def _grid_line(
+        self, title: Text, width: int, cells: Sequence[Text], part: Sequence[tuple[int, int]], indent: int
+    ) -> None:
+        line = Text(" " * indent, no_wrap=True) + title + " " * (width - title.cell_len)
+        for cell, (_, room) in zip(cells, part, strict=True):
+            line = line + " " * GAP + cell + " " * (room - cell.cell_len)
+        if line.plain.strip():
+            self.put_raw(line)
 
     def _chart(self, block: Chart, indent: int) -> None:
         import numpy as np
@@ -260,6 +311,8 @@ def _is_apart(before: Block, block: Block, depth: int) -> bool:
     """Whether an empty line stands between the two."""
     if isinstance(before, Section | Table) or isinstance(block, Section | Table | EntryList):
         return True
+    if not depth and isinstance(block, Pairs):
+        return not isinstance(before, Pairs)
     return isinstance(block, Paragraph) and (
         isinstance(before, EntryList) or (not depth and not isinstance(before, Paragraph))
     )
@@ -289,7 +342,7 @@ class _TableWriter:
     """Tries layouts from the widest to the narrowest and takes the first that fits.
 
     One line a row, with the details in columns of their own; then without the optional columns; then with details below
-    their texts; at last each row as running text.
+    their texts; at last each row as running text. A list that is not wrapped only loses its optional columns.
     """
 
     def __init__(self, writer: _Writer, table: Table, indent: int):
@@ -301,13 +354,15 @@ class _TableWriter:
     def write(self) -> None:
         every = list(enumerate(self._table.columns))
         needed = [(index, column) for index, column in every if not column.is_optional]
-        for columns, lay_out in (
-            (every, self._wide), (needed, self._wide), (every, self._narrow), (needed, self._narrow)
-        ):  # fmt: skip
+        layouts = [(every, self._wide), (needed, self._wide), (every, self._narrow), (needed, self._narrow)]
+        for columns, lay_out in layouts if self._table.is_wrapped else layouts[:2]:
             layout = lay_out(columns)
-            if layout.width <= self._writer.width - self._indent or not self._table.is_wrapped:
+            if layout.width <= self._writer.width - self._indent:
                 self._put(layout)
                 return
+        if not self._table.is_wrapped:
+            self._put(layout)
+            return
         self._put_in_groups(self._put_as_text)
 
     def _wide(self, columns: list[tuple[int, Column]]) -> _Layout:

@@ -188,7 +188,7 @@ def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
     after, by = (str(line.versions[place]) for place in change.since)
     size = ""
     if change.loss is not None:
-        size = f" of {units.change(change.loss, change.scale)} {units.interval(change.interval)}"
+        size = f" of {units.change(change.natural_change, change.scale)} {units.interval(change.natural_interval)}"
         size += ", worse" if change.is_worse else ", better"
     between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
     sure = "" if change.probability is None else f"; probability {probability_text(change.probability)}"
@@ -298,6 +298,7 @@ def _change_data(line: HistoryLine, change: HistoryChange) -> dict[str, Any]:
         "index": change.at,
         "between": [str(line.versions[place]) for place in change.since],
         "change": change.loss,
+        "natural_change": change.natural_change,
         "interval": None if change.interval is None else list(change.interval),
         "probability": change.probability,
         "worse": change.is_worse,

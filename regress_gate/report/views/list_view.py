@@ -29,12 +29,18 @@ class ListView(View):
     """Printed instead of a table without rows; without it, the titles are."""
     notes: Sequence[str] = ()
     """Lines below the table."""
+    optional: Sequence[str] = ()
+    """Titles of columns that are left out where the width is small."""
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
         if not self.rows and self.empty:
             return Document("", (Table.of((Column(),), (Row((self.empty,)),), is_wrapped=False),))
         columns = tuple(
-            Column(title, is_right=bool(self.rows) and all(isinstance(row[index], int | float) for row in self.rows))
+            Column(
+                title,
+                is_right=bool(self.rows) and all(isinstance(row[index], int | float) for row in self.rows),
+                is_optional=title in self.optional,
+            )
             for index, title in enumerate(self.titles)
         )
         rows = tuple(Row(tuple(map(value_text, row))) for row in self.rows)
@@ -87,6 +93,7 @@ def stored_versions(holdings: "Sequence[Holding]") -> ListView:
         ],
         values={"schema_version": "1", "baselines": [_holding_values(holding) for holding in holdings]},
         empty="nothing is stored; import results with `regress-gate import`",
+        optional=("trials", "scenarios"),
     )
 
 

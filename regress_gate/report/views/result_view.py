@@ -1,67 +1,50 @@
 """The report of `compare` and `check`: what a person is shown of a result, and in which order.
 
-Numbers become text here, series become rows and known issues entries. A terminal is read from its end, so decision and
-advice frame the report; a page is read from its top, and what reassures is folded there.
+The decision and one sentence come first, then why, then what differs; every format has this order. A terminal gets one
+screen, and everything with `-v`; a page folds what reassures. Series are in `series_view`, known issues in
+`issues_view`.
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from enum import Enum
 from typing import Any, ClassVar
 
-from regress_gate.model.result import Decision, Result, SeriesResult, Verdict, WaiverOut
+from regress_gate.model.result import Decision, ReasonCode, Result, WaiverOut
 from regress_gate.report.document import (
     Block,
-    Cell,
-    Column,
     Detail,
     Document,
+    Entry,
+    EntryList,
     ItemList,
+    Line,
     Pair,
     Pairs,
     Paragraph,
-    Row,
-    RowGroup,
     Section,
     Style,
     Styled,
-    Table,
     View,
 )
 from regress_gate.report.views import issues_view, units, wording
+from regress_gate.report.views.series_view import SeriesFilter, series_section, split_series
 from regress_gate.text import plural
 
-MAX_GATED_ROWS = 40
-"""Gated series above which those that are no worse are only counted: the ones that matter must not drown."""
-MAX_CONFIG_CHANGES = 8
-"""Changes besides speed that are listed; `diff-config` lists all."""
-_LONGEST_METRIC = 26
-_LONGEST_VALUE = 14
+MAX_CONFIG_CHANGES = 3
+"""Changes besides speed that a terminal lists; `-v` lists all that matter, `diff-config` all."""
+MOST_REASONS = 6
+MOST_ALIKE = 2
+"""Void or failed runs, differences and warnings that a terminal lists of each kind."""
 
-_VERDICT_ORDER = [Verdict.REGRESSION, Verdict.UNDECIDED, Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT]
-_VERDICT_STYLE = {
-    Verdict.REGRESSION: Style.BAD,
-    Verdict.IMPROVEMENT: Style.GOOD,
-    Verdict.WITHIN_MARGIN: Style.PLAIN,
-    Verdict.UNDECIDED: Style.WARNING,
-}
 _DECISION_STYLE = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
 _FACT_STYLE = {"void": Style.WARNING, "failed": Style.BAD, "differs": Style.WARNING, "notice": Style.WARNING}
+_LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
+"""Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
+_SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
 _WAIVER_ORDER = list(_WAIVER_STYLE)
-_LEGEND = "Change: + is worse, for every metric. * gates the decision. ± is the spread between runs, n their number."
-
-
-class SeriesFilter(Enum):
-    """Which series get a row. A regression always does, whether it gates or not."""
-
-    WORRYING = 0
-    """Gated ones that are worse or undecided."""
-    GATED = 1
-    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +57,7 @@ class ResultView(View):
     def document(self, detail: Detail) -> Document:
         result = self.result
         title = Styled(wording.decision(result), _DECISION_STYLE[result.decision])
-        blocks = _page(result, detail) if detail.is_page else _terminal_report(result, detail)
-        return Document(title, tuple(blocks), subtitle=wording.versions(result))
+        return Document(title, tuple(_report(result, detail)), subtitle=wording.versions(result))
 
     def data(self) -> dict[str, Any]:
         """The JSON object of schema_version 1; `created` in UTC with a `Z`, and no number that JSON lacks."""
@@ -94,43 +76,80 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _terminal_report(result: Result, detail: Detail) -> list[Block]:
+def _report(result: Result, detail: Detail) -> list[Block]:
+    is_brief = not (detail.is_page or detail.verbose)
+    facts, waivers = _facts(result)[: detail.lines], _waivers(result)[: detail.lines]
+    warnings = _first(_own_warnings(result), MOST_ALIKE, "warning") if is_brief else result.warnings[: detail.lines]
     return [
-        *_facts(result, detail),
-        *_sections(result, detail),
-        *_section("Reasons", wording.reasons(result, verbose=detail.verbose)),
-        Paragraph(Styled(result.advice, Style.STRONG)),
+        *_answer(result, detail),
+        *([series_section(result, detail)] if result.command == "compare" else []),
+        *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
+        issues_view.issues_section(result, detail),
+        *_section("Changed settings", _changes(result, detail)),
+        *_section("Waivers", _pairs(waivers)),
+        *_section("Warnings", _list(warnings)),
+        *(_section("Compared", _pairs(facts), is_folded=True) if detail.is_page else []),
+        *_end(result, detail),
     ]
 
 
-def _page(result: Result, detail: Detail) -> list[Block]:
-    reasons = wording.reasons(result, verbose=detail.verbose)
-    facts = _facts(result, detail)
-    left_out = ", ".join(_left_out(result, detail))
+def _section(title: str, blocks: Sequence[Block], *, is_folded: bool = False) -> list[Block]:
+    return [Section(title, tuple(blocks), is_folded=is_folded)] if blocks else []
+
+
+def _list(items: Sequence[str]) -> list[Block]:
+    return [ItemList(tuple(items))] if items else []
+
+
+def _pairs(pairs: Sequence[Pair]) -> list[Block]:
+    return [Pairs(tuple(pairs))] if pairs else []
+
+
+def _first(items: Sequence[str], limit: int, noun: str) -> list[str]:
+    """The first items, and a line that counts the others."""
+    rest = len(items) - limit
+    return [*items[:limit], *([f"and {plural(rest, f'more {noun}')}"] if rest > 0 else [])]
+
+
+def _own_warnings(result: Result) -> list[str]:
+    """Without those that only repeat a known issue, which has a line of its own."""
+    names = tuple(one.id for one in result.known_issues)
+    return [text for text in result.warnings if not text.startswith(names)]
+
+
+def _end(result: Result, detail: Detail) -> list[Block]:
+    if detail.is_page:
+        return [Paragraph(f"regress-gate {result.tool_version}, {result.created.date()}")]
+    if not detail.verbose:
+        return []
+    # The end of a long report is what a terminal still shows.
+    return [Paragraph((Styled(wording.decision(result), _DECISION_STYLE[result.decision]), f". {result.advice}"))]
+
+
+# The answer
+
+
+def _answer(result: Result, detail: Detail) -> list[Block]:
+    """What to do, why, and what was compared."""
+    if not detail.is_page:
+        advice: Line = Styled(result.advice, Style.STRONG)
+        facts = _facts(result) if detail.verbose else _loud_facts(result)
+        return [Paragraph(advice), *_list(_terminal_reasons(result, verbose=detail.verbose)), *_pairs(facts)]
+    facts, left_out = _loud_facts(result)[: detail.lines], ", ".join(_left_out(result, detail))
+    note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
         Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}")),
-        *([ItemList(tuple(reasons[: detail.reasons]))] if reasons else []),
-        *([Paragraph((Styled("Left out, too long for this place:", Style.STRONG),
-            f" {left_out}. Other formats of this report have everything."))] if left_out else []),
-        *([Section("Compared", tuple(facts))] if facts else []),
-        *_sections(result, detail),
-        Paragraph(f"regress-gate {result.tool_version}, {result.created.date()}"),
-    ]  # fmt: skip
-
-
-def _sections(result: Result, detail: Detail) -> list[Block]:
-    waivers = _waivers(result)[: detail.lines]
-    return [
-        *([_series_section(result, detail)] if result.command == "compare" else []),
-        *_section(issues_view.CAUSES_TITLE, issues_view.cause_lines(result)[: detail.lines]),
-        issues_view.issues_section(result, detail),
-        *([Section("Waivers", (Pairs(tuple(waivers)),))] if waivers else []),
-        *_section("Warnings", result.warnings[: detail.lines]),
+        *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
+        *([Paragraph(note)] if left_out else []),
+        *([Paragraph(Styled("What was compared:", Style.STRONG)), *_pairs(facts)] if facts else []),
     ]
 
 
-def _section(title: str, items: Sequence[str]) -> list[Block]:
-    return [Section(title, (ItemList(tuple(items)),))] if items else []
+def _terminal_reasons(result: Result, *, verbose: bool) -> list[str]:
+    if verbose:
+        return wording.reasons(result.reasons, verbose=True)
+    others = [one for one in result.reasons if one.code not in _SAID_BY_THE_ADVICE]
+    return _first(wording.reasons(others), MOST_REASONS, "reason")
 
 
 def _left_out(result: Result, detail: Detail) -> list[str]:
@@ -144,7 +163,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
             "series that are no worse or do not gate",
         ),
         *issues_view.left_out(result, detail),
-        (len(fact_pairs(result)) - detail.lines, "fact about the runs", "facts about the runs"),
+        (len(_facts(result)) - detail.lines, "fact about the runs", "facts about the runs"),
         (
             len(issues_view.cause_lines(result)) - detail.lines,
             "explanation of regressions",
@@ -152,7 +171,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
         ),
         (len(result.waivers) - detail.lines, "waiver", "waivers"),
         (len(result.warnings) - detail.lines, "warning", "warnings"),
-        (len(wording.reasons(result, verbose=detail.verbose)) - detail.reasons, "reason", "reasons"),
+        (len(wording.reasons(result.reasons, verbose=detail.verbose)) - detail.reasons, "reason", "reasons"),
     ]
     return [plural(count, one, several) for count, one, several in counts if count > 0]
 
@@ -160,62 +179,55 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
 # What was compared
 
 
-def _facts(result: Result, detail: Detail) -> list[Block]:
-    facts = fact_pairs(result)[: detail.lines]
-    pairs = tuple(Pair(label, Styled(text, _FACT_STYLE.get(label, Style.PLAIN))) for label, text in facts)
-    return [Pairs(pairs)] if pairs else []
-
-
-def fact_pairs(result: Result) -> list[tuple[str, str]]:
-    """What was compared, where and with how much evidence: label and text."""
-    lines: list[tuple[str, str]] = []
-    if result.suite is not None:
-        lines.append(("suite", f"{result.suite.name}, version {result.suite.version}"))
-    if result.testbed is not None:
-        lines.append(("testbed", wording.testbed(result.testbed)))
+def _facts(result: Result, *, blocking_only: bool = False) -> list[Pair]:
+    """What was compared, where and with how much evidence. `blocking_only`: of differences between the sides."""
+    facts: list[tuple[str, str]] = []
     if result.command == "compare":
-        lines.append(("runs", _runs(result)))
+        facts.append(("compared", _compared(result)))
     if result.plan is not None:
-        lines.append(("judged", wording.evidence(result.plan)))
+        facts.append(("judged", wording.evidence(result.plan)))
     for side, version in (("baseline", result.baseline), ("candidate", result.candidate)):
         if version is not None and (build := _build(version.variant, version.commit, version.origin)):
-            lines.append((side, f"{version.version} ({build})"))
+            facts.append((side, f"{version.version} ({build})"))
     for difference in result.testbed.differences if result.testbed else []:
+        if blocking_only and not difference.blocks:
+            continue
         verdict = "not comparable" if difference.blocks else "noted"
-        lines.append(("differs", f"{difference.what}: {difference.baseline} → {difference.candidate} ({verdict})"))
-    lines += [("void", f"{_run(void.side, void.run)}: {void.reason}") for void in result.void_runs]
-    lines += [
+        facts.append(("differs", f"{difference.what}: {difference.baseline} → {difference.candidate} ({verdict})"))
+    facts += [("void", f"{_run(void.side, void.run)}: {void.reason}") for void in result.void_runs]
+    facts += [
         (
             "failed",
             f"{_run(failed.side, failed.run)}: {failed.text}" + "".join(f" | {line}" for line in failed.lines[:3]),
         )
         for failed in result.failed_runs
     ]
-    lines += [("changed", text) for text in _changes(result)]
     if result.suite is not None and result.suite.notice:
-        lines.append(("notice", result.suite.notice))
-    return lines
+        facts.append(("notice", result.suite.notice))
+    return [Pair(label, Styled(text, _FACT_STYLE.get(label, Style.PLAIN))) for label, text in facts]
+
+
+def _loud_facts(result: Result) -> list[Pair]:
+    """What was compared, and the first of each kind of fact that limits the answer."""
+    loud: list[Pair] = []
+    facts = _facts(result, blocking_only=True)
+    for label in _LOUD_FACTS:
+        alike = [pair for pair in facts if pair.label == label]
+        loud += alike[:MOST_ALIKE]
+        if rest := len(alike[MOST_ALIKE:]):
+            loud.append(Pair(label, f"and {rest} more"))
+    return loud
 
 
 def _run(side: str, run: str) -> str:
     return f"{side} {run}" if run.startswith("run:") else f"{side} run {run}"
 
 
-def _changes(result: Result) -> list[str]:
-    """What changed besides speed and matters to this deployment, the first of it."""
-    mattering = [change for change in result.config_changes if change["matters"] != "informs"]
-    shown = [
-        f"{change['name']}: "
-        + (change["why"] or f"{wording.setting(change['before'])} → {wording.setting(change['after'])}")
-        for change in mattering[:MAX_CONFIG_CHANGES]
-    ]
-    more = len(result.config_changes) - len(shown)
-    if more and result.baseline is not None:
-        shown.append(
-            f"{'and ' if shown else ''}{more} {'more' if shown else 'that should not matter here'}: "
-            f"regress-gate diff-config {result.baseline.version} {result.candidate.version}"
-        )
-    return shown
+def _compared(result: Result) -> str:
+    """`cpu-tiny 1 on testbed lab, comparable; 5 runs a side`."""
+    place = [] if result.suite is None else [f"suite {result.suite.name}@{result.suite.version}"]
+    place += [] if result.testbed is None else [f"testbed {wording.testbed(result.testbed)}"]
+    return "; ".join([*([" on ".join(place)] if place else []), _runs(result)])
 
 
 def _build(variant: str | None, commit: str | None, origin: str | None) -> str:
@@ -228,142 +240,39 @@ def _build(variant: str | None, commit: str | None, origin: str | None) -> str:
 
 
 def _runs(result: Result) -> str:
-    baseline, candidate = (result.baseline.runs if result.baseline else 0), result.candidate.runs
-    if baseline == candidate:
-        text = plural(baseline, "run") + " a side"
-    else:
-        text = f"{baseline} baseline, {candidate} candidate"
-    return text + (f"; {len(result.void_runs)} void, not counted" if result.void_runs else "")
-
-
-# Series
-
-
-def split_series(series: Sequence[SeriesResult], which: SeriesFilter) -> tuple[list[SeriesResult], list[SeriesResult]]:
-    """The series that get a row, and those that do not."""
-    return [one for one in series if _is_shown(one, which)], [one for one in series if not _is_shown(one, which)]
-
-
-def _is_shown(one: SeriesResult, which: SeriesFilter) -> bool:
-    if one.verdict is Verdict.REGRESSION or which is SeriesFilter.ALL:
-        return True
-    return one.gated and (which is SeriesFilter.GATED or one.verdict is Verdict.UNDECIDED)
-
-
-def _series_section(result: Result, detail: Detail) -> Section:
-    if not result.series:
-        return Section("Series", (Paragraph("No series was measured on both sides."),))
-    blocks: list[Block] = [Paragraph(f"{series_tally(result.series)}."), Paragraph(Styled(_LEGEND, Style.MUTED))]
-    blocks += _page_series(result, detail) if detail.is_page else _terminal_series(result, verbose=detail.verbose)
-    return Section("Series", tuple(blocks))
-
-
-def _terminal_series(result: Result, *, verbose: bool) -> list[Block]:
-    is_crowded = sum(one.gated for one in result.series) > MAX_GATED_ROWS
-    which = SeriesFilter.ALL if verbose else SeriesFilter.WORRYING if is_crowded else SeriesFilter.GATED
-    shown, hidden = split_series(result.series, which)
-    blocks = _series_table(shown)
-    if hidden:
-        blocks.append(Paragraph(Styled(f"Not shown: {_hidden_text(hidden)}; -v shows them.", Style.MUTED)))
-    return blocks
-
-
-def _page_series(result: Result, detail: Detail) -> list[Block]:
-    worrying, quiet = split_series(result.series, SeriesFilter.WORRYING)
-    quiet_gated, others = split_series(quiet, SeriesFilter.GATED)
-    blocks = _series_table(worrying[: detail.rows])
-    if detail.quiet_series:
-        for title, series in (
-            ("Gated series that are within their margins", quiet_gated),
-            ("Series that do not gate", others),
-        ):
-            blocks += [Section(title, tuple(_series_table(series)), is_folded=True)] if series else []
-    return blocks
-
-
-def _series_table(series: Sequence[SeriesResult]) -> list[Block]:
-    """Scenarios in the order of the suite, in each the gated series first, the worst of them first; then footnotes."""
-    if not series:
-        return []
-    notes: dict[str, int] = {}
-    scenarios: dict[str, list[SeriesResult]] = {}
-    for one in series:
-        scenarios.setdefault(one.scenario, []).append(one)
-    table = Table(
-        columns=(
-            Column("metric", max_width=_LONGEST_METRIC),
-            Column("baseline", "± cv, n", max_width=_LONGEST_VALUE),
-            Column("candidate", "± cv, n", max_width=_LONGEST_VALUE),
-            Column("change", f"[{_confidence(series)} interval]"),
-            Column("margin", below=0),
-            Column("verdict", "(runs a side)"),
-        ),
-        groups=tuple(
-            RowGroup(name, tuple(_row(one, notes) for one in sorted(members, key=_row_order)))
-            for name, members in scenarios.items()
-        ),
-        group_title="scenario",
+    """`5 runs a side (shipped baseline)`, or those of each side."""
+    sides = [side for side in (result.baseline, result.candidate) if side is not None]
+    void = f"; {len(result.void_runs)} void, not counted" if result.void_runs else ""
+    origins = [wording.ORIGIN.get(side.origin, side.origin) if side.origin else "" for side in sides]
+    if len({(side.runs, origin) for side, origin in zip(sides, origins, strict=True)}) == 1:
+        return f"{plural(sides[0].runs, 'run')} a side{f' ({origins[0]})' if origins[0] else ''}{void}"
+    counts = (
+        f"{plural(side.runs, 'run')} of {side.version}{f' ({origin})' if origin else ''}"
+        for side, origin in zip(sides, origins, strict=True)
     )
-    pairs = tuple(Pair(f"[{number}]", note) for note, number in notes.items())
-    return [table, Pairs(pairs)] if pairs else [table]
+    return ", ".join(counts) + void
 
 
-def _row_order(one: SeriesResult) -> tuple[bool, int]:
-    return not one.gated, _VERDICT_ORDER.index(one.verdict)
+# What else changed
 
 
-def _row(one: SeriesResult, notes: dict[str, int]) -> Row:
-    """`notes`: footnotes with their numbers; those of this series are added."""
-    baseline, candidate = units.values((one.baseline.mean, one.candidate.mean), one.unit, one.metric)
-    numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in one.notes]
-    is_undecided = one.verdict is Verdict.UNDECIDED
-    verdict = str(one.verdict)
-    return Row(
-        (
-            Cell(one.metric, f"[{','.join(numbers)}]" if numbers else ""),
-            Cell(baseline, units.spread(one.baseline.cv, one.baseline.runs)),
-            Cell(candidate, units.spread(one.candidate.cv, one.candidate.runs)),
-            Cell(units.change(one.change, one.scale), units.interval(one.interval)),
-            units.margin(one.margin, one.scale),
-            Cell(Styled(verdict, _VERDICT_STYLE[one.verdict]), _runs_needed(one) if is_undecided else ""),
-        ),
-        mark="*" if one.gated else "",
-        is_muted=not one.gated,
-    )
-
-
-def _runs_needed(one: SeriesResult) -> str:
-    """`needs 4 more`; empty if not known."""
-    if one.runs_needed is None:
-        return ""
-    more = one.runs_needed - max(one.baseline.runs, one.candidate.runs)
-    return f"needs {more} more" if more > 0 else ""
-
-
-def series_tally(series: Sequence[SeriesResult]) -> str:
-    """`3 gated series: 1 regression, 2 within_margin`."""
-    gated = Counter(one.verdict for one in series if one.gated)
-    counts = [
-        plural(gated[Verdict.REGRESSION], "regression"),
-        f"{gated[Verdict.UNDECIDED]} undecided",
-        f"{gated[Verdict.WITHIN_MARGIN]} within_margin",
-        plural(gated[Verdict.IMPROVEMENT], "improvement"),
+def _changes(result: Result, detail: Detail) -> list[Block]:
+    """What changed besides speed and matters to this deployment, and where the rest can be read."""
+    is_brief = not (detail.is_page or detail.verbose)
+    mattering = [change for change in result.config_changes if change["matters"] != "informs"]
+    shown = mattering[: MAX_CONFIG_CHANGES if is_brief else detail.lines]
+    texts = [
+        (change["name"], change["why"] or f"{wording.setting(change['before'])} → {wording.setting(change['after'])}")
+        for change in shown
     ]
-    shown = ", ".join(count for count in counts if not count.startswith("0 "))
-    return f"{gated.total()} gated series" + (f": {shown}" if shown else "")
-
-
-def _confidence(series: Sequence[SeriesResult]) -> str:
-    """`95%`; the two ends where the series differ in it."""
-    levels = sorted({one.confidence for one in series})
-    return " to ".join(units.percent(level) for level in (levels[:1] + levels[1:][-1:]))
-
-
-def _hidden_text(series: Sequence[SeriesResult]) -> str:
-    gated = sum(one.gated for one in series)
-    parts = [f"{gated} gated (within_margin or improvement)"] if gated else []
-    parts += [f"{len(series) - gated} not gated"] if len(series) > gated else []
-    return ", ".join(parts)
+    rest = []
+    if (more := len(result.config_changes) - len(shown)) and result.baseline is not None:
+        which = f"and {more} more" if shown else f"{more}, none of which should matter here"
+        rest.append(f"{which}: regress-gate diff-config {result.baseline.version} {result.candidate.version}")
+    if not is_brief:
+        return _list([f"{name}: {text}" for name, text in texts] + rest)
+    entries = [Entry((name,), text, is_short=True) for name, text in texts]
+    return [*([EntryList(tuple(entries))] if entries else []), *map(Paragraph, rest)]
 
 
 # Waivers

@@ -18,6 +18,13 @@ def values(means: tuple[float | None, float | None], unit: str, metric: str) -> 
     return first, second
 
 
+def both_values(means: tuple[float | None, float | None], unit: str, metric: str) -> str:
+    """`123.4 → 151.0 ms`."""
+    factor, sign = _shown_in(unit, metric, max((abs(mean) for mean in means if mean is not None), default=0.0))
+    first, second = (UNKNOWN if mean is None else number(mean * factor) for mean in means)
+    return f"{first} → {second}{sign}"
+
+
 def _shown_in(unit: str, metric: str, largest: float) -> tuple[float, str]:
     if unit == "s":
         return (1.0, " s") if largest >= _SECONDS_FROM else (1e3, " ms")
@@ -60,8 +67,15 @@ def spread(cv: float | None, runs: int) -> str:
     return f"±{_plain_percent(cv)} n={runs}"
 
 
-def change(loss: float | None, scale: Scale) -> str:
-    return UNKNOWN if loss is None else f"{_signed(loss)}{_percent_sign(scale)}"
+def spreads(cvs: tuple[float | None, float | None], runs: tuple[int, int]) -> str:
+    """The spreads of both sides: `±2.1%, ±1.8%, n=5`."""
+    if runs[0] != runs[1]:
+        return ", ".join(spread(cv, count) for cv, count in zip(cvs, runs, strict=True))
+    return ", ".join([*("±?" if cv is None else f"±{_plain_percent(cv)}" for cv in cvs), f"n={runs[0]}"])
+
+
+def change(fraction: float | None, scale: Scale) -> str:
+    return UNKNOWN if fraction is None else f"{_signed(fraction)}{_percent_sign(scale)}"
 
 
 def interval(bounds: tuple[float | None, float | None] | None) -> str:

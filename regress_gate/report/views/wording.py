@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from regress_gate.errors import ExitCode
@@ -107,16 +108,16 @@ def reason(reason: Reason) -> str:
     return f"{reason.code.replace('_', ' ')}: {reason.text}" + (f" ({', '.join(named)})" if named else "")
 
 
-def reasons(result: Result, *, verbose: bool = False) -> list[str]:
+def reasons(every: Sequence[Reason], *, verbose: bool = False) -> list[str]:
     """A line for each reason; many known issues that only lack a fact share one line."""
-    lacking = [one for one in result.reasons if one.code is ReasonCode.UNDECIDED and one.issue]
+    lacking = [one for one in every if one.code is ReasonCode.UNDECIDED and one.issue]
     left = len(lacking) - _MOST_REASONS
     if verbose or left <= 0:
-        return [reason(one) for one in result.reasons]
+        return [reason(one) for one in every]
     names = ", ".join(str(one.issue) for one in lacking[:_MOST_REASONS])
     together = f"undecided: {len(lacking)} known issues would block if they apply: {names} and {left} more"
     others = {id(one) for one in lacking[1:]}
-    return [together if one is lacking[0] else reason(one) for one in result.reasons if id(one) not in others]
+    return [together if one is lacking[0] else reason(one) for one in every if id(one) not in others]
 
 
 def flags(engine_args: dict[str, Any], env: dict[str, str]) -> list[str]:
