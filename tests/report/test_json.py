@@ -64,7 +64,10 @@ def test_the_schema_is_valid() -> None:
 @pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
 def test_every_result_obeys_the_schema_and_reads_back(build: Callable[[], Result]) -> None:
     VALIDATOR.validate(document(build()))
-    assert Result.model_validate(document(build())) == build()
+    again = Result.model_validate(document(build()))
+    # What looks like a secret of an address is masked in the hostile text, so that only the JSON is the same.
+    assert again == build() or build is EVERY_KIND["hostile"]
+    assert document(again) == document(build())
 
 
 @given(text=hostile_text)
