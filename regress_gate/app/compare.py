@@ -1,26 +1,29 @@
 """Compare the stored runs of two versions and decide. Not for measuring them: see `measure_comparison`."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from regress_gate.app.known_issues import find_known_issues
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_config
-from regress_gate.gate.comparison_choice import select_comparison
+from regress_gate.errors import NoDataError
+from regress_gate.gate.comparison_choice import ComparisonChoice, select_comparison
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
-from regress_gate.gate.history import sides_by_version
-from regress_gate.gate.regression_origin import add_regression_origins
+from regress_gate.gate.regression_origin import add_regression_origins, choose_history
+from regress_gate.gate.replicates import pair_runs
 from regress_gate.gate.series_inputs import needs_samples
-from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count
+from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import PolicyOverrides
-from regress_gate.model.result import Result
+from regress_gate.model.result import Result, Verdict
+from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits, Suite
-from regress_gate.model.version import Ref
+from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.store.combined import CombinedStore, open_combined_store
-from regress_gate.store.store_interface import Holding, HoldingOrigin, holdings_of
+from regress_gate.store.store_interface import Holding, HoldingOrigin, holdings_of, run_order
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 
 
@@ -53,14 +56,7 @@ def compare_stored(
     own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
     refs = scope.baseline, scope.candidate
     with open_combined_store(str(settings.store_url.value)) as store:
-        choice = select_comparison(
-            *refs,
-            store.inventory(),
-            store.pinned(),
-            single_runs=_single_runs(store, refs),
-            suite=scope.suite if own is None else f"{own.name}@{own.version}",
-            testbed=scope.testbed,
-        )
+        choice = _choose(store, scope, scope.suite if own is None else f"{own.name}@{own.version}")
         suite = own or find_shipped_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
         policy = settings.policy(suite.gate if suite else None, overrides)
@@ -69,7 +65,7 @@ def compare_stored(
             _load_side(store, ref, holding, limits, with_samples=with_samples)
             for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
         )
-        runs = store.runs(testbed=choice.candidate.testbed, suite=choice.candidate.suite)
+        earlier = _earlier_runs(store, choice.candidate, baseline, candidate, limits)
     given = GateInput(
         baseline=baseline,
         candidate=candidate,
@@ -77,7 +73,7 @@ def compare_stored(
         definition=suite,
         findings=find_known_issues(settings.deployment, baseline.version, candidate.version, suite),
         config_changes=_find_config_changes(settings, (baseline, candidate), suite),
-        earlier=runs_that_count(runs, limits),
+        earlier=earlier,
     )
     rules = GateRules(
         policy=policy,
@@ -87,7 +83,60 @@ def compare_stored(
         report_only=report_only,
     )
     result = decide_compare(given, rules)
-    return add_regression_origins(result, baseline, candidate, sides_by_version(runs, limits), policy, limits)
+    if all(series.verdict is not Verdict.REGRESSION for series in result.series):
+        return result
+    history, unread = _read_history(settings, choice.candidate, baseline.version, candidate.version, limits)
+    return add_regression_origins(result, baseline, candidate, history, policy, limits, unread)
+
+
+def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> ComparisonChoice:
+    """What is compared. Only the versions that are named are looked up; an error lists whatever is stored."""
+    refs = scope.baseline, scope.candidate
+    named = [ref.version for ref in refs if ref.kind is RefKind.VERSION and ref.version is not None]
+
+    def choose(held: Sequence[Holding]) -> ComparisonChoice:
+        single = _single_runs(store, refs)
+        return select_comparison(*refs, held, store.pinned(), single_runs=single, suite=suite, testbed=scope.testbed)
+
+    if len(named) == len(refs):
+        with suppress(NoDataError):
+            return choose(store.inventory(named))
+    return choose(store.inventory())
+
+
+def _earlier_runs(
+    store: CombinedStore, held: Holding, baseline: ComparisonSide, candidate: ComparisonSide, limits: ConditionLimits
+) -> list[Run]:
+    """The newest other runs that count, of any version: as many as a comparison learns from."""
+    pairing = pair_runs(baseline.counted, candidate.counted)
+    compared = [*pairing.baseline, *pairing.candidate]
+    recent = store.recent_runs(
+        testbed=held.testbed,
+        suite=held.suite,
+        paired=pairing.is_side_by_side,
+        metrics={name for run in compared for trial in run.trials for name in trial.metrics},
+        without=compared,
+    )
+    keys = {run.key for run in recent}
+    # A run counts or not beside the others of its version, so those of both sides are judged with them.
+    judged = {run.key: run for run in (*recent, *baseline.runs, *candidate.runs)}
+    return [run for run in runs_that_count(sorted(judged.values(), key=run_order), limits) if run.key in keys]
+
+
+def _read_history(
+    settings: Settings, held: Holding, baseline: Version, candidate: Version, limits: ConditionLimits
+) -> tuple[list[ComparisonSide], Sequence[Version]]:
+    """Other versions of the testbed and suite, which may show where a regression came from; and those not read."""
+    with open_combined_store(str(settings.store_url.value)) as store:
+        same = [each for each in store.inventory() if (each.testbed, each.suite) == (held.testbed, held.suite)]
+        choice = choose_history(same, baseline, candidate)
+        sides = [
+            side
+            for version in choice.read
+            for side in sides_by_version(store.runs(version=version, testbed=held.testbed, suite=held.suite), limits)
+            if side.version == version
+        ]
+    return sides, choice.unread
 
 
 def _find_config_changes(

@@ -120,9 +120,7 @@ def _check_resumable(plan: ExperimentPlan, task: MeasurementTask, amount: Measur
 def _check_files(store: Repository, plan: ExperimentPlan, task: MeasurementTask) -> None:
     """Raises InputError if a file of recorded prompts has changed since the experiment began."""
     now = {scenario.name: workload.dataset for scenario, workload in load_workloads(task.suite)}
-    for run in store.runs(testbed=plan.testbed, suite=plan.suite):
-        if run.place is None or run.place.experiment != plan.experiment:
-            continue
+    for run in find_plan_runs(plan, store):
         for trial in run.trials:
             dataset, before = now[trial.scenario], trial.workload.get("dataset_sha256")
             if dataset is not None and before != dataset.sha256:
@@ -285,8 +283,9 @@ def run_experiment(
 
 
 def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:
-    """By earlier runs of the suite on this testbed; None if there are none."""
-    held = [run.place for run in store.runs(testbed=plan.testbed, suite=plan.suite) if run.place is not None]
+    """By the newest runs of the suite on this testbed; None if there are none."""
+    runs = [*find_plan_runs(plan, store), *store.recent_runs(testbed=plan.testbed, suite=plan.suite, paired=False)]
+    held = [run.place for run in {run.key: run for run in runs}.values() if run.place is not None]
     took = [place.seconds for place in held if place.seconds is not None]
     if not took:
         return None

@@ -1,13 +1,15 @@
 """The history of a suite on a testbed: all stored versions, and which of them changed something."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError, NoDataError
-from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history import HistoryFilter, HistoryReader, WantedMetrics, history_lines
 from regress_gate.gate.history_changes import find_line_changes, without_improvements
+from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
 from regress_gate.report.views.history_view import HistoryView, LineView
 from regress_gate.store.combined import open_combined_store
 from regress_gate.store.store_interface import Holding, HoldingOrigin
@@ -35,20 +37,28 @@ def show_history(
         name = f"{own.name}@{own.version}"
     with open_combined_store(str(settings.store_url.value)) as store:
         ref, testbed = _choose_suite_and_testbed(store.inventory(), name, settings.testbed.value)
-        runs = store.runs(testbed=testbed, suite=ref)
-    suite = own or find_shipped_suite(ref)
-    limits = suite.conditions if suite else ConditionLimits()
-    policy = settings.policy(suite.gate if suite else None)
-    lines = history_lines(sides_by_version(runs, limits), policy, wanted)
-    views = []
-    for done, line in enumerate(lines):
-        if advance is not None:
-            advance(done, len(lines))
-        changes = find_line_changes(line, policy, limits) if detect else None
-        hidden = 0
-        if changes is not None and not improvements:
-            changes, hidden = without_improvements(changes)
-        views.append(LineView(line, changes, hidden))
+        suite = own or find_shipped_suite(ref)
+        limits = suite.conditions if suite else ConditionLimits()
+        policy = settings.policy(suite.gate if suite else None)
+
+        def full_side(version: Version) -> ComparisonSide:
+            runs = store.runs(version=version, testbed=testbed, suite=ref)
+            return make_side(version, [run for run in runs if run.version == version], limits)
+
+        def sides() -> Iterator[ComparisonSide]:
+            for runs in store.runs_by_version(testbed=testbed, suite=ref, metrics=WantedMetrics(wanted, policy)):
+                yield make_side(runs[0].version, runs, limits)
+
+        lines = history_lines(HistoryReader(sides, full_side), policy, wanted)
+        views = []
+        for done, line in enumerate(lines):
+            if advance is not None:
+                advance(done, len(lines))
+            changes = find_line_changes(line, policy, limits) if detect else None
+            hidden = 0
+            if changes is not None and not improvements:
+                changes, hidden = without_improvements(changes)
+            views.append(LineView(line, changes, hidden))
     return HistoryView(str(ref), testbed, views)
 
 

@@ -18,26 +18,29 @@ from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.gate.early_stopping import StopDecision, decide_stop
 from regress_gate.gate.planning import RunPlan, plan_runs
 from regress_gate.gate.replicates import Pairing, pair_runs
-from regress_gate.gate.sides import make_side
+from regress_gate.gate.sides import make_side, runs_that_count
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Ref, Version
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.store.combined import open_combined_store
 from regress_gate.store.repository import Repository
+from regress_gate.store.store_interface import run_order
 from regress_gate.text import duration_text, plural
 
 
 def counted_runs(settings: Settings, task: MeasurementTask) -> list[Run]:
-    """Runs of any version that count, of the suite on this testbed: stored ones and shipped ones."""
+    """Runs that count, of the suite on this testbed: all of the task's versions, and the newest of others."""
+    suite = SuiteRef(task.suite.name, task.suite.version)
     with open_combined_store(str(settings.store_url.value)) as library:
-        runs = library.runs(testbed=task.testbed.name, suite=SuiteRef(task.suite.name, task.suite.version))
-    by_version: dict[Version, list[Run]] = {}
-    for run in runs:
-        by_version.setdefault(run.version, []).append(run)
-    return [
-        run for version, same in by_version.items() for run in make_side(version, same, task.suite.conditions).counted
-    ]
+        own = [
+            run
+            for version in dict.fromkeys(task.versions.values())
+            for run in library.runs(version=version, testbed=task.testbed.name, suite=suite)
+        ]
+        recent = library.recent_runs(testbed=task.testbed.name, suite=suite, paired=False, without=own)
+    runs = {run.key: run for run in (*own, *recent)}
+    return runs_that_count(sorted(runs.values(), key=run_order), task.suite.conditions)
 
 
 def whole_blocks(counted: Sequence[Run], task: MeasurementTask) -> int:

@@ -11,15 +11,16 @@ Limits: versions measured on different days also differ by the day; a comparison
 one version to the next, so a slow drift may not be seen. The result says both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
 from regress_gate.gate.history import HistoryLine, HistorySeries
-from regress_gate.gate.replicates import pair_runs
+from regress_gate.gate.replicates import Pairing, pair_runs
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.gate.sides import ComparisonSide, compare_sides
 from regress_gate.gate.table_changes import MIN_POINTS
@@ -28,7 +29,9 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, Verdict
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
 from regress_gate.stats.changepoints import ChangePoint, detect
+from regress_gate.store.store_interface import choose_recent_runs
 from regress_gate.text import plural
 
 _CONFIDENCE = 0.95
@@ -179,11 +182,10 @@ def _compare_neighbours(
     scenarios = {series.scenario for series in line.series}
     budget = policy.false_alarm_budget / max(1, len(pairs))
     shared = policy.model_copy(update={"metrics": names, "false_alarm_budget": budget, "confidence": _CONFIDENCE})
-    # All versions show the usual spread between runs, also those on neither side of a step.
-    everything = [run for side in line.sides for run in _restrict_to_scenarios(side, side.counted, scenarios).counted]
+    full_side = cache(line.full_side)
     changes, notes, steps, few, apart = [], list[str](), 0, dict[str, None](), list[str]()
     for before, after in pairs:
-        old, new = line.sides[before], line.sides[after]
+        old, new = (full_side(line.versions[place]) for place in (before, after))
         pairing = pair_runs(old.counted, new.counted)
         old, new = (
             _restrict_to_scenarios(old, pairing.baseline, scenarios),
@@ -195,7 +197,12 @@ def _compare_neighbours(
         steps += 1
         apart += [] if pairing.is_side_by_side else [f"{old.version} → {new.version}"]
         few |= {str(side.version): None for side in (old, new) if len(side.counted) < 2}
-        comparison = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=everything)
+        earlier = [
+            run
+            for side, runs in _recent(line, pairing, full_side)
+            for run in _restrict_to_scenarios(side, runs, scenarios).counted
+        ]
+        comparison = compare_all_series(old, new, shared, paired=pairing.is_side_by_side, earlier=earlier)
         shown = [series for series in comparison.series if series.name in wanted and _is_shown(series)]
         changes += [_from_series(series, before, after) for series in shown]
     if few:
@@ -203,6 +210,19 @@ def _compare_neighbours(
     if apart:
         notes.append(f"not measured side by side, so conditions may differ: {', '.join(apart)}")
     return HistoryChanges(ChangeMethod.NEIGHBOURS, len(line.series), steps, _sort_changes(changes), tuple(notes))
+
+
+def _recent(
+    line: HistoryLine, pairing: Pairing, full_side: Callable[[Version], ComparisonSide]
+) -> Iterator[tuple[ComparisonSide, list[Run]]]:
+    """The newest other runs of the line, as a comparison takes them. They show the usual spread between runs, also of
+    versions on neither side of a step."""
+    compared = {run.key for run in (*pairing.baseline, *pairing.candidate)}
+    others = [run for side in line.sides for run in side.counted if run.key not in compared]
+    keys = {run.key for run in choose_recent_runs(others, paired=pairing.is_side_by_side)}
+    for version in dict.fromkeys(run.version for run in others if run.key in keys):
+        side = full_side(version)
+        yield side, [run for run in side.counted if run.key in keys]
 
 
 def _restrict_to_scenarios(side: ComparisonSide, counted: Sequence[Run], scenarios: set[str]) -> ComparisonSide:

@@ -2,12 +2,15 @@
 
 A regression that a comparison has shown is a step between two ends. Versions between them that were measured on the
 same testbed and suite are put on their side of the step (`stats.step_position`). The step is then between the last
-version before it and the first after it. If a version older than the baseline is at the candidate's level, the baseline
-may be the exception. Changes no verdict: a loss counts, whichever version caused it.
+version before it and the first after it. Of a long history, the versions nearest to the candidate are read
+(`choose_history`); where all of them have the step, it came with the first of them at the latest. If a version older
+than the baseline is at the candidate's level, the baseline may be the exception. Changes no verdict: a loss counts,
+whichever version caused it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,54 @@ from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
 from regress_gate.stats.estimate import least_spread
 from regress_gate.stats.linear_models import StepEnds, StepPosition, step_positions
+from regress_gate.store.store_interface import Holding
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+HISTORY_VERSIONS = 24
+"""Other versions that are read at most, to find where a regression came from."""
+_NEAREST_OLDER = 4
+"""Of them before the baseline: the nearest may not be comparable."""
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChoice:
+    """Which of the stored versions are read to find where a regression came from."""
+
+    read: tuple[Version, ...]
+    unread: tuple[Version, ...] = ()
+    """Versions between the baseline and the first that is read after it."""
+
+
+def choose_history(held: Sequence[Holding], baseline: Version, candidate: Version) -> HistoryChoice:
+    """Of what is held of one testbed and suite, both versions among it: everything, if that is not too much; else the
+    versions nearest to the candidate, back to the baseline, and the nearest before that."""
+    ends = baseline, candidate
+    times: dict[Version, datetime] = {}
+    for each in held:
+        times[each.version] = min(times.get(each.version, each.first or _LATEST), each.first or _LATEST)
+    others = [version for version in times if version not in ends]
+    if len(others) <= HISTORY_VERSIONS or not all(end in times for end in ends):
+        return HistoryChoice(tuple(others[:HISTORY_VERSIONS]))
+
+    def place(version: Version) -> tuple[object, str]:
+        return (times[version] if version.order_key is None else version.order_key), str(version)
+
+    line = sorted(
+        (v for v in times if (v.order_key is None, v.variant) == (baseline.order_key is None, baseline.variant)),
+        key=place,
+    )
+    if candidate not in line:
+        return HistoryChoice(())
+    first, last = sorted((line.index(baseline), line.index(candidate)))
+    between, before, after = line[first + 1 : last], line[:first][::-1], line[last + 1 :]
+    if line[first] == candidate:  # a downgrade: the baseline is the newer one
+        between, before = between[::-1], after
+    older = before[:_NEAREST_OLDER]
+    kept = between[-(HISTORY_VERSIONS - len(older)) :]
+    return HistoryChoice((*kept, *older), tuple(between[: len(between) - len(kept)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +87,7 @@ class RegressionOrigin:
     at: Version
     """The first that is shown to have it, with none shown to be without it since; else the candidate."""
     untold: tuple[Version, ...]
-    """Versions between the two whose runs do not show on which side they are."""
+    """Versions between the two whose runs do not show on which side they are, or were not read."""
     candidate: Version
     before_baseline: Version | None
     """The nearest version before the baseline, if it is shown to be at the candidate's level."""
@@ -53,7 +104,8 @@ class RegressionOrigin:
 
     @property
     def text(self) -> str:
-        untold = ", ".join(map(str, self.untold))
+        untold = ", ".join(map(str, self.untold[:_MAX_NAMED]))
+        untold += f" and {len(self.untold) - _MAX_NAMED} more" if len(self.untold) > _MAX_NAMED else ""
         if self.is_older and not untold:
             text = f"this step came with {self.at}, not with {self.candidate}"
         elif self.is_older:
@@ -90,12 +142,13 @@ def add_regression_origins(
     history: Sequence[ComparisonSide],
     policy: Policy,
     limits: ConditionLimits,
+    unread: Sequence[Version] = (),
 ) -> Result:
     """The result with the origin of each regression in `change_points` and in the notes of its series, and a warning
     where the candidate is not the cause. The decision stays."""
     pairing = pair_runs(baseline.counted, candidate.counted)
     ends = replace(baseline, counted=pairing.baseline), replace(candidate, counted=pairing.candidate)
-    origins = find_regression_origins(*ends, history, result.series, policy, limits)
+    origins = find_regression_origins(*ends, history, result.series, policy, limits, unread)
     if not origins:
         return result
     texts = {origin.series: origin.text for origin in origins}
@@ -139,11 +192,13 @@ def find_regression_origins(
     series: Sequence[SeriesResult],
     policy: Policy,
     limits: ConditionLimits,
+    unread: Sequence[Version] = (),
 ) -> list[RegressionOrigin]:
     """The origin of each regression among `series` that the history has measured.
 
     `history`: other versions of the same suite and testbed. Those that are not comparable, of another variant, or
-    without an order relative to the two ends are left out.
+    without an order relative to the two ends are left out. `unread`: versions between the baseline and the first of
+    the history after it.
     """
     regressed = _regressed(series)
     if not regressed or baseline.version == candidate.version:
@@ -162,7 +217,7 @@ def find_regression_origins(
         stands = _positions([each[key].per_run if key in each else () for each in values], one.metric, error)
         placed = [(side.version, place) for side, place in zip(others, stands, strict=True)]
         if any(place is not None for place in stands):
-            origins.append(_origin(one.name, baseline.version, candidate.version, placed, len(between)))
+            origins.append(_origin(one.name, baseline.version, candidate.version, placed, len(between), unread))
     return [origin for origin in origins if origin.says_something]
 
 
@@ -215,9 +270,10 @@ def _origin(
     candidate: Version,
     placed: Sequence[tuple[Version, StepPosition | None]],
     between: int,
+    unread: Sequence[Version],
 ) -> RegressionOrigin:
     """`placed`: the versions between the two, of which there are `between`, and then the one before the baseline."""
-    after, at, untold = baseline, candidate, list[Version]()
+    after, at, untold = baseline, candidate, list(unread)
     for version, position in placed[:between]:
         if position is StepPosition.BEFORE:
             after, at, untold = version, candidate, []

@@ -4,7 +4,8 @@
 that were made side by side, where there are any: conditions drift between days, so two versions measured months apart
 differ by more than the version. `make_replicates` makes rows of them. A row is a block where the sides were measured in
 blocks, so that row i of one side belongs to row i of the other; else it is a run. Earlier runs of the same suite on the
-same testbed, of any version, become the sessions that show the usual spread (`measurement_design`). Not for which runs
+same testbed, of any version, become the sessions that show the usual spread (`measurement_design`); a caller gives the
+newest ones (`store_interface.choose_recent`). Not for which runs
 count (`sides`), nor for what follows from the rows (`stats`).
 """
 
@@ -141,7 +142,7 @@ class Replicates:
     @property
     def apart(self) -> bool:
         """Whether the sides have no known session in common."""
-        left, right = ({session_of(run) for runs in side.values() for run in runs} for side in self._sides)
+        left, right = ({run.session for runs in side.values() for run in runs} for side in self._sides)
         return not left & right
 
     @property
@@ -225,15 +226,13 @@ def _version_sessions(
     """Runs of one version that were made together."""
     sessions: dict[object, list[Run]] = defaultdict(list)
     for run in runs:
-        if (session := session_of(run)) is not None:
+        if (session := run.session) is not None:
             sessions[session, run.version].append(run)
     tables = [
-        [_values_of_common_trials(row, ordinals) for _, row in _rows(members, paired=False)]
+        _matrix([_means_of_common_trials(row, ordinals) for _, row in _rows(members, paired=False)], keys)
         for members in sessions.values()
     ]
-    return tuple(
-        tuple(np.array([_mean(row.get(key)) for row in table]) for key in keys) for table in tables if len(table) > 1
-    )
+    return tuple(tuple(table.T) for table in tables if len(table) > 1)
 
 
 def _block_sessions(
@@ -250,14 +249,18 @@ def _block_sessions(
         if len(pairs) < 2:
             continue
         left, right = (
-            [_values_of_common_trials(sides[side], ordinals) for sides in pairs] for side in ("baseline", "candidate")
+            _matrix([_means_of_common_trials(sides[side], ordinals) for sides in pairs], keys)
+            for side in ("baseline", "candidate")
         )
-        sessions.append(tuple(_log_ratios(left, right, key) for key in keys))
+        sessions.append(tuple(_log_ratios(left, right, keys).T))
     return tuple(sessions)
 
 
-def _values_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> RunLevelValues:
-    """Values of the trials that count, without scenarios of which a run lacks one of them."""
+def _means_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]) -> dict[SeriesKey, float]:
+    """The mean over the runs of a row, each over its trials that count, without scenarios of which a run lacks one.
+
+    As `run_level_values`, for many runs of which only the means are wanted.
+    """
     made = [{(trial.scenario, trial.ordinal) for trial in run.trials} for run in row]
     lacking = {
         scenario
@@ -265,23 +268,34 @@ def _values_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]
         for trials in made
         if any((scenario, ordinal) not in trials for ordinal in wanted) and any(each == scenario for each, _ in trials)
     }
-    return {key: values for key, values in run_level_values(row, ordinals).items() if key[0] not in lacking}
+    per_run: dict[SeriesKey, list[float]] = {}
+    for run in row:
+        samples: dict[SeriesKey, list[float]] = {}
+        for trial in run.trials:
+            scenario = trial.scenario
+            if scenario in lacking or (ordinals and trial.ordinal not in ordinals.get(scenario, (trial.ordinal,))):
+                continue
+            for name, value in trial.metrics.items():
+                samples.setdefault((scenario, name), []).append(value)
+        group = SERVER_GROUP if run.place is None else run.place.group
+        if group not in lacking:
+            for name, value in run.metrics.items():
+                samples.setdefault((group, name), []).append(value)
+        for key, values in samples.items():
+            per_run.setdefault(key, []).append(sum(values) / len(values))
+    return {key: sum(values) / len(values) for key, values in per_run.items()}
 
 
-def _log_ratios(left: Sequence[RunLevelValues], right: Sequence[RunLevelValues], key: SeriesKey) -> Floats:
-    ours, theirs = (np.array([_mean(row.get(key)) for row in side]) for side in (left, right))
-    if metric(key[1]).scale is not Scale.RATIO:
-        return np.full(len(ours), math.nan)
-    usable = (ours > 0) & (theirs > 0)
-    return np.where(usable, np.log(np.where(usable, theirs, 1.0) / np.where(usable, ours, 1.0)), math.nan)
+def _matrix(rows: Sequence[Mapping[SeriesKey, float]], keys: Sequence[SeriesKey]) -> Floats:
+    """Shape (rows, keys); NaN where a row has none."""
+    return np.array([[row.get(key, math.nan) for key in keys] for row in rows]).reshape(len(rows), len(keys))
+
+
+def _log_ratios(left: Floats, right: Floats, keys: Sequence[SeriesKey]) -> Floats:
+    """Of ratio metrics; NaN for others, and where a value is not positive."""
+    usable = (left > 0) & (right > 0) & np.array([metric(name).scale is Scale.RATIO for _, name in keys], dtype=bool)
+    return np.where(usable, np.log(np.where(usable, right, 1.0) / np.where(usable, left, 1.0)), math.nan)
 
 
 def _mean(values: SeriesValues | None) -> float:
     return sum(values.per_run) / len(values.per_run) if values is not None and values.per_run else math.nan
-
-
-def session_of(run: Run) -> object:
-    """The session in which a run was made: its experiment or its day. None if unknown."""
-    if run.place is not None:
-        return run.place.experiment
-    return None if run.started is None else run.started.date()

@@ -1,5 +1,6 @@
 """The two sides of a comparison: which runs count, which are void, and whether the sides may be compared."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -63,9 +64,15 @@ def make_side(
 
 def runs_that_count(runs: Sequence[Run], limits: ConditionLimits) -> list[Run]:
     """The runs that count, of all versions among `runs`, each judged with the other runs of its version."""
-    versions = dict.fromkeys(run.version for run in runs)
-    sides = [make_side(version, [run for run in runs if run.version == version], limits) for version in versions]
-    return [run for side in sides for run in side.counted]
+    return [run for side in sides_by_version(runs, limits) for run in side.counted]
+
+
+def sides_by_version(runs: Iterable[Run], limits: ConditionLimits) -> list[ComparisonSide]:
+    """The runs of one suite on one testbed by version; which of them count is decided as in a comparison."""
+    by_version: dict[Version, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_version[run.version].append(run)
+    return [make_side(version, same, limits) for version, same in by_version.items()]
 
 
 def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:

@@ -185,6 +185,18 @@ class Run:
     def key(self) -> RunKey:
         return RunKey(self.version, self.testbed.name, self.suite, self.label)
 
+    @property
+    def session(self) -> object:
+        """What was measured together: its experiment or its day. None if unknown."""
+        return session_of(self.place, self.started)
+
+
+def session_of(place: BlockPosition | None, started: datetime | None) -> object:
+    """See `Run.session`."""
+    if place is not None:
+        return place.experiment
+    return None if started is None else started.date()
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -5,17 +5,28 @@ For commands that only read. A run that is in both counts as the store's. Withou
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.errors import InputError, RegressGateError
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.paths import shipped_directory
 from regress_gate.store import baseline_file
-from regress_gate.store.store_interface import Holding, Pin, StoreLocation, holding_order, holdings_of, run_order
+from regress_gate.store.store_interface import (
+    Closing,
+    Holding,
+    Pin,
+    StoreLocation,
+    choose_recent_runs,
+    holding_order,
+    holdings_of,
+    run_order,
+)
+from regress_gate.text import natural_key
 from regress_gate.vllm.build_config import BuildConfig
 
 if TYPE_CHECKING:
@@ -135,19 +146,13 @@ def open_combined_store(url: str, *, shipped: ShippedBaselines | None = None) ->
     return CombinedStore(store, ShippedBaselines() if shipped is None else shipped)
 
 
-class CombinedStore:
+class CombinedStore(Closing):
     """The user's store over the shipped baselines. A context manager: closing it closes the store."""
 
     def __init__(self, store: "Repository | None", shipped: ShippedBaselines):
         self.store = store
         """None: there is no store."""
         self._shipped = shipped
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         if self.store is not None:
@@ -166,21 +171,77 @@ class CombinedStore:
         if self.store is None:
             return shipped
         stored = self.store.runs(version=version, testbed=testbed, suite=suite, with_samples=with_samples)
-        keys = {run.key for run in stored}
+        keys = {run.key for run in stored} if shipped else set()
         return sorted([*stored, *(run for run in shipped if run.key not in keys)], key=run_order)
 
     def run(self, id_: int, *, with_samples: bool = False) -> Run | None:
         """The stored run that the ref `run:ID` names."""
         return None if self.store is None else self.store.run(id_, with_samples=with_samples)
 
-    def inventory(self) -> list[Holding]:
-        """The holdings by version, testbed, suite and origin. A run that is in both is the store's."""
-        keys = set() if self.store is None else self.store.keys()
+    def recent_runs(
+        self,
+        *,
+        testbed: str,
+        suite: SuiteRef,
+        paired: bool,
+        metrics: Container[str] | None = None,
+        without: Sequence[Run] = (),
+    ) -> list[Run]:
+        """See Repository.recent_runs; `without` are the runs that are compared. Shipped runs are read in full."""
+        shipped = self._shipped.runs(testbed=testbed, suite=suite)
+        stored: list[Run] = []
+        if self.store is not None:
+            ids = {run.id for run in without if run.id is not None}
+            stored = self.store.recent_runs(testbed=testbed, suite=suite, paired=paired, metrics=metrics, without=ids)
+        compared = {run.key for run in without}
+        own = self._not_stored(shipped)
+        others = [run for run in (*stored, *own) if run.key not in compared]
+        return choose_recent_runs(sorted(others, key=run_order), paired=paired)
+
+    def runs_by_version(self, *, testbed: str, suite: SuiteRef, metrics: Container[str]) -> Iterator[list[Run]]:
+        """See Repository.runs_by_version."""
+        shipped = self._not_stored(self._shipped.runs(testbed=testbed, suite=suite))
+        streams: list[Iterable[list[Run]]] = [_by_version(shipped)]
+        if self.store is not None:
+            streams.append(self.store.runs_by_version(testbed=testbed, suite=suite, metrics=metrics))
+        for _, parts in groupby(merge(*streams, key=_version_key), key=_version_key):
+            yield sorted((run for part in parts for run in part), key=run_order)
+
+    def inventory(self, versions: Sequence[Version] | None = None) -> list[Holding]:
+        """The holdings by version, testbed, suite and origin; with `versions` of those that match one of them.
+
+        A run that is in both is the store's.
+        """
         pins = [pin.version for pin in self.pinned()]
-        stored = [] if self.store is None else self.store.inventory()
-        shipped = holdings_of([run for run in self._shipped.runs() if run.key not in keys], pins)
-        return sorted([*stored, *shipped], key=lambda holding: (holding_order(holding), holding.origin))
+        stored = [] if self.store is None else self.store.inventory(versions)
+        if versions is None:
+            shipped = self._shipped.runs()
+        else:
+            shipped = [run for version in dict.fromkeys(versions) for run in self._shipped.runs(version=version)]
+            shipped = list({run.key: run for run in shipped}.values())
+        held = holdings_of(self._not_stored(shipped), pins)
+        return sorted([*stored, *held], key=lambda holding: (holding_order(holding), holding.origin))
+
+    def _not_stored(self, shipped: Sequence[Run]) -> list[Run]:
+        """The shipped runs that the store does not have."""
+        if self.store is None:
+            return list(shipped)
+        places = dict.fromkeys((run.version, run.testbed.name, run.suite) for run in shipped)
+        labels = {place: self.store.labels(*place) for place in places}
+        return [run for run in shipped if run.label not in labels[run.version, run.testbed.name, run.suite]]
 
     def pinned(self) -> list[Pin]:
         """All pins, the newest first."""
         return [] if self.store is None else self.store.pinned()
+
+
+def _by_version(runs: Sequence[Run]) -> list[list[Run]]:
+    """In the order in which a store gives its versions."""
+    groups: dict[Version, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.version, []).append(run)
+    return sorted(groups.values(), key=_version_key)
+
+
+def _version_key(runs: Sequence[Run]) -> tuple[object, ...]:
+    return natural_key(str(runs[0].version))

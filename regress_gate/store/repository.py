@@ -3,25 +3,25 @@
 Not for decisions, and not for the baselines shipped with the program: `combined` joins the two.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from regress_gate.errors import InputError, StoreError
 from regress_gate.files import draft_of
-from regress_gate.model.run import Run, RunKey, SuiteRef
+from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import reader, rows, schema, stored_values, writer
 from regress_gate.store.database import Database
 from regress_gate.store.store_interface import (
     AddedRuns,
+    Closing,
     Holding,
     Pin,
     StoredExperiment,
@@ -84,7 +84,7 @@ def _make_directory(directory: Path) -> None:
         ) from None
 
 
-class Repository:
+class Repository(Closing):
     """An open store; a context manager.
 
     Every method is one transaction: it sees one state of the store, and makes all of its changes or none. Every method
@@ -93,12 +93,6 @@ class Repository:
 
     def __init__(self, database: Database):
         self._database = database
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._database.close()
@@ -140,16 +134,45 @@ class Repository:
     def run(self, id_: int, *, with_samples: bool = False) -> Run | None:
         """The run that the ref `run:ID` names."""
         with self._reading() as connection:
-            return next(iter(reader.load_runs(connection, run_id=id_, with_samples=with_samples)), None)
+            return next(iter(reader.load_runs(connection, run_ids=[id_], with_samples=with_samples)), None)
 
-    def keys(self) -> set[RunKey]:
+    def runs_by_version(self, *, testbed: str, suite: SuiteRef, metrics: Container[str]) -> Iterator[list[Run]]:
+        """The runs of one version after the other, ordered by the version's text, with what `recent_runs` reads."""
         with self._reading() as connection:
-            return reader.run_keys(connection)
+            yield from reader.runs_by_version(connection, testbed=testbed, suite=suite, metrics=metrics)
 
-    def inventory(self) -> list[Holding]:
-        """The holdings by version, testbed and suite."""
+    def recent_runs(
+        self,
+        *,
+        testbed: str,
+        suite: SuiteRef,
+        paired: bool,
+        metrics: Container[str] | None = None,
+        without: Collection[int] = (),
+    ) -> list[Run]:
+        """The runs of the newest sessions (`choose_recent`), of any version, but for those of these ids.
+
+        With `metrics`, their trials have only these metrics, no workload, and as their source only the release of the
+        client; the runs have no answers and no facts of their server.
+        """
         with self._reading() as connection:
-            return reader.holdings(connection, [pin.version for pin in _pins(connection)])
+            ids = reader.recent_run_ids(connection, testbed=testbed, suite=suite, paired=paired, without=without)
+            return reader.load_runs(connection, run_ids=ids, metrics=metrics) if ids else []
+
+    def experiment_runs(self, experiment: str, *, testbed: str, suite: SuiteRef) -> list[Run]:
+        with self._reading() as connection:
+            ids = reader.experiment_run_ids(connection, experiment=experiment, testbed=testbed, suite=suite)
+            return reader.load_runs(connection, run_ids=ids) if ids else []
+
+    def labels(self, version: Version, testbed: str, suite: SuiteRef) -> set[str]:
+        """The labels of the stored runs of exactly this version."""
+        with self._reading() as connection:
+            return reader.stored_labels(connection, version, testbed, suite)
+
+    def inventory(self, versions: Sequence[Version] | None = None) -> list[Holding]:
+        """The holdings by version, testbed and suite; with `versions` of those that match one of them."""
+        with self._reading() as connection:
+            return reader.holdings(connection, [pin.version for pin in _pins(connection)], versions)
 
     def pin(self, version: Version) -> bool:
         """Pin a version, stored or not; False if it is already pinned in this spelling."""
@@ -314,15 +337,15 @@ def _prunable(connection: Connection, matches: Callable[[Holding], bool], keep: 
 
 def _delete(connection: Connection, holding: Holding) -> None:
     build, testbed, suite = schema.build, schema.testbed, schema.suite
-    connection.execute(
-        delete(schema.run).where(
-            schema.run.c.build_id.in_(select(build.c.id).where(*_equals(build, rows.version_columns(holding.version)))),
-            schema.run.c.testbed_id.in_(select(testbed.c.id).where(testbed.c.name == holding.testbed)),
-            schema.run.c.suite_id.in_(
-                select(suite.c.id).where(suite.c.name == holding.suite.name, suite.c.version == holding.suite.version)
-            ),
+    builds = select(build.c.id).where(*_equals(build, rows.version_columns(holding.version)))
+    testbeds = select(testbed.c.id).where(testbed.c.name == holding.testbed)
+    suites = select(suite.c.id).where(suite.c.name == holding.suite.name, suite.c.version == holding.suite.version)
+    for table in (schema.run, schema.holding):
+        connection.execute(
+            delete(table).where(
+                table.c.build_id.in_(builds), table.c.testbed_id.in_(testbeds), table.c.suite_id.in_(suites)
+            )
         )
-    )
 
 
 def _delete_unused(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from sqlalchemy import Column, Connection, Dialect, Table, func, insert, select, update
+from sqlalchemy import Column, Connection, Dialect, Table, delete, distinct, func, insert, select, update
 
 from regress_gate.errors import InputError
 from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
@@ -222,6 +222,35 @@ def _insert_statement(table: Table, columns: tuple[str, ...], dialect: Dialect) 
     return str(compiled), order is not None
 
 
+HoldingIds = tuple[int, int, int]
+"""Of build, testbed and suite."""
+
+
+def update_holdings(connection: Connection, changed: Iterable[HoldingIds]) -> None:
+    """Count again what is held of these builds, testbeds and suites, in the transaction that changed their runs."""
+    run, trial, source, holding = schema.run, schema.trial, schema.source, schema.holding
+    when = func.coalesce(trial.c.started, source.c.imported_at, run.c.started)
+    counted = (
+        select(
+            run.c.build_id, run.c.testbed_id, run.c.suite_id, func.count(distinct(run.c.id)), func.count(trial.c.id),
+            func.count(distinct(trial.c.scenario)), func.min(when), func.max(when),
+        )
+        .select_from(run.outerjoin(trial, trial.c.run_id == run.c.id).outerjoin(source))
+        .group_by(run.c.build_id, run.c.testbed_id, run.c.suite_id)
+    )  # fmt: skip
+    names = [column.name for column in holding.c]
+    for ids in changed:
+        mine, theirs = (
+            [
+                column == id_
+                for column, id_ in zip((table.c.build_id, table.c.testbed_id, table.c.suite_id), ids, strict=True)
+            ]
+            for table in (holding, run)
+        )
+        connection.execute(delete(holding).where(*mine))
+        connection.execute(insert(holding).from_select(names, counted.where(*theirs)))
+
+
 @dataclass(slots=True, eq=False)
 class ImportTarget:
     """The version, testbed and suite that runs of an import belong to."""
@@ -233,8 +262,8 @@ class ImportTarget:
     """Whether the store had no run of it before the import."""
     added_labels: set[str] = field(default_factory=set)
     """If it was empty: the labels of the runs that the import has stored."""
-    ids: tuple[int, int, int] | None = None
-    """Of build, testbed and suite; None until a run is stored."""
+    ids: HoldingIds | None = None
+    """None until a run is stored."""
 
 
 class ImportTargets:
@@ -262,7 +291,7 @@ class ImportTargets:
         self._last = run, import_target
         return import_target
 
-    def ids_of(self, target: ImportTarget) -> tuple[int, int, int]:
+    def ids_of(self, target: ImportTarget) -> HoldingIds:
         """Ids of build, testbed and suite; missing rows are inserted. `store_testbed` must have been called before."""
         if target.ids is None:
             testbed = self._testbeds[target.testbed][0]
@@ -291,14 +320,14 @@ class ImportTargets:
     def build_id(self, version: Version) -> int:
         return self._id(schema.build, version_columns(version))
 
-    def _stored(self, target: ImportTarget) -> tuple[int, int, int] | None:
+    def _stored(self, target: ImportTarget) -> HoldingIds | None:
         """The ids, if all three rows exist."""
         build = self._find(schema.build, version_columns(target.version))
         testbed = self._find(schema.testbed, {"name": stored_values.name("testbed", target.testbed)})
         suite = self._find(schema.suite, _suite_columns(target.suite))
         return None if build is None or testbed is None or suite is None else (build, testbed, suite)
 
-    def _is_empty(self, ids: tuple[int, int, int]) -> bool:
+    def _is_empty(self, ids: HoldingIds) -> bool:
         run = schema.run.c
         query = select(run.id).where(run.build_id == ids[0], run.testbed_id == ids[1], run.suite_id == ids[2]).limit(1)
         return self._connection.execute(query).first() is None

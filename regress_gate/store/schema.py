@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -80,7 +80,7 @@ run = Table(
     Column("metrics", Text, nullable=False),
     Column("measured", Text),
     UniqueConstraint("build_id", "testbed_id", "suite_id", "label"),
-    Index("run_of_testbed", "testbed_id", "suite_id"),
+    Index("run_by_start", "testbed_id", "suite_id", "started"),
     # `run:17` must not mean another run after the 17th is pruned.
     sqlite_autoincrement=True,
 )
@@ -134,6 +134,21 @@ outputs = Table(
     Column("data", Text, nullable=False),
 )
 """A table of its own, so that a list of runs does not read the answers."""
+
+holding = Table(
+    "holding",
+    metadata,
+    Column("build_id", ForeignKey("build.id", ondelete="CASCADE"), primary_key=True),
+    Column("testbed_id", ForeignKey("testbed.id", ondelete="CASCADE"), primary_key=True),
+    Column("suite_id", ForeignKey("suite.id", ondelete="CASCADE"), primary_key=True),
+    Column("runs", BigInteger, nullable=False),
+    Column("trials", BigInteger, nullable=False),
+    Column("scenarios", BigInteger, nullable=False),
+    Column("first_time", Text),
+    Column("last_time", Text),
+)
+"""What is held of each version, testbed and suite, counted: a list of versions must not read every trial. Kept by every
+transaction that adds or deletes runs (`rows.update_holdings`)."""
 
 build_config = Table(
     "build_config",

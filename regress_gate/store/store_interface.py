@@ -5,16 +5,18 @@ store exists, before they import SQLAlchemy.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, unquote
 
 from regress_gate.errors import InputError
-from regress_gate.model.run import Run, RunKey, SuiteRef
+from regress_gate.model.run import BlockPosition, Run, RunKey, SuiteRef, session_of
 from regress_gate.model.version import Version
 from regress_gate.paths import store_file
 from regress_gate.redaction import redact_url
@@ -166,6 +168,65 @@ class StoreInfo:
     samples: int
     """Trials with per-request samples."""
     pins: int
+
+
+RECENT_SESSIONS = 24
+"""Sessions that a comparison learns the usual spread from. With the least that a session can have, two runs of one
+version, 24 of them give 24 degrees of freedom: an interval is then 4 % wider than if the spread were known (quantiles
+of t), and more history could gain no more than that (docs/statistics.md)."""
+RECENT_RUNS = 120
+"""At most so many runs of them: five a session, with which that is 1 %."""
+SEARCHED_RUNS = 2000
+"""They are looked for among so many of the newest runs: others may have no session, or no pairs."""
+
+_Key = TypeVar("_Key")
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def choose_recent(
+    newest_first: Iterable[tuple[_Key, BlockPosition | None, datetime | None]], *, paired: bool
+) -> list[_Key]:
+    """The runs of the newest sessions, by their key, place and start.
+
+    `paired`: only runs that were measured beside another version, or beside the same one in a calibration.
+    """
+    chosen, sessions = list[_Key](), set[object]()
+    for key, place, started in newest_first:
+        session = session_of(place, started)
+        if session is None or (paired and (place is None or place.side not in ("baseline", "candidate"))):
+            continue
+        if session not in sessions and len(sessions) == RECENT_SESSIONS:
+            continue
+        sessions.add(session)
+        chosen.append(key)
+        if len(chosen) == RECENT_RUNS:
+            break
+    return chosen
+
+
+def choose_recent_runs(runs: Sequence[Run], *, paired: bool) -> list[Run]:
+    """`choose_recent` of runs in memory; they keep their order."""
+
+    def age(run: Run) -> tuple[bool, datetime, int]:
+        started = run.started or _EARLIEST
+        return run.started is not None, started if started.tzinfo else started.replace(tzinfo=UTC), run.id or 0
+
+    newest = sorted(range(len(runs)), key=lambda at: age(runs[at]), reverse=True)
+    heads = ((at, runs[at].place, runs[at].started) for at in newest)
+    return [runs[at] for at in sorted(choose_recent(heads, paired=paired))]
+
+
+class Closing(ABC):
+    """Closed at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
 
 
 def run_order(run: Run) -> tuple[object, ...]:

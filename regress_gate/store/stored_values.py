@@ -140,9 +140,9 @@ def run_details(run: Run) -> dict[str, Any]:
     return json_values("measured", parts) if parts else parts
 
 
-def run_details_from(data: Mapping[str, Any]) -> dict[str, Any]:
+def run_details_from(data: Mapping[str, Any], *, with_server: bool = True) -> dict[str, Any]:
     """The inverse of `run_details`, as fields of a run. Raises TypeError or ValueError for anything else."""
-    details: dict[str, Any] = {"server": data.get("server", {}), "void": data.get("void")}
+    details: dict[str, Any] = {"server": data.get("server", {}) if with_server else {}, "void": data.get("void")}
     if (place := data.get("place")) is not None:
         details["place"] = BlockPosition(**place)
     if (failure := data.get("failure")) is not None:

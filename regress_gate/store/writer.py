@@ -33,6 +33,7 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
     remaining = iter(runs)
     while batch := list(islice(remaining, _BATCH)):
         importer.add(batch)
+    rows.update_holdings(connection, importer.changed)
     return AddedRuns(
         tuple(importer.new),
         tuple(importer.extended),
@@ -61,6 +62,8 @@ class _Importer:
         """Results stored by this import, by hash and position."""
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
+        self.changed: dict[rows.HoldingIds, None] = {}
+        """Of the new and extended runs."""
         self.trials = 0
         self.duplicates: list[DuplicateResult] = []
         self._requested: dict[int, dict[RunKey, None]] = {}
@@ -189,6 +192,9 @@ class _Importer:
                 values = dict(zip(rows.RUN_COLUMNS[-len(rows.run_facts(draft)) :], rows.run_facts(draft), strict=True))
                 self._connection.execute(update(run).where(run.c.id == draft.id).values(values))
         self._insert_trials(drafts.values())
+        for (target, _), draft in drafts.items():
+            if draft.id in self.new or draft.id in self.extended:
+                self.changed[self._targets.ids_of(target)] = None
         self._insert_outputs([draft for draft in drafts.values() if draft.outputs])
 
     def _insert_runs(self, drafts: dict[tuple[ImportTarget, str], rows.RunDraft]) -> None:

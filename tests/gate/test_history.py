@@ -1,5 +1,6 @@
 """Histories of runs: which versions make a line, in which order, and the value of each series on them."""
 
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.gate.history import HistoryFilter, HistoryOrder, history_lines, sides_by_version
+from regress_gate.gate.history import HistoryFilter, HistoryOrder, HistoryReader, history_lines
+from regress_gate.gate.sides import compare_sides, sides_by_version
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
 from tests.factories.runs import make_run, make_trial
@@ -123,3 +125,43 @@ def test_what_no_run_has_is_refused_with_the_nearest_name(asked, said):
     with pytest.raises(InputError) as refused:
         lines(make_run(), **asked)
     assert said in str(refused.value)
+
+
+def test_a_history_that_is_read_version_by_version_is_the_same():
+    """Of each side only numbers are kept; trials that not all runs have are read again and left out."""
+    runs = [
+        make_run(
+            f"{version}-{n}",
+            version,
+            *(
+                make_trial(scenario, ordinal, ttft_median=0.1 * (n + ordinal), client=client)
+                for scenario in ("c1", "c8")
+                for ordinal in range(1, 3 if (version, n) == ("0.19.1", 2) else 4)
+            ),
+            load=0.1 * n,
+            started=datetime(2026, 11, n, tzinfo=UTC),
+        )
+        for version, client in (("0.19.0", "0.32.0"), ("0.19.1", "0.32.0"), ("0.20.0", "0.31.0"))
+        for n in (1, 2, 3)
+    ]
+    sides = sides_by_version(runs, ConditionLimits())
+    passes = []
+
+    def read():
+        passes.append(1)
+        return iter(sides)
+
+    reader = HistoryReader(read, {side.version: side for side in sides}.__getitem__)
+    (whole,) = history_lines(sides, Policy(), HistoryFilter(["ttft_*"]))
+    (kept,) = history_lines(reader, Policy(), HistoryFilter(["ttft_*"]))
+    assert [series.name for series in kept.series] == ["c1/ttft_median", "c8/ttft_median"]
+    assert [series.per_version for series in kept.series] == [series.per_version for series in whole.series]
+    assert kept.series[0].per_version[0] == pytest.approx((0.25, 0.35, 0.45))
+    assert len(passes) == 2
+    for before, after in itertools.pairwise(range(3)):
+        ours, theirs = (
+            compare_sides(line.sides[before], line.sides[after], ConditionLimits()) for line in (whole, kept)
+        )
+        assert ours == theirs
+    assert all(not trial.metrics for side in kept.sides for run in side.runs for trial in run.trials)
+    assert kept.full_side(kept.versions[0]) == whole.sides[0]

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history import HistoryFilter, history_lines
 from regress_gate.gate.history_changes import ChangeMethod, find_line_changes, without_improvements
+from regress_gate.gate.sides import sides_by_version
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import BlockPosition
 from regress_gate.model.suite import ConditionLimits

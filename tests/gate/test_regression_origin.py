@@ -4,10 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from regress_gate.gate.regression_origin import add_regression_origins, find_regression_origins
+from regress_gate.gate.regression_origin import (
+    HISTORY_VERSIONS,
+    add_regression_origins,
+    choose_history,
+    find_regression_origins,
+)
 from regress_gate.gate.series_comparison import compare_all_series
 from regress_gate.model.policy import Policy
+from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
+from regress_gate.store.store_interface import Holding, HoldingOrigin
 from tests.factories.runs import make_run, make_side_of, make_trial
 from tests.gate.deciding import decide_sides
 
@@ -158,3 +166,42 @@ def test_a_step_of_the_candidates_own_is_no_warning():
 def test_without_a_history_a_result_stays_as_it_is():
     before = result(OLD, NEW)
     assert add_regression_origins(before, OLD, NEW, [], Policy(), ConditionLimits()) == before
+
+
+def held(name, day=1):
+    time = datetime(2026, 1, day, tzinfo=UTC)
+    suite = SuiteRef("chat", "1")
+    return Holding(Version.parse(name), "lab", suite, 5, 5, 1, time, time, False, HoldingOrigin.STORE)
+
+
+def chosen(names, baseline, candidate):
+    choice = choose_history([held(name) for name in names], Version.parse(baseline), Version.parse(candidate))
+    return [str(version) for version in choice.read], [str(version) for version in choice.unread]
+
+
+class TestWhichVersionsAreRead:
+    def test_of_a_short_history_all_but_the_two(self):
+        names = ["0.19.0", "0.19.1", "0.24.0", "0.32.0", "0.18.0+cpu"]
+        assert chosen(names, "0.19.0", "0.32.0") == (["0.19.1", "0.24.0", "0.18.0+cpu"], [])
+
+    def test_of_a_long_one_those_nearest_to_the_candidate_and_before_the_baseline(self):
+        names = [f"0.{minor}.0" for minor in range(1, 101)]
+        read, unread = chosen(names, "0.10.0", "0.90.0")
+        assert len(read) == HISTORY_VERSIONS
+        assert read[-4:] == ["0.9.0", "0.8.0", "0.7.0", "0.6.0"]
+        assert read[:-4] == [f"0.{minor}.0" for minor in range(70, 90)]
+        assert unread == [f"0.{minor}.0" for minor in range(11, 70)]
+
+    def test_of_a_downgrade_the_same_the_other_way_round(self):
+        names = [f"0.{minor}.0" for minor in range(1, 101)]
+        read, unread = chosen(names, "0.90.0", "0.10.0")
+        assert read == [*(f"0.{minor}.0" for minor in range(30, 10, -1)), "0.91.0", "0.92.0", "0.93.0", "0.94.0"]
+        assert unread[0] == "0.89.0"
+
+    def test_a_step_that_all_that_were_read_have_came_with_the_first_of_them_at_the_latest(self):
+        unread = [Version.parse("0.20.0"), Version.parse("0.21.0")]
+        series = compare_all_series(OLD, NEW, Policy()).series
+        history = [side("0.24.0", 0.134)]
+        (origin,) = find_regression_origins(OLD, NEW, history, series, Policy(), ConditionLimits(), unread)
+        assert origin.text == "this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0"
+        assert origin.as_document()["untold"] == ["0.20.0", "0.21.0"]

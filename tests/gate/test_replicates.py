@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from regress_gate.gate.replicates import make_replicates, measurement_design, session_of, tabulate
+from regress_gate.gate.replicates import make_replicates, measurement_design, tabulate
 from regress_gate.model.run import BlockPosition
 from regress_gate.stats.design import InterimStage
 from tests.factories.runs import make_run, make_trial
@@ -87,9 +87,9 @@ class TestHowTheyWereMade:
         assert make_replicates([on_day(1, "a", 0.1)], [on_day(2, "b", 0.1, version="0.19.1")], paired=False).apart
 
     def test_a_session_is_an_experiment_else_a_day_else_unknown(self):
-        assert session_of(placed("baseline", 1, 0.1, experiment="e7")) == "e7"
-        assert session_of(on_day(3, "a", 0.1)) == datetime(2026, 7, 3, tzinfo=UTC).date()
-        assert session_of(on_day(None, "a", 0.1)) is None
+        assert placed("baseline", 1, 0.1, experiment="e7").session == "e7"
+        assert on_day(3, "a", 0.1).session == datetime(2026, 7, 3, tzinfo=UTC).date()
+        assert on_day(None, "a", 0.1).session is None
 
     @pytest.mark.parametrize(("most", "looks"), [(None, None), (8, InterimStage(2, 8)), (1, InterimStage(2, 2))])
     def test_a_plan_that_may_end_early_was_looked_at_after_every_block(self, most, looks):

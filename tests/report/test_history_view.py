@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regress_gate.gate.history import HistoryFilter, history_lines, sides_by_version
+from regress_gate.gate.history import HistoryFilter, history_lines
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
+from regress_gate.gate.sides import sides_by_version
 from regress_gate.model.metric import Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits

@@ -155,8 +155,7 @@ def run_experiment(
 
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
     """All stored runs of the plan, also those that do not count."""
-    runs = store.runs(testbed=plan.testbed, suite=plan.suite)
-    return [run for run in runs if run.place is not None and run.place.experiment == plan.experiment]
+    return store.experiment_runs(plan.experiment, testbed=plan.testbed, suite=plan.suite)
 
 
 def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: float) -> MadeRun:

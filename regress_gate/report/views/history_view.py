@@ -138,7 +138,7 @@ def _ends(series: HistorySeries) -> tuple[Cell, Cell]:
 
 
 def _spread(series: HistorySeries, place: int) -> str:
-    return units.spread(series.spread(place), len(series.per_version[place]))
+    return units.spread(series.spread(place), int(series.counts[place]))
 
 
 def _rows(line: HistoryLine, series: HistorySeries) -> Table:
@@ -278,7 +278,7 @@ def _line_data(view: LineView) -> dict[str, Any]:
                 "unit": series.metric.unit,
                 "direction": series.metric.direction,
                 "points": [
-                    {"version": str(version), "value": series.value(place), "runs": len(series.per_version[place]),
+                    {"version": str(version), "value": series.value(place), "runs": int(series.counts[place]),
                      "cv": series.spread(place)}
                     for place, version in enumerate(line.versions)
                 ],
