@@ -1,4 +1,4 @@
-"""Puts an index of the known issues into a wheel, so that `check` parses no YAML (known/records/loading.py)."""
+"""Puts indexes of the known issues and their coverage into a wheel, so that `check` parses no YAML."""
 
 import sys
 import tempfile
@@ -13,13 +13,21 @@ class IndexOfRecords(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from regress_gate.known.records.loading import index_of
+        from regress_gate.known.records import coverage, loading
 
+        directory = Path(self.root) / "known_issues"
+        self._made = [
+            self._add(build_data, loading.INDEX_NAME, loading.index_of(directory)),
+            self._add(build_data, coverage.INDEX_NAME, coverage.coverage_index(directory)),
+        ]
+
+    @staticmethod
+    def _add(build_data: dict[str, Any], name: str, text: str) -> Path:
         with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False, encoding="utf-8") as file:
-            file.write(index_of(Path(self.root) / "known_issues"))
-        self._made = Path(file.name)
-        build_data["force_include"][file.name] = "regress_gate/_data/known_issues/index.json"
+            file.write(text)
+        build_data["force_include"][file.name] = f"regress_gate/_data/known_issues/{name}"
+        return Path(file.name)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        if version != "editable":
-            self._made.unlink()
+        for path in [] if version == "editable" else self._made:
+            path.unlink()

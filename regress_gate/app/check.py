@@ -1,17 +1,18 @@
 """Check a version, or a move, for the known issues of a deployment. Measures nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from regress_gate.app.known_issues import issue_finder
+from regress_gate.app.known_issues import Releases, issue_finder
 from regress_gate.app.settings import Settings
-from regress_gate.app.store_queries import resolve_stored_build
+from regress_gate.app.store_queries import resolve_stored_build, stored_versions
 from regress_gate.errors import InputError
 from regress_gate.gate.check import decide_check, recommend_release, recommendation_text
 from regress_gate.known.matching.findings import exclusion_reasons, missing_facts_text
-from regress_gate.known.records.releases import beyond_records_text, find_releases
+from regress_gate.known.records.coverage import never_released
+from regress_gate.known.records.releases import find_releases
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.result import DeploymentOut, ReasonCode, Result
@@ -57,42 +58,49 @@ def check_version(
     """
     if version is None and not recommend:
         raise InputError("no version is given", todo="name a VERSION, or let --recommend choose one")
-    facts = settings.deployment_facts
+    facts, now = settings.deployment_facts, datetime.now(UTC)
+    # The package index is asked only for a recommendation.
+    index = settings.config.check.release_index
+    published = find_releases(index, release_cache_file(), now=now, offline=offline or not recommend)
     before = facts.version if baseline is None else _find_build(baseline, settings)
+    if baseline is not None and before is not None:
+        _refuse_never_released(before, published.days, settings)
     notes = list(facts.notes)
     if baseline is None and before is not None:
         notes.append(f"checked against {before}, the version that runs now according to the given file")
     elif facts.version is not None and before is not None and before.number != facts.version.number:
         notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
-    find = issue_finder(facts.deployment)
-    policy, now = settings.policy(flags=overrides), datetime.now(UTC)
+    find = issue_finder(facts.deployment, published.days)
+    policy = settings.policy(flags=overrides)
 
     def decide(candidate: Version) -> Result:
+        known = find(before, candidate)
         return decide_check(
             before,
             candidate,
             policy=policy,
             waivers=settings.waivers,
-            findings=find(before, candidate),
+            findings=known.findings,
+            coverage=known.coverage,
             now=now,
             report_only=report_only,
         )
 
     recommended, recommendation = None, ""
     if recommend:
-        recommended, recommendation, note = _recommend(
-            settings, decide, before, now, min_age_days=min_age_days, offline=offline
-        )
-        notes += [note] if note else []
+        age = settings.config.check.min_release_age_days if min_age_days is None else min_age_days
+        best = recommend_release(published.days, decide, baseline=before, today=now.date(), min_age_days=age)
+        recommended = best.version or Version.parse(str(max(published.days)))
+        recommendation = recommendation_text(best, before)
+        notes += [published.note] if published.note else []
     candidate = recommended if version is None else _find_build(version, settings)
     assert candidate is not None  # noqa: S101 - one of both was asked for
-    result, findings = decide(candidate), find(before, candidate)
+    result, findings = decide(candidate), find(before, candidate).findings
     deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     advice = [
         "" if version is None else result.advice,
         recommendation,
-        beyond_records_text(candidate),
-        missing_facts_text(findings, deciding),
+        missing_facts_text(findings, deciding, complete=facts.deployment.complete),
         WITHOUT_BASELINE if before is None else "",
     ]
     server = settings.deployed_server
@@ -120,21 +128,14 @@ def suggest_suite(settings: Settings, checked: CheckedVersion) -> str:
     return suite_text(suggested, deployment, str(checked.candidate))
 
 
-def _recommend(
-    settings: Settings,
-    decide: Callable[[Version], Result],
-    baseline: Version | None,
-    now: datetime,
-    *,
-    min_age_days: int | None,
-    offline: bool,
-) -> tuple[Version, str, str | None]:
-    """The best release, else the newest known one; the advice; what is unknown about the releases."""
-    rules = settings.config.check
-    releases = find_releases(rules.release_index, release_cache_file(), now=now, offline=offline)
-    age = rules.min_release_age_days if min_age_days is None else min_age_days
-    best = recommend_release(releases.days, decide, baseline=baseline, today=now.date(), min_age_days=age)
-    return best.version or Version.parse(str(max(releases.days))), recommendation_text(best, baseline), releases.note
+def _refuse_never_released(version: Version, releases: Releases, settings: Settings) -> None:
+    """Raises InputError for a version to come from that nobody can run: a typing error. A stored build exists."""
+    nearest = never_released(version, releases)
+    if nearest is None:
+        return
+    if any(holding.version.matches(version) for holding in stored_versions(settings, everything=True)):
+        return
+    raise InputError(f"vLLM {version} was never released", where="--from", todo=f"the nearest release is {nearest}")
 
 
 def _find_build(text: str, settings: Settings) -> Version:

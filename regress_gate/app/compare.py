@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from regress_gate.app.known_issues import find_known_issues
+from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_config
 from regress_gate.errors import NoDataError
@@ -16,6 +16,7 @@ from regress_gate.gate.regression_origin import add_regression_origins, choose_h
 from regress_gate.gate.replicates import pair_runs
 from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
+from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.result import Result, Verdict
@@ -53,6 +54,7 @@ def compare_stored(
 ) -> Result:
     """The decision on what is stored now. Raises NoDataError for a version without runs, InputError if the refs leave
     more than one choice."""
+    now = datetime.now(UTC)
     own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
     refs = scope.baseline, scope.candidate
     with open_combined_store(str(settings.store_url.value)) as store:
@@ -66,18 +68,26 @@ def compare_stored(
             for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
         )
         earlier = _earlier_runs(store, choice.candidate, baseline, candidate, limits)
+    known = find_known_issues(
+        _with_accelerator(settings.deployment, suite, candidate),
+        baseline.version,
+        candidate.version,
+        suite,
+        seen_releases(settings.config.check.release_index, now),
+    )
     given = GateInput(
         baseline=baseline,
         candidate=candidate,
         suite=choice.candidate.suite,
         definition=suite,
-        findings=find_known_issues(settings.deployment, baseline.version, candidate.version, suite),
+        findings=known.findings,
+        coverage=known.coverage,
         config_changes=_find_config_changes(settings, (baseline, candidate), suite),
         earlier=earlier,
     )
     rules = GateRules(
         policy=policy,
-        now=datetime.now(UTC),
+        now=now,
         waivers=settings.waivers,
         allow_incomparable=allow_incomparable,
         report_only=report_only,
@@ -137,6 +147,16 @@ def _read_history(
             if side.version == version
         ]
     return sides, choice.unread
+
+
+def _with_accelerator(deployment: Deployment, suite: Suite | None, side: ComparisonSide) -> Deployment:
+    """The deployment with the accelerator of the measured testbed, if nothing else names one."""
+    named = deployment.accelerator or deployment.platform or deployment.gpu_arch or (suite and suite.accelerator)
+    return (
+        deployment
+        if named or not side.runs
+        else deployment.over(Deployment(accelerator=side.runs[0].testbed.accelerator))
+    )
 
 
 def _find_config_changes(

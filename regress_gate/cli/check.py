@@ -31,7 +31,7 @@ from regress_gate.report.views.list_view import printable
 @click.option(
     "--from", "base", metavar="BASE", help="Version you run now, to separate new issues from those you already have."
 )
-@click.option("--recommend", is_flag=True, help="Name the newest release that no known issue blocks.")
+@click.option("--recommend", is_flag=True, help="Name the newest reviewed release that no known issue blocks.")
 @click.option(
     "--min-release-age", type=click.IntRange(0, 365), metavar="DAYS", help="Recommend none that is younger.  [7]"
 )
@@ -64,7 +64,8 @@ def check(
 
     Without VERSION, --recommend chooses it. Without --from, the version in --deployment, --server-log or --collect-env
     is the one that you run now. Each vLLM server in --deployment is checked; the worst decides. Exits 1
-    if an issue blocks, 3 if a missing fact about the deployment would decide, else 0.
+    if an issue blocks, 3 if a missing fact about the deployment would decide or a release of the move was not reviewed,
+    else 0.
     """
     if version is None and not recommend:
         raise click.UsageError("name a VERSION, or let --recommend choose one")

@@ -6,6 +6,7 @@ Apart from `decide`, because it needs no statistics and must start fast: nothing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import groupby
 
 from packaging.version import Version as Pep440
 
@@ -21,9 +22,10 @@ from regress_gate.gate.reasons import (
     weigh_issues,
     would_block,
 )
+from regress_gate.known.records.coverage import move_of
 from regress_gate.model.issue import Applies, IssueFinding
 from regress_gate.model.policy import Policy, Waiver
-from regress_gate.model.result import Decision, Reason, ReasonCode, Result
+from regress_gate.model.result import CoverageOut, Decision, Reason, ReasonCode, Result
 from regress_gate.model.version import Version
 
 
@@ -34,11 +36,14 @@ def decide_check(
     policy: Policy,
     waivers: Sequence[Waiver],
     findings: Sequence[IssueFinding],
+    coverage: CoverageOut,
     now: datetime,
     report_only: bool = False,
 ) -> Result:
-    """Decide on known issues only. A pass means that no record blocks; nothing was measured."""
-    book = WaiverBook(waivers, now.date())
+    """Decide on known issues only. A pass means that every release of the move was reviewed and no record blocks;
+    nothing was measured.
+    """
+    book, move = WaiverBook(waivers, now.date()), move_of(baseline, candidate)
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=baseline is not None)
     by_id = {finding.issue.id: finding for finding in findings}
     for issue in issues:
@@ -48,6 +53,8 @@ def decide_check(
                 continue
             text = f"{issue.id} would block if it applies: {issue.why}"
             reasons.append(Reason(code=ReasonCode.UNDECIDED, text=text, issue=issue.id))
+    if not coverage.covered:
+        reasons.append(Reason(code=ReasonCode.NOT_COVERED, text=coverage.why))
     if not any(reason.code not in PASSING_CODES for reason in reasons):
         text = "no known issue that applies to this deployment blocks the move"
         reasons.append(Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text=text))
@@ -59,17 +66,19 @@ def decide_check(
         command="check",
         decision=decision,
         exit_code=exit_code(decision, policy, report_only=report_only),
-        advice=advise_check(decision, reasons, str(candidate)),
+        advice=advise_check(decision, reasons, coverage, baseline, candidate, move),
         reasons=reasons,
         baseline=None if baseline is None else version_out(baseline),
         candidate=version_out(candidate),
+        move=move,
         known_issues=issues,
+        coverage=coverage,
         # A check measures no series, so unused waivers of series are left out.
         waivers=[waiver for waiver in book.outcome() if waiver.state != "unused" or "/" not in waiver.finding],
     )
 
 
-_MAX_NAMED_RELEASES = 4
+_MAX_NAMED_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,8 @@ def recommend_release(
     today: date,
     min_age_days: int,
 ) -> Recommendation:
-    """The newest release that `check` lets pass, tried from the newest down to the baseline.
+    """The newest release that `check` lets pass, tried from the newest down to the baseline: it was reviewed, and no
+    known issue blocks it.
 
     A release younger than `min_age_days` is passed over: its problems have had no time to be reported.
     """
@@ -106,7 +116,7 @@ def recommend_release(
         result = check(version)
         if result.decision is Decision.PASS:
             return Recommendation(version, releases[release], passed_over)
-        passed_over.append((str(release), _rejection_text(result.decision, result.reasons)))
+        passed_over.append((str(release), _rejection_text(result)))
     return Recommendation(None, None, passed_over)
 
 
@@ -117,17 +127,38 @@ def recommendation_text(recommendation: Recommendation, baseline: Version | None
         stay = "No release can be recommended" if baseline is None else f"Stay on {baseline}: no newer release passes"
         return f"{stay}{f' ({over})' if over else ''}."
     newest = f"The recommended version is {recommendation.version}, published {recommendation.released}"
-    return f"{newest}: no known issue of this deployment blocks it{f'. Passed over: {over}' if over else ''}."
+    which = "the newest that was reviewed and that no known issue of this deployment blocks"
+    return f"{newest}: {which}{f'. Passed over: {over}' if over else ''}."
 
 
-def _rejection_text(decision: Decision, reasons: Sequence[Reason]) -> str:
-    """The issues that block it, by name."""
-    ids = [reason.issue for reason in reasons if reason.issue is not None]
-    named = ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")
-    return f"{named} {'block' if len(ids) > 1 else 'blocks'}" if decision is Decision.FAIL else f"{named} may apply"
+def _rejection_text(result: Result) -> str:
+    """The issues that block it, by name, or that it was not reviewed."""
+    blocking = [reason.issue for reason in result.reasons if reason.code is ReasonCode.KNOWN_ISSUE and reason.issue]
+    if blocking:
+        return f"{_named(blocking)} {'block' if len(blocking) > 1 else 'blocks'}"
+    coverage = result.coverage
+    if coverage is not None and not coverage.covered:
+        return "platform not known" if coverage.platform is None else f"not reviewed for {coverage.platform}"
+    waiting = [reason.issue for reason in result.reasons if reason.issue is not None]
+    return f"{_named(waiting)} may apply" if waiting else result.reasons[0].text
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")
 
 
 def _passed_over_text(passed_over: Sequence[tuple[str, str]]) -> str:
-    shown = "; ".join(f"{version}: {why}" for version, why in passed_over[:_MAX_NAMED_RELEASES])
-    rest = len(passed_over) - _MAX_NAMED_RELEASES
+    """Neighbouring releases with the same reason share an entry: `0.33.0 to 0.30.0: not reviewed for cuda`."""
+    groups = [(why, [version for version, _ in members]) for why, members in groupby(passed_over, lambda one: one[1])]
+    shown = "; ".join(f"{_first_and_last(versions)}: {why}" for why, versions in groups[:_MAX_NAMED_REASONS])
+    rest = sum(len(versions) for _, versions in groups[_MAX_NAMED_REASONS:])
     return shown + (f"; and {rest} older" if rest > 0 else "")
+
+
+def _first_and_last(versions: Sequence[str]) -> str:
+    match versions:
+        case [only]:
+            return only
+        case [first, last]:
+            return f"{first} and {last}"
+    return f"{versions[0]} to {versions[-1]}"

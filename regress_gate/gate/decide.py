@@ -34,9 +34,11 @@ from regress_gate.gate.weighing import (
     weigh_series,
     weigh_server_failures,
 )
+from regress_gate.known.records.coverage import move_of
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
+    CoverageOut,
     DifferenceOut,
     ExplanationOut,
     InterimOut,
@@ -67,6 +69,8 @@ class GateInput:
     definition: Suite | None = None
     """The suite itself: its scenarios, limits and notice. None if only its name is known."""
     findings: Sequence[IssueFinding] = ()
+    coverage: CoverageOut | None = None
+    """How far the known-issue records reach; None: no records were asked."""
     config_changes: Sequence[ConfigChange] = ()
     earlier: Sequence[Run] = ()
     """Runs that count, of any version on this suite and testbed: they show what spread is usual."""
@@ -182,7 +186,7 @@ def weigh(
     """The reasons and warnings of everything that was found."""
     book = WaiverBook(rules.waivers, rules.now.date())
     issues, reasons = weigh_issues(given.findings, rules.policy, book, has_baseline=True)
-    warnings = [*issue_warnings(issues), *gathered.warnings, *exclusions.warnings]
+    warnings = [*issue_warnings(issues, given.coverage), *gathered.warnings, *exclusions.warnings]
     reasons += [*weigh_config(given.config_changes), *exclusions.reasons]
     explanations: list[ExplanationOut] = []
     if comparison is not None:
@@ -230,12 +234,14 @@ def conclude(
         reasons=weighed.reasons,
         baseline=_side_out(gathered.baseline),
         candidate=_side_out(gathered.candidate),
+        move=move_of(gathered.baseline.version, gathered.candidate.version),
         suite=_suite_out(given),
         testbed=_testbed_out(gathered.candidate, gathered.comparability),
         series=series,
         void_runs=_void_runs(gathered),
         failed_runs=failed_runs(gathered.baseline, gathered.candidate),
         known_issues=weighed.issues,
+        coverage=given.coverage,
         explanations=weighed.explanations,
         waivers=weighed.waivers,
         plan=_plan_out(comparison.design) if comparison else None,

@@ -14,8 +14,10 @@ from regress_gate.errors import ExitCode
 from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, Severity, Status
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
+    CoverageOut,
     Decision,
     KnownIssueOut,
+    Move,
     Reason,
     ReasonCode,
     SeriesResult,
@@ -233,13 +235,35 @@ def _remaining_findings(reasons: Sequence[Reason], issues: Sequence[KnownIssueOu
     return shown + (f"; read the {' and the '.join(parts)}" if parts else "")
 
 
-def advise_check(decision: Decision, reasons: Sequence[Reason], candidate: str) -> str:
+def advise_check(
+    decision: Decision,
+    reasons: Sequence[Reason],
+    coverage: CoverageOut,
+    baseline: Version | None,
+    candidate: Version,
+    move: Move | None,
+) -> str:
+    going = f"downgrade to {candidate}" if move is Move.DOWNGRADE else f"move to {candidate}"
+    codes = {reason.code for reason in reasons}
     if decision is Decision.FAIL:
         named = [reason for reason in reasons if reason.code is ReasonCode.KNOWN_ISSUE]
-        return f"Do not move to {candidate} as it is: {_blockers_text(named)}."
-    if decision is Decision.INCONCLUSIVE:
-        return "Give more facts about the deployment, then check again."
-    return f"No known issue stops a move to {candidate}; nothing was measured, so compare it before you move."
+        return f"Do not {going} as it is: {_blockers_text(named)}."
+    if decision is Decision.PASS:
+        return f"No known issue stops a {going}; nothing was measured, so compare it before you move."
+    asked = "Give more facts about the deployment, then check again." if ReasonCode.UNDECIDED in codes else ""
+    todo = _coverage_todo(coverage, baseline, candidate) if ReasonCode.NOT_COVERED in codes else ""
+    return " ".join(filter(None, (todo, asked)))
+
+
+def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: Version) -> str:
+    """What to do where nobody has reviewed."""
+    if coverage.platform is None:
+        return "Name the accelerator (--accelerator) or the platform (--platform), then check again."
+    sides = f"{'BASE' if baseline is None else baseline} {candidate}"
+    return (
+        f"Nobody knows from the records whether {candidate} is good: measure it (regress-gate compare {sides} "
+        "--measure), or check again with newer records (a newer vllm-regress-gate)."
+    )
 
 
 def _blockers_text(reasons: Sequence[Reason]) -> str:

@@ -14,7 +14,7 @@ from regress_gate.gate.series_comparison import SeriesComparison
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.model.issue import Applies
 from regress_gate.model.metric import Scale
-from regress_gate.model.result import FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
+from regress_gate.model.result import CoverageOut, FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
 from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.text import plural
@@ -31,8 +31,10 @@ def weigh_config(changes: Sequence[ConfigChange]) -> list[Reason]:
     ]
 
 
-def issue_warnings(issues: Sequence[KnownIssueOut]) -> list[str]:
+def issue_warnings(issues: Sequence[KnownIssueOut], coverage: CoverageOut | None = None) -> list[str]:
     unsettled = [issue for issue in issues if issue.applies is Applies.UNKNOWN and issue.effect == "new"]
+    if len(unsettled) > MOST_WARNINGS and coverage is not None and coverage.platform is None:
+        return [f"{len(unsettled)} known issues may apply: name the accelerator (--accelerator)"]
     if len(unsettled) <= MOST_WARNINGS:
         return [f"{issue.id} may apply: {issue.why}" for issue in unsettled]
     named = ", ".join(issue.id for issue in unsettled[:MOST_WARNINGS])

@@ -47,6 +47,7 @@ class ReasonCode(StrEnum):
     INCOMPARABLE = "incomparable"
     NO_GATED_SERIES = "no_gated_series"
     MISSING_SERIES = "missing_series"
+    NOT_COVERED = "not_covered"
     UNDECIDED = "undecided"
     WAIVED = "waived"
     ALL_WITHIN_MARGIN = "all_within_margin"
@@ -63,6 +64,45 @@ class IssueObservation(StrEnum):
     NOT_TESTABLE = "not_testable"
     """No measured scenario would show it."""
     UNCLEAR = "unclear"
+
+
+class Move(StrEnum):
+    """The direction of a move between two versions."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    SAME = "same"
+
+
+class ReviewDepth(StrEnum):
+    """How deeply a release was reviewed, the deepest first; coverage.yaml says how each was done."""
+
+    SWEEP = "sweep"
+    """The whole tracker."""
+    SEARCH = "search"
+    """What searches found."""
+
+
+class CoverageOut(ResultModel):
+    """Whether the known-issue records reach so far that a missing record means something."""
+
+    platform: str | None
+    """Of the deployment: cuda, rocm, cpu…; null: not known."""
+    reviewed_through: str | None
+    """The newest release that was reviewed for the platform; null: none."""
+    records_in_interval: int
+    """Records that may concern the platform and begin or end in the interval; without a baseline, those that hold for
+    the candidate."""
+    covered: bool
+    """Whether every release of the interval was reviewed."""
+    depth: ReviewDepth | None = None
+    """The least of all releases in the interval; null: not covered, or nothing changes."""
+    reviewed: date | None = None
+    """The day of the oldest of these reviews."""
+    unreviewed: list[str] = Field(default_factory=list)
+    """Releases of the interval that were not reviewed for the platform."""
+    why: str = ""
+    """Why it is not covered."""
 
 
 class Reason(ResultModel):
@@ -388,6 +428,8 @@ class Result(ResultModel):
     """The version that runs now; null for a check without one."""
     candidate: VersionSide
     """The version to move to."""
+    move: Move | None = None
+    """Null: no baseline, or versions without an order."""
     deployment: DeploymentOut | None = None
     """Null without --deployment."""
     suite: SuiteOut | None = None
@@ -402,6 +444,8 @@ class Result(ResultModel):
     """Servers that failed."""
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
     """Every record in question, also those that do not apply."""
+    coverage: CoverageOut | None = None
+    """How far the records reach. Null: results from before this was recorded."""
     explanations: list[ExplanationOut] = Field(default_factory=list)
     """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)

@@ -61,7 +61,7 @@ def test_an_accelerator_that_nobody_knows_is_not_taken_for_one_without_issues(ga
     [
         ("v0.24.0", DENSE),
         ("v0.24.0", ("--accelerator", "A100", "--model", "TheBloke/Llama-2-70B-GPTQ", "--quantization", "gptq_marlin")),
-        ("v0.24.0", ("--platform", "cpu", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")),
+        ("v0.21.0", ("--platform", "cpu", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")),
         ("v0.24.0", ("--accelerator", "MI300X", "--model", "deepseek-ai/DeepSeek-R1", "--quantization", "fp8")),
     ],
     ids=["H100-dense", "A100-int4", "cpu", "MI300X-fp8"],

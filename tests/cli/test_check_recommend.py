@@ -45,12 +45,13 @@ def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
 
 
 def test_releases_that_are_newer_than_the_program_come_from_the_index(gate):
-    answer = json.dumps({"releases": {"0.99.0": [{"upload_time": "2026-01-01T00:00:00"}]}}).encode()
+    day = [{"upload_time": "2026-01-01T00:00:00"}]
+    answer = json.dumps({"releases": {"0.29.0": day, "0.33.0": day, "0.99.0": day}}).encode()
     with index(answer) as (url, asked):
         (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
         done = gate("check", "--recommend", *MIXTRAL_BF16, "--format", "json")
-    assert done.json["candidate"]["version"] == "0.99.0"
-    assert "0.99.0 is newer than the records, which know releases up to 0." in done.json["advice"]
+    assert done.json["candidate"]["version"] == "0.29.0"
+    assert "Passed over: 0.99.0 and 0.33.0: not reviewed for cuda" in done.json["advice"]
     assert (len(asked), done.err) == (1, "")
 
 
@@ -74,6 +75,17 @@ def test_an_age_that_is_none_is_an_error(gate, days):
 
 
 @pytest.mark.parametrize(("version", "is_newer"), [("v0.33.0", False), ("v0.33.1", True), ("v9.9.9", True)])
-def test_a_release_that_no_record_can_know_is_said_to_be_one(gate, version, is_newer):
-    advice = gate("check", version, *MIXTRAL_BF16, "--format", "json").json["advice"]
-    assert (f"{version[1:]} is newer than the records" in advice) is is_newer
+def test_a_release_that_is_newer_than_the_list_is_said_to_be_one(gate, version, is_newer):
+    coverage = gate("check", version, *MIXTRAL_BF16, "--format", "json").json["coverage"]
+    assert coverage["covered"] is False
+    assert (f"{version[1:]} is newer than all known releases (up to 0.33.0" in coverage["why"]) is is_newer
+
+
+def test_a_release_that_the_index_knows_is_not_newer_than_the_list(gate):
+    answer = json.dumps({"releases": {"0.34.0": [{"upload_time": "2026-11-20T00:00:00"}]}}).encode()
+    with index(answer) as (url, asked):
+        (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
+        gate("check", "--recommend", *MIXTRAL_BF16, "--format", "json")
+        coverage = gate("check", "v0.34.0", *MIXTRAL_BF16, "--format", "json").json["coverage"]
+    assert coverage["why"].startswith("0.34.0 was not reviewed")
+    assert len(asked) == 1, "a check alone asks nobody"

@@ -7,15 +7,18 @@ from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Statu
 from regress_gate.model.metric import metric
 from regress_gate.model.result import (
     CauseOut,
+    CoverageOut,
     Decision,
     DifferenceOut,
     ExplanationOut,
     FailedRun,
     IssueObservation,
     KnownIssueOut,
+    Move,
     Reason,
     ReasonCode,
     Result,
+    ReviewDepth,
     SeriesResult,
     SideSummary,
     SuiteOut,
@@ -468,6 +471,20 @@ def incomparable() -> Result:
     )
 
 
+def coverage(**changes: Any) -> CoverageOut:
+    return CoverageOut(
+        **{
+            "platform": "cuda",
+            "reviewed_through": "0.29.0",
+            "records_in_interval": 12,
+            "covered": True,
+            "depth": ReviewDepth.SWEEP,
+            "reviewed": date(2026, 11, 21),
+            **changes,
+        }
+    )
+
+
 def checked() -> Result:
     return a_result(
         command="check",
@@ -479,8 +496,12 @@ def checked() -> Result:
         suite=None,
         testbed=None,
         known_issues=failing().known_issues,
+        coverage=coverage(),
         reasons=[Reason(code=ReasonCode.KNOWN_ISSUE, issue="VLLM-28882", text="applies to you and blocks")],
     )
+
+
+UNKNOWN_PLATFORM = "the platform is not known, so no review can be said to count"
 
 
 def unsettled() -> Result:
@@ -511,10 +532,17 @@ def unsettled() -> Result:
             *waiting,
             an_issue(40111, applies=Applies.NO, why="accelerator is H200, the issue needs MI300X"),
         ],
+        move=Move.UPGRADE,
+        coverage=coverage(
+            platform=None, reviewed_through=None, covered=False, depth=None, reviewed=None, why=UNKNOWN_PLATFORM
+        ),
         reasons=[
-            Reason(code=ReasonCode.UNDECIDED, issue=one.id, text=f"{one.id} would block if it applies: {one.why}")
-            for one in waiting
-            if one.effect is Effect.NEW
+            Reason(code=ReasonCode.NOT_COVERED, text=UNKNOWN_PLATFORM),
+            *(
+                Reason(code=ReasonCode.UNDECIDED, issue=one.id, text=f"{one.id} would block if it applies: {one.why}")
+                for one in waiting
+                if one.effect is Effect.NEW
+            ),
         ],
     )
 

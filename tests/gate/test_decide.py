@@ -16,6 +16,7 @@ from regress_gate.model.run import BlockPosition, Conditions, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Scenario, ServerConfig, Suite, Workload
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
+from tests.factories.results import coverage
 from tests.factories.runs import (
     NOW,
     SUITE,
@@ -458,15 +459,33 @@ class TestKnownIssues:
 
 
 class TestCheck:
-    def check(self, *findings, base="0.19.0", waivers=()):
+    def check(self, *findings, base="0.19.0", waivers=(), **reach):
         return decide_check(
             None if base is None else Version.parse(base),
             Version.parse("0.19.1"),
             policy=Policy(),
             waivers=waivers,
             findings=findings,
+            coverage=coverage(**reach),
             now=NOW,
         )
+
+    def test_what_nobody_reviewed_is_inconclusive(self):
+        result = self.check(covered=False, why="0.19.1 was not reviewed")
+        assert (result.decision, result.exit_code, codes(result)) == (
+            Decision.INCONCLUSIVE,
+            3,
+            [ReasonCode.NOT_COVERED],
+        )
+        assert "compare 0.19.0 0.19.1 --measure" in result.advice
+
+    def test_a_blocking_issue_fails_also_where_nobody_reviewed(self):
+        result = self.check(make_finding(), covered=False, why="0.19.1 was not reviewed")
+        assert (result.exit_code, codes(result)) == (1, [ReasonCode.KNOWN_ISSUE, ReasonCode.NOT_COVERED])
+
+    def test_a_waiver_of_an_issue_is_none_of_a_missing_review(self):
+        result = self.check(make_finding(), covered=False, why="x", waivers=[waiver("VLLM-1")])
+        assert result.exit_code == 3
 
     def test_nothing_known_passes_and_says_that_nothing_was_measured(self):
         result = self.check()

@@ -41,7 +41,14 @@ def test_a_complete_launch_line_makes_defaults_facts() -> None:
     facts = derive_facts(Deployment(engine_args={"-tp": 8}, complete=True))
     assert facts.sizes == {"tensor": 8, "pipeline": 1, "data": 1}
     assert facts.args["enable_expert_parallel"] is False
-    assert facts.features == {"lora": False, "speculative_decoding": False, "disaggregated_prefill": False}
+    off = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
+    assert facts.features == dict.fromkeys(off, False)
+
+
+@pytest.mark.parametrize("argument", ["enable_auto_tool_choice", "tool_call_parser", "guided_decoding_backend"])
+def test_structured_output_may_be_in_use_where_the_server_is_set_up_for_it(argument: str) -> None:
+    facts = derive_facts(Deployment(engine_args={argument: True}, complete=True))
+    assert "structured_output" not in facts.features
 
 
 @pytest.mark.parametrize("build", ShippedBuilds().build_configs(Version(None)), ids=lambda build: str(build.version))

@@ -83,13 +83,16 @@ def test_a_comparison_names_the_facts_that_would_settle_most(format_: str) -> No
     text = shown(
         compared(unknown(1), unknown(2), unknown(3, both_missing), unknown(5, both_missing), resolved), format_
     )
-    assert "facts that would settle most: --model (4), --accelerator (2)" in " ".join(text.split())
+    assert "facts that would settle most: --serve-command or --deployment (4), --accelerator (2)" in " ".join(
+        text.split()
+    )
     assert "settle" not in shown(compared(unknown(1)), format_)
 
 
 @both
 def test_what_the_baseline_has_too_is_a_line_unless_it_blocks(format_: str) -> None:
-    text = shown(compared(an_issue(1, effect=Effect.CARRIED), an_issue(2, effect=Effect.CARRIED, blocks=True)), format_)
+    light = an_issue(1, effect=Effect.CARRIED, severity=Severity.MEDIUM)
+    text = shown(compared(light, an_issue(2, effect=Effect.CARRIED, blocks=True)), format_)
     assert "closed as stale" in text.partition("VLLM-2")[2].partition("VLLM-1")[0]
     assert "closed as stale" not in text.partition("VLLM-1")[2]
     without_baseline = checked(an_issue(1, effect=Effect.CARRIED), baseline=None)
@@ -97,7 +100,12 @@ def test_what_the_baseline_has_too_is_a_line_unless_it_blocks(format_: str) -> N
 
 
 def test_the_line_of_a_carried_issue_says_what_a_short_one_must_not_hide() -> None:
-    changes: dict[str, Any] = {"effect": Effect.CARRIED, "applies": Applies.MITIGATED, "version_regression": False}
+    changes: dict[str, Any] = {
+        "effect": Effect.CARRIED,
+        "severity": Severity.MEDIUM,
+        "applies": Applies.MITIGATED,
+        "version_regression": False,
+    }
     assert "(mitigated, no version is free of it)" in shown(compared(an_issue(1, **changes)), "markdown")
 
 
@@ -115,6 +123,72 @@ def test_a_record_that_is_no_bug_is_shown_only_if_it_applies_or_matches_the_meas
 def test_an_issue_that_matches_the_measurements_is_shown_in_full_without_all_facts(format_: str) -> None:
     text = shown(compared(unknown(1, measured=IssueObservation.EXPLAINS, matched_series=["chat/ttft_p99"])), format_)
     assert "needs more facts: the model is not known" in text
+
+
+LOW = {"severity": Severity.LOW, "kind": IssueKind.DEFAULT_CHANGE}
+
+
+def deciding(*numbers: int) -> list[Reason]:
+    return [Reason(code=ReasonCode.UNDECIDED, issue=f"VLLM-{n}", text=f"VLLM-{n} would block") for n in numbers]
+
+
+@both
+def test_what_decides_stands_in_full_with_link_and_workaround_though_a_fact_is_missing(format_: str) -> None:
+    issues = [unknown(1), unknown(2), unknown(3, severity=Severity.CRITICAL)]
+    text = shown(checked(*issues, reasons=deciding(2, 3)), format_).partition("Reasons")[0]
+    assert text.count("Use the Triton kernels") == 2
+    assert text.count("VLLM_MOE_USE_DEEP_GEMM") == 2
+    assert text.rindex("VLLM-3") < text.rindex("VLLM-2") < text.rindex("VLLM-1")
+
+
+@both
+def test_what_decides_is_never_cut_where_the_accelerator_is_known(format_: str) -> None:
+    text = shown(checked(*map(unknown, range(101, 131)), reasons=deciding(*range(101, 121))), format_)
+    assert len(set(re.findall(r"VLLM-1\d\d", text))) == 20
+    assert "and 10 more: -v shows them" in text
+
+
+@both
+def test_low_findings_come_last_in_one_line_each(format_: str) -> None:
+    text = shown(checked(an_issue(1, **LOW), an_issue(2, effect=Effect.CARRIED), unknown(3)), format_)
+    assert text.rindex("VLLM-2") < text.rindex("VLLM-3") < text.rindex("VLLM-1")
+    assert text.count("closed as stale") == 1
+    assert "Of low severity" in text
+    assert shown(checked(an_issue(1, **LOW)), format_, verbose=True).count("closed as stale") == 1
+
+
+@both
+def test_a_low_finding_that_blocks_or_was_measured_is_no_small_matter(format_: str) -> None:
+    measured = {"measured": IssueObservation.EXPLAINS, "matched_series": ["chat/ttft_p99"]}
+    assert "closed as stale" in shown(checked(an_issue(1, **LOW, blocks=True)), format_)
+    assert "closed as stale" in shown(compared(an_issue(1, **LOW, **measured)), format_)
+
+
+@both
+def test_a_finding_of_medium_severity_is_a_line_unless_it_blocks(format_: str) -> None:
+    assert "closed as stale" not in shown(checked(an_issue(1, severity=Severity.MEDIUM)), format_)
+    assert "closed as stale" in shown(checked(an_issue(1, severity=Severity.MEDIUM, blocks=True)), format_)
+
+
+@both
+def test_what_the_move_resolves_is_a_line(format_: str) -> None:
+    text = shown(checked(an_issue(1, effect=Effect.RESOLVED)), format_)
+    assert "VLLM-1" in text
+    assert "closed as stale" not in text
+
+
+@both
+def test_a_severe_issue_that_the_baseline_has_too_stands_in_full(format_: str) -> None:
+    text = shown(checked(an_issue(1, effect=Effect.CARRIED)), format_)
+    assert "VLLM_MOE_USE_DEEP_GEMM" in text
+    assert "<details>" not in text
+
+
+def test_a_page_that_is_too_long_keeps_the_severe_issues_longest() -> None:
+    issues = [an_issue(n, severity=Severity.MEDIUM) for n in range(200, 300)] + [an_issue(n, **LOW) for n in range(50)]
+    text = render_result(checked(*issues, an_issue(1000)), "markdown", RenderOptions(max_bytes=10_000))
+    assert "VLLM-1000" in text
+    assert "known issues of low severity" in text
 
 
 @both

@@ -53,6 +53,11 @@ UNSET_BY_DEFAULT = (
 )
 """Arguments that are null or empty by default, which means: not in use."""
 
+_ASKS_FOR_STRUCTURE = (
+    *("enable_auto_tool_choice", "tool_call_parser", "structured_outputs_config", "guided_decoding_backend"),
+)
+"""Arguments of servers whose users ask for structured output. A request may ask without any, which is rare."""
+
 _SIZES = ("tensor", "pipeline", "data")
 _TRANSFER_ROLES = ("kv_producer", "kv_consumer")
 _TRANSFER_CONNECTORS = ("nixl", "p2pnccl", "mooncake", "moriio")
@@ -111,7 +116,7 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
             str(feature): used
             for source in (
                 features_of(architecture, deployment.model),
-                _features(args, unused),
+                _features(args, unused, complete=deployment.complete),
                 deployment.features,
             )
             for feature, used in source.items()
@@ -129,9 +134,11 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
     )
 
 
-def _features(args: Mapping[str, ArgValue], unused: frozenset[str]) -> dict[Feature, bool]:
-    """Features that the launch line switches on or off."""
+def _features(args: Mapping[str, ArgValue], unused: frozenset[str], *, complete: bool) -> dict[Feature, bool]:
+    """Features that the launch line switches on or off; of a complete one, those that it does not switch on are off."""
     features: dict[Feature, bool] = {}
+    if complete and not any(_is_set(key, args) and args.get(key) is not False for key in _ASKS_FOR_STRUCTURE):
+        features["structured_output"] = False
     if isinstance(lora := args.get("enable_lora"), bool):
         features["lora"] = lora
     if isinstance(prefix_caching := args.get("enable_prefix_caching"), bool):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from regress_gate.known.matching import names
-from regress_gate.known.matching.facts import ScopeFacts, derive_facts
+from regress_gate.known.matching.facts import ENGINE_DEFAULTS, UNSET_BY_DEFAULT, ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import KeyMatch, match_keys, value_text
 from regress_gate.known.matching.versions import affects, fix_status, introduced_in_series, range_text
 from regress_gate.model.deployment import Deployment
@@ -159,14 +159,25 @@ def _settings_text(workaround: Workaround) -> str:
     return ", ".join([*args, *(f"{key}={value}" for key, value in (workaround.env or {}).items())])
 
 
-_MAX_FLAGS = 3
+_MAX_FACTS = 3
 """Named in the sentence about missing facts."""
+LAUNCH_LINE = "--serve-command or --deployment"
+_SERVER_FEATURES = ("lora", "speculative_decoding", "disaggregated_prefill")
+"""Features that the launch line switches on."""
+_GIVEN_WHEN_COMPLETE = frozenset(
+    [f"--engine-arg {key}" for key in (*ENGINE_DEFAULTS, *UNSET_BY_DEFAULT)]
+    + [f"--feature {feature}" for feature in _SERVER_FEATURES]
+)
+"""Facts that are never missing if the whole launch line is given."""
 
 
-def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[str] = ()) -> str:
-    """One sentence with the flags that would decide the most issues; empty if no issue needs more facts.
+def missing_facts_text(
+    findings: Iterable[IssueFinding], deciding: Collection[str] = (), *, complete: bool = False
+) -> str:
+    """One sentence with the facts that would settle the most issues; empty if no issue needs more facts.
 
-    `deciding`: ids of issues on which the decision depends; the flags that they need come first.
+    `deciding`: ids of issues on which the decision depends; the facts that they need come first. `complete`: whether
+    the whole launch line is given.
     """
     waiting = [
         finding
@@ -175,11 +186,42 @@ def missing_facts_text(findings: Iterable[IssueFinding], deciding: Collection[st
     ]
     if not waiting:
         return ""
-    counts = Counter(flag for finding in waiting for flag in set(finding.missing))
-    first = Counter(flag for finding in waiting if finding.issue.id in deciding for flag in set(finding.missing))
-    ranked = sorted(counts.items(), key=lambda item: (-first[item[0]], -item[1], item[0]))[:_MAX_FLAGS]
-    listed = ", ".join(f"{flag} ({count})" for flag, count in ranked)
+    ranked = rank_missing_facts(
+        [(finding.missing, finding.issue.id in deciding) for finding in waiting], complete=complete
+    )
+    listed = ", ".join(f"{fact} ({count})" for fact, count in ranked[:_MAX_FACTS])
     return f"{plural(len(waiting), 'known issue needs', 'known issues need')} more facts; most wanted: {listed}."
+
+
+def rank_missing_facts(
+    missing: Sequence[tuple[Sequence[str], bool]], *, complete: bool | None = None
+) -> list[tuple[str, int]]:
+    """What to give, with the number of issues that need it: first what settles issues on which the decision depends,
+    then what settles the most. The whole launch line goes before single facts that settle no more.
+
+    `missing`: for each issue the flags that would give its missing facts, and whether the decision depends on it.
+    `complete`: whether the launch line is given whole; None: as the missing facts show.
+    """
+    if complete is None:
+        complete = not any(flag == "--model" or flag in _GIVEN_WHEN_COMPLETE for flags, _ in missing for flag in flags)
+    facts = [
+        ({LAUNCH_LINE if not complete and _is_in_launch_line(flag) else flag for flag in flags}, decides)
+        for flags, decides in missing
+    ]
+
+    def weight(fact: str) -> tuple[int, int, bool, int, str]:
+        needing = [(needed, decides) for needed, decides in facts if fact in needed]
+        alone = [decides for needed, decides in needing if len(needed) == 1]
+        is_single = fact != LAUNCH_LINE
+        return -sum(decides for _, decides in needing), -len(alone), is_single, -len(needing), fact
+
+    counts = Counter(fact for needed, _ in facts for fact in needed)
+    return [(fact, counts[fact]) for fact in sorted(counts, key=weight)]
+
+
+def _is_in_launch_line(flag: str) -> bool:
+    name, _, value = flag.partition(" ")
+    return name in ("--model", "--engine-arg") or (name == "--feature" and value in _SERVER_FEATURES)
 
 
 ExclusionReason = Callable[[KnownIssue, str], str | None]

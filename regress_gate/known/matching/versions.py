@@ -89,6 +89,11 @@ def _interval_texts(events: list[Event]) -> Iterator[str]:
         yield "every version so far" if start == "0" else f"since {start}, no fixed release known"
 
 
+def release_events(issue: KnownIssue) -> list[Event]:
+    """Where the issue begins and ends among releases."""
+    return [event for part in _vllm_ranges(issue) if part.type == "ECOSYSTEM" for event in part.events]
+
+
 def _vllm_ranges(issue: KnownIssue) -> list[Range]:
     return [part for entry in issue.affected if entry.package.name == "vllm" for part in entry.ranges]
 

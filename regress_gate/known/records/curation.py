@@ -14,7 +14,8 @@ from pathlib import Path
 from regress_gate.errors import InputError
 from regress_gate.known.matching import names
 from regress_gate.known.matching.versions import event_key
-from regress_gate.known.records.loading import SUFFIX, read_document, read_issue, record_files
+from regress_gate.known.records.coverage import lint_coverage
+from regress_gate.known.records.loading import COVERAGE_NAME, SUFFIX, read_document, read_issue, record_files
 from regress_gate.known.records.releases import release_date
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
 from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Reference, Scope
@@ -261,7 +262,19 @@ def lint_records(directory: Path, *, today: date) -> list[LintMessage]:
             for location, what, severity in check(issue, today):
                 messages.append(LintMessage(path, document.line(location), what, severity))
     messages.extend(_check_shared_names(records))
+    messages.extend(_check_coverage(directory / COVERAGE_NAME, today))
     return sorted(messages, key=lambda message: (message.file, message.line or 0, message.what))
+
+
+def _check_coverage(path: Path, today: date) -> Iterator[LintMessage]:
+    if not path.exists():
+        return
+    try:
+        document = read_document(path)
+        for location, what, severity in lint_coverage(document, today):
+            yield LintMessage(path, document.line(location), what, severity)
+    except InputError as error:
+        yield LintMessage(path, error.line, error.what, "error")
 
 
 def _check_file_names(directory: Path) -> Iterator[LintMessage]:

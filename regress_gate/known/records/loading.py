@@ -20,6 +20,8 @@ from regress_gate.model.issue import KnownIssue
 from regress_gate.paths import shipped_directory
 
 SUFFIX = ".yaml"
+COVERAGE_NAME = "coverage.yaml"
+"""Among the records, and none: how far they reach (`coverage`)."""
 INDEX_NAME = "index.json"
 MAX_BYTES = 256 * 1024
 """Far above the size of any record."""
@@ -62,7 +64,11 @@ def index_of(directory: Path) -> str:
 def record_files(directory: Path) -> list[Path]:
     """The record files of a directory, ordered by name. Raises InputError when it cannot be listed."""
     try:
-        return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and not path.name.startswith("."))
+        return sorted(
+            path
+            for path in directory.iterdir()
+            if path.suffix == SUFFIX and not path.name.startswith(".") and path.name != COVERAGE_NAME
+        )
     except OSError as error:
         raise InputError(f"cannot list the records: {error.strerror or error}", where=directory) from None
 

@@ -8,7 +8,7 @@ from which releases are unknown.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -19,7 +19,6 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.files import read_url, replace_file
-from regress_gate.model.version import Version
 from regress_gate.redaction import redact_url
 
 _TABLE = Path(__file__).with_name("releases.json")
@@ -37,15 +36,13 @@ def table_date() -> date:
     return date.fromisoformat(json.loads(_TABLE.read_text(encoding="utf-8"))["seen"])
 
 
-def beyond_records_text(version: Version) -> str:
-    """A sentence for a release that is newer than the table, and so than the records; else empty."""
-    newest = max(shipped_releases())
-    if version.order_key is None or version.order_key <= newest:
-        return ""
-    day = shipped_releases()[newest].isoformat()
-    return (
-        f"{version} is newer than the records, which know releases up to {newest} of {day}; its own issues are in none."
-    )
+def nearest_release(key: Pep440, releases: Collection[Pep440]) -> Pep440:
+    """The release that was probably meant: the next older one, or the next newer one if only that is of its series."""
+    older = max((release for release in releases if release <= key), default=None)
+    newer = min((release for release in releases if release > key), default=None)
+    if older is None or (newer is not None and older.release[:2] != key.release[:2] == newer.release[:2]):
+        return newer if newer is not None else key
+    return older
 
 
 def parse_releases(table: dict[str, str]) -> dict[Pep440, date]:

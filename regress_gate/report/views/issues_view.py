@@ -1,8 +1,8 @@
-"""The known issues of a result: in full what counts, in one line what may count; and the causes of regressions.
+"""The known issues of a result: in full what counts, in one line the rest; and the causes of regressions.
 
-What applies, and what the move brings or blocks, is shown in full. What the baseline has too gets a line. An issue of
-which a fact about the deployment is missing gets a line too, up to a number; the others are only counted, because
-a report of hundreds of lines is not read.
+What blocks, decides, is severe or matches the measurements is shown in full and comes first. The rest that applies gets
+a line, low severity last. An issue of which a fact about the deployment is missing gets a line too, up to a number; the
+others are only counted, because a report of hundreds of lines is not read.
 """
 
 from collections import Counter
@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from regress_gate.model.issue import Applies, Effect, IssueKind
-from regress_gate.model.result import ExplanationOut, IssueObservation, KnownIssueOut, Result
+from regress_gate.known.matching.findings import rank_missing_facts
+from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
+from regress_gate.model.result import ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
 from regress_gate.report.document import (
     Block,
     Code,
@@ -95,9 +96,12 @@ def _some(names: list[str]) -> str:
 MAX_UNDECIDED = {"check": 10, "compare": 5}
 """Lines of issues of which a fact is missing; in a comparison the measurements come first."""
 _MOST_FACTS = 3
+_MOST_IN_FULL = 3
+"""Issues on which the decision depends, up to which each is shown in full though a fact is missing."""
 _LONGEST_NOTE = 40
 """The name of an engine argument; a longer one loses its middle."""
 _APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
+_SETTLED = (Applies.YES, Applies.MITIGATED)
 _EFFECT_ORDER = list(Effect)
 _APPLIES_STYLE = {
     Applies.YES: Style.STRONG,
@@ -124,21 +128,29 @@ class IssueSelection:
     groups: list[IssueGroup]
     """Of those that apply: new, carried, resolved."""
     undecided: list[IssueGroup]
-    """Of those of which a fact is missing; with short entries only."""
+    """Of those of which a fact is missing."""
+    minor: list[IssueGroup]
+    """At most one: of those that apply and are of low severity, with short entries only."""
     more: str
     """How many have no entry, how to see more, which facts would settle most; empty if all are shown in full."""
 
 
 def issues_section(result: Result, detail: Detail) -> Section:
+    blocks: list[Block] = []
+    if result.coverage is not None:
+        text = wording.coverage(result.coverage, with_baseline=result.baseline is not None)
+        blocks.append(Paragraph(text if result.coverage.covered else Styled(text, Style.WARNING)))
     if not result.known_issues:
         text = "None is recorded for these versions. That is not proof that there are none."
-        return Section("Known issues", (Paragraph(text),))
+        return Section("Known issues", (*blocks, Paragraph(text)))
     chosen = select_issues(result, verbose=detail.verbose)
-    blocks: list[Block] = [Paragraph(f"{issue_tally(result)}.")]
-    groups = _limited([group for group in chosen.groups if not group.is_quiet or not detail.is_page], detail.issues)
-    quiet = [group for group in chosen.groups if group.is_quiet and detail.is_page and detail.quiet_issues]
-    for group in (*groups, *quiet, *_limited(chosen.undecided, detail.issues)):
-        is_folded = group.is_quiet and detail.is_page
+    blocks.append(Paragraph(f"{issue_tally(result)}."))
+    parts = (chosen.groups, chosen.undecided, chosen.minor)
+    is_folding = detail.is_page
+    loud = [[group for group in part if not (is_folding and group.is_quiet)] for part in parts]
+    quiet = [group for part in parts for group in part if is_folding and group.is_quiet and detail.quiet_issues]
+    for group in (*chain.from_iterable(_limited(part, detail.issues) for part in loud), *quiet):
+        is_folded = group.is_quiet and is_folding
         entries = [_entry(one) for one in group.full]
         entries += [_short_entry(one, is_page=detail.is_page) for one in group.short]
         title = f"{group.title}: {len(group)}" if is_folded else group.title
@@ -162,11 +174,14 @@ def left_out(result: Result, detail: Detail) -> list[tuple[int, str, str]]:
     """What a page with these limits does not show: number, singular, plural."""
     chosen = select_issues(result, verbose=detail.verbose)
     loud = sum(len(group) for group in chosen.groups if not group.is_quiet)
-    quiet = 0 if detail.quiet_issues else sum(len(group) for group in chosen.groups if group.is_quiet)
+    folded = [group for group in (*chosen.groups, *chosen.minor) if group.is_quiet]
+    quiet = 0 if detail.quiet_issues else sum(map(len, folded))
     undecided = sum(map(len, chosen.undecided))
+    minor = sum(len(group) for group in chosen.minor if not group.is_quiet)
     return [
         (loud - detail.issues, "known issue", "known issues"),
         (undecided - detail.issues, "known issue that needs more facts", "known issues that need more facts"),
+        (minor - detail.issues, "known issue of low severity", "known issues of low severity"),
         (quiet, "carried or resolved issue", "carried or resolved issues"),
     ]
 
@@ -187,22 +202,54 @@ def select_issues(result: Result, *, verbose: bool = False) -> IssueSelection:
     """
     reported, groups = reported_issues(result), _groups(result, verbose=verbose)
     waiting = [one for one in reported if not verbose and one.applies is Applies.UNKNOWN and not _matches(one)]
+    deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     # An issue that lacks one fact is likelier to apply than one that lacks three.
-    waiting.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), -one.severity.rank, len(one.missing), one.id))
-    shown = waiting[: MAX_UNDECIDED[result.command]]
+    waiting.sort(
+        key=lambda one: (
+            one.id not in deciding,
+            _EFFECT_ORDER.index(one.effect),
+            -one.severity.rank,
+            len(one.missing),
+            one.id,
+        )
+    )
+    limit = MAX_UNDECIDED[result.command]
+    if result.coverage is None or result.coverage.platform is not None:
+        limit = max(limit, len(deciding))
+    elif result.command == "compare":
+        limit = 0  # without the accelerator most records may apply: that one fact comes first
+    shown = waiting[:limit]
+    in_full = deciding if len(deciding) <= _MOST_IN_FULL else set()
     undecided = [
-        IssueGroup(wording.possible_effect(effect, with_baseline=result.baseline is not None), (), short)
+        IssueGroup(
+            wording.possible_effect(effect, result),
+            [one for one in members if one.id in in_full],
+            [one for one in members if one.id not in in_full],
+        )
         for effect in Effect
-        if (short := [one for one in shown if one.effect is effect])
+        if (members := [one for one in shown if one.effect is effect])
     ]
+    minor = [] if verbose else [group for group in [_minor_group(result)] if len(group)]
+    return IssueSelection(
+        groups, undecided, minor, "; ".join(_more(result, waiting, shown, (*groups, *undecided, *minor)))
+    )
+
+
+def _more(
+    result: Result, waiting: Sequence[KnownIssueOut], shown: Sequence[KnownIssueOut], groups: Sequence[IssueGroup]
+) -> list[str]:
+    """How many have no entry, and how to see or settle more."""
+    if waiting and not shown:
+        why = "the accelerator of this deployment is not known, so most records may apply"
+        return [f"{why}: name it with --accelerator; -v shows all {len(waiting)}"]
     more = []
     if left := len(waiting) - len(shown):
         more.append(f"and {left} more: -v shows them")
-    elif any(group.short for group in (*groups, *undecided)):
+    elif any(group.short for group in groups):
         more.append("-v shows all that is known of each")
     if result.command == "compare":  # the advice of a check ends with them
         more += _most_useful_facts(waiting)
-    return IssueSelection(groups, undecided, "; ".join(more))
+    return more
 
 
 def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
@@ -211,18 +258,36 @@ def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
     decided = [one for one in reported_issues(result) if one.applies is not Applies.UNKNOWN or verbose or _matches(one)]
     for effect in Effect:
         members = [one for one in decided if one.effect is effect and one.applies is not Applies.NO]
+        members = [one for one in members if verbose or not _is_minor(one)]
         members.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
         if members:
-            full = [one for one in members if verbose or not _is_old(one, result)]
+            full = [one for one in members if verbose or _is_loud(one) or _matches(one)]
             groups.append(
                 IssueGroup(
-                    wording.effect(effect, with_baseline=result.baseline is not None),
+                    wording.effect(effect, result),
                     full,
-                    [one for one in members if not verbose and _is_old(one, result)],
-                    is_quiet=effect is not Effect.NEW and not any(one.blocks for one in full),
+                    [one for one in members if one not in full],
+                    is_quiet=effect is not Effect.NEW and not any(_is_loud(one) for one in full),
                 )
             )
     return groups
+
+
+def _minor_group(result: Result) -> IssueGroup:
+    members = [one for one in reported_issues(result) if _is_minor(one)]
+    members.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), _APPLIES_ORDER.index(one.applies), one.id))
+    is_quiet = result.baseline is not None and not any(one.effect is Effect.NEW for one in members)
+    return IssueGroup("Of low severity", (), members, is_quiet=is_quiet)
+
+
+def _is_minor(one: KnownIssueOut) -> bool:
+    return one.severity is Severity.LOW and not one.blocks and not _matches(one) and one.applies in _SETTLED
+
+
+def _is_loud(one: KnownIssueOut) -> bool:
+    """Whether it stands in full and is never folded away: it blocks, or it is severe and the candidate has it."""
+    is_there = one.applies is Applies.YES and one.effect is not Effect.RESOLVED
+    return one.blocks or (is_there and one.severity.rank >= Severity.HIGH.rank)
 
 
 def issue_tally(result: Result) -> str:
@@ -241,13 +306,9 @@ def _matches(one: KnownIssueOut) -> bool:
     return bool(one.matched_series) or one.measured is IssueObservation.EXPLAINS
 
 
-def _is_old(one: KnownIssueOut, result: Result) -> bool:
-    return result.baseline is not None and one.effect is Effect.CARRIED and not one.blocks and not _matches(one)
-
-
 def _most_useful_facts(waiting: Sequence[KnownIssueOut]) -> list[str]:
-    counts = Counter(chain.from_iterable(set(one.missing) for one in waiting if one.effect is not Effect.RESOLVED))
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_FACTS]
+    missing = [(one.missing, False) for one in waiting if one.effect is not Effect.RESOLVED]
+    ranked = rank_missing_facts(missing)[:_MOST_FACTS]
     facts = ", ".join(f"{flag} ({count})" for flag, count in ranked if count > 1)
     return [f"the facts that would settle most: {facts}"] if facts else []
 

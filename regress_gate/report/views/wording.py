@@ -7,7 +7,17 @@ from typing import Any
 
 from regress_gate.errors import ExitCode
 from regress_gate.model.issue import Applies, Effect, Status
-from regress_gate.model.result import Decision, PlanOut, Reason, ReasonCode, Result, TestbedOut
+from regress_gate.model.result import (
+    CoverageOut,
+    Decision,
+    Move,
+    PlanOut,
+    Reason,
+    ReasonCode,
+    Result,
+    ReviewDepth,
+    TestbedOut,
+)
 from regress_gate.text import plural
 
 _COMPARE = {
@@ -46,10 +56,20 @@ _EFFECT_WITHOUT_BASELINE = {
     Effect.CARRIED: "In this version and before it",
     Effect.RESOLVED: "Resolved in this version",
 }
+_EFFECT_OF_A_DOWNGRADE = {
+    Effect.NEW: "Comes back with the older version",
+    Effect.CARRIED: "In both versions",
+    Effect.RESOLVED: "Only in the newer version, left behind",
+}
 _MAY_OF_A_MOVE = {
     Effect.NEW: "May be new with this move",
     Effect.CARRIED: "May be carried over",
     Effect.RESOLVED: "May be resolved by this move",
+}
+_MAY_OF_A_DOWNGRADE = {
+    Effect.NEW: "May come back with the older version",
+    Effect.CARRIED: "May be in both versions",
+    Effect.RESOLVED: "May be only in the newer version",
 }
 _MAY_WITHOUT_BASELINE = dict.fromkeys(Effect, "May be in this version")
 _MOST_REASONS = 3
@@ -84,16 +104,36 @@ def evidence(plan: PlanOut) -> str:
 def versions(result: Result) -> str:
     if result.baseline is None:
         return f"vLLM {result.candidate.version}"
-    return f"vLLM {result.baseline.version} → {result.candidate.version}"
+    remark = {Move.DOWNGRADE: " (a downgrade)", Move.SAME: " (the same release)"}.get(result.move or Move.UPGRADE, "")
+    return f"vLLM {result.baseline.version} → {result.candidate.version}{remark}"
 
 
-def effect(effect: Effect, *, with_baseline: bool) -> str:
-    return (_EFFECT_OF_A_MOVE if with_baseline else _EFFECT_WITHOUT_BASELINE)[effect]
+def effect(effect: Effect, result: Result) -> str:
+    if result.baseline is None:
+        return _EFFECT_WITHOUT_BASELINE[effect]
+    return (_EFFECT_OF_A_DOWNGRADE if result.move is Move.DOWNGRADE else _EFFECT_OF_A_MOVE)[effect]
 
 
-def possible_effect(effect: Effect, *, with_baseline: bool) -> str:
+def possible_effect(effect: Effect, result: Result) -> str:
     """The title of issues that need more facts: whether they apply is not known."""
-    return (_MAY_OF_A_MOVE if with_baseline else _MAY_WITHOUT_BASELINE)[effect]
+    if result.baseline is None:
+        return _MAY_WITHOUT_BASELINE[effect]
+    return (_MAY_OF_A_DOWNGRADE if result.move is Move.DOWNGRADE else _MAY_OF_A_MOVE)[effect]
+
+
+def coverage(coverage: CoverageOut, *, with_baseline: bool) -> str:
+    """How many records lie in the interval, and how far the review reaches."""
+    where = "" if coverage.platform is None else f" for {coverage.platform}"
+    held = "begin or end between the two versions" if with_baseline else "are about this version"
+    one = held.replace("begin or end", "begins or ends").replace("are about", "is about")
+    counted = f"{plural(coverage.records_in_interval, f'record{where} {one}', f'records{where} {held}')}"
+    if not coverage.covered:
+        return f"Not covered: {coverage.why}. {counted}; the absence of others means nothing."
+    if coverage.depth is None:
+        return f"{counted}."
+    how = {ReviewDepth.SWEEP: "the whole tracker was read", ReviewDepth.SEARCH: "found by searching threads"}
+    reach = f"reviewed through {coverage.reviewed_through}"
+    return f"{counted}; {reach} ({how[coverage.depth]}, {coverage.reviewed})."
 
 
 def testbed(testbed: TestbedOut) -> str:
