@@ -17,6 +17,7 @@ from regress_gate.vllm.image_names import ImageFacts, parse_version, read_image
 from regress_gate.vllm.shell_words import is_open, read_script, shown
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh"})
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _SERVER_MODULE = re.compile(r"vllm\.entrypoints\.(?:openai\.)?api_server")
 _SERVER_FILE = re.compile(r"(?:^|/)vllm/entrypoints/openai/api_server\.py$")
 _IDLE = frozenset({"sleep", "tail", "ray", "huggingface-cli", "hf", "pause", "curl"})
@@ -131,14 +132,15 @@ def find_starts(
             yield from starts_in_script(" ".join(words[place + 1 :]), env, scripts, shells=shells + 1)
             return
         if base == "vllm" and following == "serve":
-            yield _Start(list(words[place + 2 :]), env)
+            yield _Start(list(words[place + 2 :]), {**env, **_assignments(words[:place])})
             return
         if (word == "-m" and _SERVER_MODULE.fullmatch(following)) or _SERVER_FILE.search(word):
-            yield _Start(list(words[place + (2 if word == "-m" else 1) :]), env)
+            rest = words[place + (2 if word == "-m" else 1) :]
+            yield _Start(list(rest), {**env, **_assignments(words[:place])})
             return
         if scripts and base in scripts:
-            rest = {name: text for name, text in scripts.items() if name != base}
-            yield from starts_in_script(scripts[base], env, rest, shells=shells + 1)
+            others = {name: text for name, text in scripts.items() if name != base}
+            yield from starts_in_script(scripts[base], env, others, shells=shells + 1)
             return
 
 
@@ -151,6 +153,14 @@ def starts_in_script(
         version = installed_version(command.words) or version
         for start in find_starts(command.words, command.env, scripts, shells=shells):
             yield replace(start, version=start.version or version)
+
+
+def _assignments(words: Sequence[str]) -> dict[str, str]:
+    """What `env A=1 B=2 …` sets."""
+    if "env" not in (word.rpartition("/")[2] for word in words):
+        return {}
+    pairs = (_ASSIGNMENT.fullmatch(word) for word in words)
+    return {pair[1]: pair[2] for pair in pairs if pair}
 
 
 def installed_version(words: Sequence[str]) -> Version | None:
@@ -176,7 +186,9 @@ def _implied_starts(container: Container, image: ImageFacts | None) -> list[_Sta
         return []
     text = " ".join(container.command)
     if container.entrypoint is None and _are_arguments(container.arguments, image):
-        return [_Start(container.arguments, container.env)]
+        # `serve` is already in the entrypoint; people write it all the same.
+        words = container.arguments
+        return [_Start(words[1:] if words[:1] == ["serve"] else words, container.env)]
     first = container.command[0].rpartition("/")[2] if container.command else ""
     if not container.command and not image.starts_server:
         return []

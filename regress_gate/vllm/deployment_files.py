@@ -22,7 +22,7 @@ from regress_gate.vllm.docker_files import (
 )
 from regress_gate.vllm.helm_values import containers_in_values, is_values
 from regress_gate.vllm.kubernetes_manifest import containers_in_manifests, is_manifest
-from regress_gate.vllm.shell_words import without_marks
+from regress_gate.vllm.shell_words import here_documents, without_marks
 from regress_gate.vllm.yaml_nodes import read_yaml_documents
 
 FLAG = "--deployment"
@@ -159,10 +159,24 @@ def _containers(text: str, where: str, directory: Path | None, stem: str) -> tup
             if kind.is_this(text):
                 if len(text) > _MAX_SCRIPT:
                     raise InputError(f"is too long for {kind.title}", where=where, todo="give the part with the server")
-                return kind.title, kind.read(text, name=stem)
+                return kind.title, kind.read(text, name=stem) + _containers_in_documents(text, kind, where, stem)
         if not _LOOKS_LIKE_YAML.search(text):
             return "this file", []
     return _yaml_containers(text, where, directory)
+
+
+def _containers_in_documents(text: str, kind: _Kind, where: str, stem: str) -> list[Container]:
+    """Those of the files that a script writes (`cat <<EOF > vllm.service`) or pipes (`kubectl apply -f - <<EOF`)."""
+    found: list[Container] = []
+    for document in here_documents(text) if kind.is_this is is_script else ():
+        try:
+            _, containers = _containers(document.text, where, None, stem)
+        except InputError:  # a file of another kind
+            continue
+        for container in containers:
+            container.line += document.line - 1
+        found += containers
+    return found
 
 
 def _is_yaml(text: str) -> bool:

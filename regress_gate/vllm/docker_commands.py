@@ -42,8 +42,14 @@ def device_platform(text: str) -> Platform | None:
     return next((platform for pattern, platform in _DEVICES if re.search(pattern, text)), None)
 
 
+_SCRIPT = re.compile(
+    r"^#!|\b(?:docker|podman|nerdctl)\b[^\n]*\brun\b|\bvllm serve\b|vllm\.entrypoints"
+    r"|<<-?[ \t]*['\"]?[A-Z]\w*['\"]?(?:\s|$)"  # a here-document
+)
+
+
 def is_script(text: str) -> bool:
-    return re.search(r"\b(?:docker|podman|nerdctl)\b[^\n]*\brun\b|\bvllm serve\b|vllm\.entrypoints", text) is not None
+    return _SCRIPT.search(text) is not None
 
 
 def containers_in_script(text: str, *, name: str = "") -> list[Container]:
@@ -145,7 +151,9 @@ def _apply(container: Container, name: str, value: str, exported: Mapping[str, s
 
 
 def is_unit(text: str) -> bool:
-    return re.search(r"^\[(?:Service|Container)\][ \t]*\r?$", text, re.MULTILINE) is not None
+    """Whether the first line that is no comment begins a section, and one of the sections starts something."""
+    begins = re.match(r"(?:[ \t]*(?:[#;].*)?\n)*\[", text) is not None
+    return begins and re.search(r"^\[(?:Service|Container)\][ \t]*$", text, re.MULTILINE) is not None
 
 
 def containers_in_unit(text: str, *, name: str = "") -> list[Container]:

@@ -37,6 +37,31 @@ _PRODUCT_LABELS = (
     "accelerator",
 )
 """Labels of nodes whose value is the name of an accelerator."""
+_INSTANCE_LABELS = (
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "karpenter.sh/instance-family",
+    "karpenter.k8s.aws/instance-family",
+)
+_INSTANCE_TYPES: tuple[tuple[str, str], ...] = (
+    (r"p4de?\b", "A100"),
+    (r"p5\b", "H100"),
+    (r"p5en?\b", "H200"),
+    (r"p6-b200", "B200"),
+    (r"p6-b300", "B300"),
+    (r"g4dn\b", "T4"),
+    (r"g5\b", "A10G"),
+    (r"gr?6\b", "L4"),
+    (r"g6e\b", "L40S"),
+    (r"a2-", "A100"),
+    (r"a3-ultragpu", "H200"),
+    (r"a3-(?:high|mega|edge)gpu", "H100"),
+    (r"a4-highgpu", "B200"),
+    (r"g2-standard", "L4"),
+    (r"standard_n[cd]\w*_(a100|h100|h200|mi300x|t4|v100)_v\d", ""),
+)
+"""Machines of AWS, Google and Azure to their accelerator, from the lists of their instance types; an empty name is in
+the type itself."""
 _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _GO_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _PARTS = {"leaderTemplate": "leader", "workerTemplate": "worker", "headGroupSpec": "head"}
@@ -215,22 +240,36 @@ def resource_platform(resources: Any) -> Platform | None:
 
 
 def node_accelerator(pod: YamlMap) -> str | None:
-    """The accelerator of the nodes that a pod must run on, where they are of one kind."""
-    wanted: set[str] = set()
+    """The accelerator of the nodes that a pod must run on, where they are of one kind: by their labels, else by the
+    type of the machine."""
+    labels = list(_node_labels(pod))
+    for keys, read in ((_PRODUCT_LABELS, _part_name), (_INSTANCE_LABELS, _instance_accelerator)):
+        parts = {read(value) for key, value in labels if key in keys}
+        if parts:
+            return parts.pop() or None if len(parts) == 1 and not any(is_open(part) for part in parts) else None
+    return None
+
+
+def _node_labels(pod: YamlMap) -> Iterator[tuple[str, str]]:
+    """Each label, with each value, that the nodes of a pod may have."""
     selector = pod.get("nodeSelector")
-    for label in _PRODUCT_LABELS:
-        value = text_of(selector.get(label)) if is_map(selector) else None
-        if value:
-            wanted.add(_part_name(value))
-    terms = child(
-        pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
-    )
-    for term, _ in items(terms):
+    for key, value in selector.items() if is_map(selector) else ():
+        if isinstance(value, str):
+            yield key, value
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    for term, _ in items(child(pod, "affinity", "nodeAffinity", required, "nodeSelectorTerms")):
         for expression, _ in items(child(term, "matchExpressions")):
-            if text_of(child(expression, "key")) in _PRODUCT_LABELS and text_of(child(expression, "operator")) == "In":
-                wanted |= {_part_name(text) for text, _ in items(child(expression, "values")) if isinstance(text, str)}
-    names = {name for name in wanted if name and not is_open(name)}
-    return names.pop() if len(names) == len(wanted) == 1 else None
+            label = text_of(child(expression, "key"))
+            if label is not None and text_of(child(expression, "operator")) == "In":
+                yield from ((label, text) for text, _ in items(child(expression, "values")) if isinstance(text, str))
+
+
+def _instance_accelerator(kind: str) -> str:
+    """`H100` for `p5.48xlarge`; empty if not known."""
+    for pattern, part in _INSTANCE_TYPES:
+        if match := re.match(pattern, kind.casefold()):
+            return part or match[1].upper()
+    return ""
 
 
 def _part_name(label: str) -> str:

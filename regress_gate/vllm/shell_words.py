@@ -62,6 +62,15 @@ class ShellCommand:
     """Counted from 1 in the script."""
 
 
+@dataclass(frozen=True, slots=True)
+class HereDocument:
+    """A file that a script writes or pipes: `cat <<EOF > FILE`."""
+
+    text: str
+    line: int
+    """Of its first line, counted from 1 in the script."""
+
+
 def interpolate(text: str, lookup: Lookup, *, escape: str = "", depth: int = 0) -> str:
     """`$NAME`, `${NAME}`, `${NAME:-default}`… replaced, as Compose and Dockerfiles have them.
 
@@ -148,6 +157,13 @@ def read_script(text: str, env: Mapping[str, str] | None = None) -> list[ShellCo
     return _Script(text, env or {}).commands()
 
 
+def here_documents(text: str) -> list[HereDocument]:
+    """The files in a script, with the variables put in that the script sets."""
+    script = _Script(text, {})
+    script.commands()
+    return script.documents
+
+
 _BEGIN = frozenset({"if", "while", "until", "for", "case", "select"})
 _END = frozenset({"fi", "done", "esac"})
 _RESERVED = _BEGIN | _END | {"then", "else", "elif", "do", "{", "}", "!", "time", "function"}
@@ -175,12 +191,14 @@ class _Script:
     exported: dict[str, str] = field(default_factory=dict)
     exports_all: bool = False
     found: list[ShellCommand] = field(default_factory=list)
+    documents: list[HereDocument] = field(default_factory=list)
     # The command that is being read.
     words: list[str] = field(default_factory=list)
     assignments: list[_Assignment] = field(default_factory=list)
     first_line: int = 0
     word: list[str] | None = None
-    heredocs: list[tuple[str, bool]] = field(default_factory=list)
+    waiting_documents: list[tuple[str, bool, bool]] = field(default_factory=list)
+    """Delimiters, whether tabs before them are left out, and whether variables are put in."""
     skips_word: bool = False
     """The next word is the target of a redirection."""
 
@@ -355,24 +373,31 @@ class _Script:
         if operator in ("<<", "<<-"):
             match = re.compile(r"[ \t]*(['\"]?)([A-Za-z_0-9]+)\1").match(self.text, self.at)
             if match:
-                self.heredocs.append((match[2], operator == "<<-"))
+                self.waiting_documents.append((match[2], operator == "<<-", not match[1]))
                 self._advance(match.end() - self.at)
         elif operator[0] in "<>" or operator.startswith("&>"):
             self.skips_word = True
         else:
             self._end_command()
             if operator == "\n":
-                self._skip_heredocs()
+                self._read_documents()
 
-    def _skip_heredocs(self) -> None:
-        for delimiter, is_indented in self.heredocs:
+    def _read_documents(self) -> None:
+        for delimiter, is_indented, expands in self.waiting_documents:
+            first, lines = self.line, []
             while self.at < len(self.text):
                 end = self.text.find("\n", self.at)
                 line = self.text[self.at : end if end >= 0 else len(self.text)]
                 self._advance(len(line) + 1)
-                if (line.lstrip("\t") if is_indented else line) == delimiter:
+                line = line.lstrip("\t") if is_indented else line
+                if line == delimiter:
                     break
-        self.heredocs = []
+                lines.append(line)
+            body = "\n".join(lines)
+            if expands:
+                body = re.sub(r"\\([\\$`])", lambda m: m[1], interpolate(body, self.lookup, escape="\\"))
+            self.documents.append(HereDocument(body, first))
+        self.waiting_documents = []
 
     def _end_word(self) -> None:
         if self.word is None:

@@ -118,6 +118,45 @@ def test_a_script_in_the_image_starts_a_server_with_unknown_arguments(read_one):
     assert server.notes == ("it starts '/start.sh --fast', which is not in the file: its arguments are not known",)
 
 
+def test_variables_before_the_command_are_the_servers(read_one):
+    server = read_one('env "PATH=/x:$PATH" VLLM_USE_V1=0 setsid /opt/bin/vllm serve m')
+    assert server.env == {"VLLM_USE_V1": "0"}
+    assert server.unknown_env == ("PATH",)
+
+
+def test_the_files_that_a_script_writes_are_read(read):
+    script = """\
+    #!/bin/bash
+    IMAGE=vllm/vllm-openai:v0.9.1
+    cat > /etc/systemd/system/chat.service <<EOF
+    [Unit]
+    Description=x
+
+    [Service]
+    ExecStart=/usr/bin/docker run --gpus all \\\\
+      $IMAGE --model m \\\\
+      --max-model-len \\$LENGTH
+    EOF
+    kubectl apply -f - <<'EOF'
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: embed}
+    spec: {containers: [{image: 'vllm/vllm-openai:v0.9.2', args: [--model, $M]}]}
+    EOF
+    python - <<EOF
+    print("vllm serve x")
+    EOF
+    """
+    unit, pod = read(script, "setup.sh")
+    assert (str(unit.version), [shown(word) for word in unit.words]) == (
+        "0.9.1",
+        ["--model", "m", "--max-model-len", "${LENGTH}"],
+    )
+    assert unit.where.endswith("setup.sh:8")
+    assert (pod.name, str(pod.version), [shown(word) for word in pod.words]) == ("embed", "0.9.2", ["--model", "${M}"])
+    assert pod.where.endswith("setup.sh:16")
+
+
 UNIT = """\
 [Unit]
 Description=vLLM

@@ -84,6 +84,7 @@ def pod(container: str, *, kind: str = "Pod", more: str = "") -> str:
          ["--model=/mnt", "--served-model-name=${.Name}"]),
         ("{image: 'x/y', command: [python3, -m, vllm.entrypoints.openai.api_server, --model, m]}", ["--model", "m"]),
         ("{command: [vllm, serve], args: [m]}", ["m"]),
+        ("{image: 'vllm/vllm-openai:v0.14.1', args: [serve, m, --enable-lora]}", ["m", "--enable-lora"]),
         ("{image: 'a/vllm', command: [bash, -euxc, 'pip install x; vllm serve m']}", ["m"]),
         ("{image: 'a/vllm', command: [/usr/bin/tini, --, vllm, serve, m]}", ["m"]),
     ],
@@ -118,6 +119,12 @@ def test_the_platform_follows_from_the_resource(read_one, resource, platform):
         ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb", "nvidia h100 80gb"),
         ("cloud.google.com/gke-tpu-accelerator", "tpu-v6e-slice", "TPU v6e slice"),
         ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM", "AMD Instinct MI300X OAM"),
+        ("node.kubernetes.io/instance-type", "p5.48xlarge", "H100"),
+        ("node.kubernetes.io/instance-type", "p5en.48xlarge", "H200"),
+        ("node.kubernetes.io/instance-type", "a3-ultragpu-8g", "H200"),
+        ("node.kubernetes.io/instance-type", "Standard_ND96isr_H100_v5", "H100"),
+        ("node.kubernetes.io/instance-type", "m5.large", None),
+        ("karpenter.sh/instance-family", "g6e", "L40S"),
     ],
 )
 def test_the_accelerator_follows_from_the_nodes(read_one, label, value, accelerator):
@@ -128,6 +135,14 @@ def test_the_accelerator_follows_from_the_nodes(read_one, label, value, accelera
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = f"  affinity: {{nodeAffinity: {{{required}: {{{terms % (label, value)}}}}}}}\n"
     assert read_one(pod(one, more=affinity)).accelerator == accelerator
+
+
+def test_the_label_of_the_accelerator_goes_before_the_type_of_the_machine(read_one):
+    selector = (
+        "  nodeSelector: {node.kubernetes.io/instance-type: p5.48xlarge, nvidia.com/gpu.product: NVIDIA-H100-NVL}\n"
+    )
+    one = "{image: 'vllm/vllm-openai:v0.9.1', args: [--model, m]}"
+    assert read_one(pod(one, more=selector)).accelerator == "NVIDIA H100 NVL"
 
 
 def test_nodes_of_two_kinds_give_no_accelerator(read_one):
