@@ -17,7 +17,8 @@ _MIN_LENGTH = 6
 """Characters. A shorter value (`1`, `true`) would be found all over a log, and is no real secret."""
 
 _SECRET_NAME = re.compile(
-    r"(?:^|[^A-Z])(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|KEY|APIKEY|AUTHORIZATION|COOKIE)(?:[^A-Z]|$)"
+    r"(?:^|[^A-Z])(?:KEY|AUTHORIZATION|AUTH|COOKIE|PASS|PASSPHRASE|CREDENTIALS?|CREDS|BEARER|JWT|DSN)(?:[^A-Z]|$)"
+    r"|(?:TOKEN|SECRETS?|PASSWORD|PASSWD|APIKEY)(?:[^A-Z]|$)"
 )
 _SECRET_FORMS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{8,}|sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"

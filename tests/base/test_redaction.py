@@ -14,14 +14,22 @@ from regress_gate.text import excerpt, one_line, sanitise
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "api_key", "hf-token", "DB_PASSWORD", "S3_SECRETS"]
+    "name",
+    [
+        *("HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "api_key", "hf-token", "DB_PASSWORD", "S3_SECRETS"),
+        *("HFTOKEN", "DBPASSWORD", "REDIS_PASS", "REGISTRY_AUTH", "SENTRY_DSN", "SERVICE_JWT"),
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert names_secret(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["TOKENIZERS_PARALLELISM", "max_num_batched_tokens", "PATH", "MONKEY", "KEYBOARD", "tokenizer", "HOME"]
+    "name",
+    [
+        *("TOKENIZERS_PARALLELISM", "max_num_batched_tokens", "PATH", "MONKEY", "KEYBOARD", "tokenizer", "HOME"),
+        *("PASSES", "BYPASS", "AUTHOR", "MAX_TOKENS"),
+    ],
 )
 def test_names_of_no_secrets(name: str) -> None:
     assert not names_secret(name)
