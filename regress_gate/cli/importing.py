@@ -2,45 +2,27 @@
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import click
 
+from regress_gate.app.importing import ImportRequest, import_results
 from regress_gate.cli.options import (
     CONTEXT,
     REPORT,
     SectionedCommand,
     parse_testbed_facts,
+    format_option,
     section,
     settings_from,
     store_options,
 )
 from regress_gate.cli.progress import counter_on_stderr
-from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
+from regress_gate.errors import ExitCode, InputError
 from regress_gate.ingest.identity import IdentityFlags
-from regress_gate.ingest.importer import read_paths
-from regress_gate.ingest.interface import ImportResult, Reader
-from regress_gate.ingest.registry import READERS
-from regress_gate.model.run import Run
-from regress_gate.report.render.json import json_text
-from regress_gate.report.render.output_formats import options_for
-from regress_gate.report.views.import_view import (
-    dry_run_text,
-    elsewhere_notes,
-    grouped_reports,
-    import_document,
-    input_formats_text,
-    report_line,
-    stored_text,
-    would_store_text,
-)
-from regress_gate.report.views.list_view import printable
-from regress_gate.store.store_interface import AddedRuns, StoreLocation
-from regress_gate.text import did_you_mean, plural
-
-SHOWN_FILES = 20
-"""Files that are listed of each outcome, unless all are asked for."""
+from regress_gate.report import print_view
+from regress_gate.report.views.import_view import ImportPart, ImportView, input_formats_text
 
 
 def _list_formats(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
@@ -103,14 +85,7 @@ def _list_formats(context: click.Context, _option: click.Parameter, is_given: bo
 )
 @section(
     REPORT,
-    click.option(
-        "--format",
-        "format_",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="Of what is said of the files.",
-    ),
+    format_option,
     click.option("-v", "--verbose", count=True, help="List every file; -vv adds tracebacks."),
     click.option("-q", "--quiet", is_flag=True, help="Say only what was refused."),
 )
@@ -158,101 +133,26 @@ def import_(
         client_version=client_version,
         cold_first=first_run == "cold",
     )
-    reader = None if forced is None else _reader(forced)
+    request = ImportRequest(paths, flags, reader=forced, with_samples=not no_samples, is_dry_run=dry_run)
     # Nothing that an import makes is garbage before its end; looking for it would take a tenth of the time.
     gc.set_threshold(1_000_000)
-    with counter_on_stderr("reading", quiet=quiet) as advance:
-        intake = read_paths(paths, flags, forced=reader, with_samples=not no_samples, progress=advance)
-    listed = format_ == "table"
-    if listed:
-        _report(intake, dry_run=dry_run, quiet=quiet, verbose=verbose > 0)
-    added = None
-    if dry_run and listed:
-        _report_dry_run(intake, str(settings.store_url.value))
-    elif intake.runs and not dry_run:
-        from regress_gate.store.repository import open_store
-
-        with open_store(str(settings.store_url.value), create=True) as store:
-            with counter_on_stderr("storing", quiet=quiet) as advance:
-                added = store.add_runs(_counted(intake.runs, advance))
-            if not quiet and listed:
-                _report_added(added, store.location.shown)
-    if not listed:
-        click.echo(json_text(import_document(intake, added)))
-    refused = sum(report.outcome == "refused" for report in intake.files)
-    if refused:
-        results = sum(report.outcome != "skipped" for report in intake.files)
-        of = f"of {plural(results, 'result')}"
-        click.echo(plural(refused, f"{of} was refused", f"{of} were refused"), err=True)
-    elif not intake.runs:
+    report = import_results(request, str(settings.store_url.value), count=partial(counter_on_stderr, quiet=quiet))
+    _print_report(report, format_, quiet=quiet, verbose=verbose > 0)
+    if report.refused:
+        click.echo(report.refusal_text, err=True)
+        return ExitCode.USAGE
+    if not report.intake.runs:
         raise InputError("no results were found", where=", ".join(paths[:3]), todo="name files that hold results")
-    return ExitCode.USAGE if refused else ExitCode.PASS
+    return ExitCode.PASS
 
 
-def _counted(runs: tuple[Run, ...], advance: Callable[[int, int], None] | None) -> Iterator[Run]:
-    """The runs; reports progress as they are taken."""
-    for done, run in enumerate(runs):
-        if advance is not None:
-            advance(done, len(runs))
-        yield run
-
-
-def _reader(name: str) -> Reader:
-    readers = {reader.name: reader for reader in READERS}
-    if name not in readers:
-        near = did_you_mean(name, readers, limit=len(readers))
-        raise InputError(f"unknown format {name!r}{near}", where="--from", todo="--list-formats names all")
-    return readers[name]
-
-
-def _report(intake: ImportResult, *, dry_run: bool, quiet: bool, verbose: bool) -> None:
-    refused = [report for report in intake.files if report.outcome == "refused"]
-    others = [] if quiet else [report for report in intake.files if report.outcome != "refused"]
-    counted = len(others) + len(refused)
-    if not verbose:
-        others, refused = grouped_reports(others), grouped_reports(refused)
-    limit = None if verbose else SHOWN_FILES
-    width = _width() if dry_run else 0
-    for report in others[:limit]:
-        click.echo(dry_run_text(report, width) if dry_run else report_line(report))
-    for report in refused[:limit]:
-        click.echo(dry_run_text(report, width) if dry_run else report_line(report), err=True)
-    hidden = len(others) + len(refused) - len(others[:limit]) - len(refused[:limit])
-    if hidden:
-        click.echo(f"… and {hidden} more (-v lists them)", err=True)
-    elif counted > len(others) + len(refused):
-        click.echo("(-v lists every file)", err=True)
+def _print_report(report: ImportView, format_: str, *, quiet: bool, verbose: bool) -> None:
+    """In one piece for a file; on a terminal refusals and notes go to stderr, and --quiet leaves only refusals."""
+    if format_ != "table":
+        print_view(report, format_, verbose=verbose)
+        return
     if not quiet:
-        for note in intake.notes:
-            click.echo(f"note: {_plain(note)}", err=True)
-
-
-def _width() -> int:
-
-    return options_for(sys.stdout).width
-
-
-def _report_added(added: AddedRuns, where: str) -> None:
-    click.echo(stored_text(added, where))
-    for note in elsewhere_notes(added.mismatches):
-        click.echo(f"note: {note}", err=True)
-
-
-def _report_dry_run(intake: ImportResult, url: str) -> None:
-    """What would be stored, by what the store has. Makes none, and migrates none."""
-    held: dict[tuple[str, int], int] = {}
-    location = StoreLocation.parse(url)
-    if location.may_exist:
-        from regress_gate.store.repository import find_store
-
-        try:
-            if (store := find_store(url)) is not None:
-                with store:
-                    held = store.holds(intake.runs)
-        except (StoreError, StoreVersionError) as error:
-            click.echo(f"note: what is stored already is not known: {_plain(error)}", err=True)
-    click.echo(would_store_text(intake, held, location.shown))
-
-
-def _plain(value: object) -> str:
-    return printable(value)
+        print_view(report.restricted(ImportPart.RESULTS), verbose=verbose)
+    if report.refused or not quiet:
+        problems = ImportPart.REFUSALS if quiet else ImportPart.REFUSALS | ImportPart.NOTES
+        print_view(report.restricted(problems), stream=sys.stderr, verbose=verbose)

@@ -7,8 +7,8 @@ and does not affect the others. Missing identity is reported once, for all files
 import io
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
@@ -36,6 +36,8 @@ from regress_gate.text import MAX_PATH, excerpt, natural_key
 
 MAX_RESULTS = 20_000
 """Results of one file."""
+MAX_FAULT = 200
+"""Characters of an internal error in a refusal."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files; several times during a long file."""
@@ -103,7 +105,8 @@ def _read_candidate(
     reader: Reader | None = None
     try:
         content = _content(candidate, alive)
-        reader = recogniser.reader(content) if forced is None else _forced_reader(forced, candidate, content)
+        with _faults_as_refusals("while it was recognised"):
+            reader = recogniser.reader(content) if forced is None else _forced_reader(forced, candidate, content)
         if reader is None:
             return [_unrecognised(candidate, content, forced)]
         if (known := identifier.same_bytes(candidate, content)) is not None:
@@ -129,12 +132,25 @@ def _results(reader: Reader, content: Content, context: Context) -> list[Reading
     """Raises RefusalError, NotJsonError and OSError."""
     if content.constant is not None and not reader.bare_constants:
         raise RefusalError(_damage_text(content.constant))
-    results = list(reader.read(content, context))
+    with _faults_as_refusals(f"of the reader {reader.name}"):
+        results = list(reader.read(content, context))
     if not results:
         raise RefusalError(content.problem or f"holds no result of {reader.name}")
     if len(results) > MAX_RESULTS:
         raise RefusalError(f"holds {len(results)} results, more than {MAX_RESULTS}; split it")
     return results
+
+
+@contextmanager
+def _faults_as_refusals(where: str) -> Iterator[None]:
+    """A fault of the program refuses the file that it meets, so that one odd file does not cost all others."""
+    try:
+        yield
+    except (RefusalError, NotJsonError, OSError):
+        raise
+    except Exception as error:
+        what = excerpt(f"{type(error).__name__}: {error}", MAX_FAULT)
+        raise RefusalError(f"internal error {where}, please report it ({what})") from error
 
 
 def _content(candidate: Candidate, alive: Callable[[], None] = lambda: None) -> Content:

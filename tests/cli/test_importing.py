@@ -28,15 +28,15 @@ def test_a_dry_run_tells_of_each_file_what_would_become_of_it(gate):
     done = gate("import", "r", *FLAGS, "--run", "3", "--dry-run")
     assert done.code == 2
     assert done.out.splitlines()[:6] == [
-        "store   r/a.json",
-        "        format    vllm-serve",
-        "        version   0.20.0",
-        "        scenario  chat",
-        "        run       3, trial 1",
-        "        metrics   ttft (mean, median, p99), tpot (mean, median, p99), itl (mean,",
+        "store r/a.json",
+        "  a vllm-serve result",
+        "  version   0.20.0",
+        "  scenario  chat",
+        "  run       3, trial 1",
+        "  metrics   ttft (mean, median, p99), tpot (mean, median, p99), itl (mean,",
     ]
-    assert "skip    r/c.log\n        reason  not a benchmark result of a known tool\n" in done.out
-    assert "refuse  r/b.json\n        format  vllm-serve\n        reason  duration is -1 s\n" in done.err
+    assert "skip r/c.log\n  not a benchmark result of a known tool\n" in done.out
+    assert "refuse r/b.json\n  duration is -1 s\n  format  vllm-serve\n" in done.err
     assert not gate.store.exists()
 
 
@@ -62,6 +62,26 @@ def test_the_same_as_json_stores_only_without_dry_run(gate):
     assert bad["outcome"] == "refused"
     assert "cut off" in bad["reason"]
     assert gate("import", "r", *FLAGS, "--format", "json").json["stored"]["trials"] == 1
+
+
+def test_a_page_holds_files_refusals_and_what_was_stored_in_one_piece(gate):
+    write(gate.directory / "r" / "a.json", result())
+    write(gate.directory / "r" / "b<i>.json", "{")
+    done = gate("import", "r", *FLAGS, "--format", "markdown")
+    assert done.code == 2
+    assert "| read | r/a.json: vllm-serve, 0.20.0 chat run" in done.out
+    assert "| refused | r/b&#60;i&#62;.json: " in done.out
+    assert done.out.splitlines()[-1].startswith("stored 1 trial in 1 new run in ")
+    assert done.err == "1 of 2 results was refused\n"
+
+
+def test_a_long_list_of_files_is_cut_and_says_so_on_its_stream(gate):
+    for number in range(25):
+        write(gate.directory / "r" / f"{number}.json", plain(made_up(number)))
+    shown = gate("import", "r", *FLAGS).out.splitlines()
+    assert [line.startswith("read  r/") for line in shown[:20]] == [True] * 20
+    assert shown[20] == "…     and 5 more (-v lists them)"
+    assert gate("import", "r", *FLAGS, "-v").out.count("read  r/") == 25
 
 
 def test_the_formats_are_listed(gate):
@@ -113,6 +133,41 @@ def test_a_file_that_two_readers_claim_is_refused_and_both_are_named(gate, monke
     assert gate("import", "a.json", *FLAGS, "--from", "vllm-serve").code == 0
 
 
+class Broken(Twin):
+    """A reader with a fault of its own."""
+
+    name = "broken"
+
+    def recognises(self, content):
+        return Certainty.SURE if content.name == "b.json" else Certainty.NO
+
+    def read(self, _content, _context):
+        raise KeyError("itl\x1b[31m")
+
+
+def test_a_fault_of_a_reader_refuses_one_file_by_name_and_the_others_are_stored(gate, monkeypatch):
+    monkeypatch.setattr("regress_gate.ingest.importer.READERS", (*READERS, Broken()))
+    write(gate.directory / "r" / "a.json", result())
+    write(gate.directory / "r" / "b.json", '{"of": "no other reader"}')
+    done = gate("import", "r", *FLAGS)
+    assert done.code == 2
+    refusal = "refused  r/b.json: internal error of the reader broken, please report it (KeyError: 'itl\\x1b[31m')"
+    assert done.err.splitlines() == [refusal, "1 of 2 results was refused"]
+    assert len(stored_runs(gate)) == 1
+
+
+def test_a_fault_while_a_file_is_recognised_refuses_that_file_alone(gate, monkeypatch):
+    class Confused(Twin):
+        def recognises(self, content):
+            return Certainty.SURE if content.documents[0]["missing"] else Certainty.NO
+
+    monkeypatch.setattr("regress_gate.ingest.importer.READERS", (Confused(),))
+    write(gate.directory / "a.json", result())
+    done = gate("import", "a.json", *FLAGS)
+    assert done.code == 2
+    assert "a.json: internal error while it was recognised, please report it (KeyError: 'missing')" in done.err
+
+
 def test_the_first_run_after_a_cold_start_is_kept_and_does_not_count(gate):
     write_starts(gate.directory / "r", starts=4)
     done = gate("import", "r", *FLAGS, "--run-per-file", "--first-run", "cold")
@@ -157,7 +212,7 @@ def test_what_one_option_refuses_of_many_files_is_said_once(gate):
     assert done.code == 2
     refusal, hint, count = done.err.splitlines()
     assert refusal.startswith("refused  5 results (r/0.json, r/1.json, r/2.json, …): its path does not end like ")
-    assert (hint, count) == ("(-v lists every file)", "5 of 5 results were refused")
+    assert (hint, count) == ("…        -v lists every file", "5 of 5 results were refused")
     assert gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt", "-v").err.count("refused  r/") == 5
 
 
@@ -166,7 +221,7 @@ def test_what_differs_among_results_that_are_told_of_together_is_said_of_none(ga
         content = {**plain(made_up(number, concurrency=number + 1)), "vllm_version": "0.19.1", "run": "7"}
         write(gate.directory / "r" / f"{number}.json", content)
     done = gate("import", "r", "--testbed", "lab", "--run-per-file", "--dry-run")
-    assert "refuse  5 results (r/0.json, r/1.json, r/2.json, …)\n" in done.err
+    assert "refuse 5 results (r/0.json, r/1.json, r/2.json, …)\n" in done.err
     assert "version  0.19.1" in done.err
     assert "scenario" not in done.err
 

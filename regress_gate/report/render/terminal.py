@@ -95,7 +95,8 @@ class _Writer:
                 self.gap()
         self._blocks(document.blocks, depth=0)
         lines = [line.rstrip() for line in self._buffer.getvalue().splitlines()]
-        return "\n".join(lines).strip("\n") + "\n"
+        text = "\n".join(lines).strip("\n")
+        return f"{text}\n" if text else ""
 
     def _blocks(self, blocks: Sequence[Block], depth: int) -> None:
         for number, block in enumerate(blocks):
@@ -220,9 +221,9 @@ class _Writer:
             self.put_raw(line)
 
     def _chart(self, block: Chart, indent: int) -> None:
-        import numpy as np
+        import numpy as np  # slow to import, and few reports have a chart
 
-        from regress_gate.report.render.text_chart import chart, sparkline
+        from regress_gate.report.render.text_chart import chart, sparkline  # with numpy, as above
 
         values = np.array(block.values)
         if np.isnan(values).all():
@@ -296,13 +297,13 @@ class _Writer:
                 spaces = value[:1] == " ", value[-1:] == " "
                 return " " * spaces[0] + self.plain(value) + " " * (spaces[1] and value != " ")
             case Sparkline():
-                import numpy as np
+                import numpy as np  # slow to import, and few reports have a chart
 
-                from regress_gate.report.render.text_chart import sparkline
+                from regress_gate.report.render.text_chart import sparkline  # with numpy, as above
 
                 return sparkline(np.array(part.values), part.width, self._encoding, least_span=part.least_span)
             case Bar():
-                from regress_gate.report.render.text_chart import bar
+                from regress_gate.report.render.text_chart import bar  # with numpy, as above
 
                 return bar(part.value, part.largest, part.width, self._encoding)
 
