@@ -26,6 +26,7 @@ from regress_gate.bench.drivers import DriverMeter, find_driver
 from regress_gate.bench.experiment.experiment_plan import SINGLE, ExperimentPlan, new_experiment_id, suite_digest
 from regress_gate.bench.experiment.experiment_runner import (
     AfterBlock,
+    ExperimentControl,
     ExperimentEnd,
     ExperimentOutcome,
     StoredRun,
@@ -267,19 +268,15 @@ def run_experiment(
             progress=progress.requests,
         )
         progress.expect(_expected_seconds(store, plan))
-        return make_planned_runs(
-            plan,
-            task.suite,
-            sides,
-            bench,
-            store,
+        control = ExperimentControl(
             why_void=_void_reason(task.suite),
             way=(task.provisioning.way or ProvisionMethod.VENV).value,
             until=until,
             before_unit=lambda: wait_until_quiet(task, progress),
-            watcher=RunReporter(progress),
+            on_stored=RunReporter(progress),
             after_block=after_block,
         )
+        return make_planned_runs(plan, task.suite, sides, bench, store, control)
 
 
 def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:

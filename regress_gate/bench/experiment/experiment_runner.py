@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from regress_gate.bench.experiment.experiment_plan import ExperimentPlan, ServerGroup, missing_units, server_groups
+from regress_gate.bench.experiment.experiment_plan import (
+    ExperimentPlan,
+    ServerGroup,
+    Slot,
+    missing_units,
+    server_groups,
+)
 from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun, make_runs
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.model.run import Run
@@ -68,89 +74,135 @@ AfterBlock = Callable[[], str | None]
 """The interim analysis between blocks: the reason to stop, or None to go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExperimentControl:
+    """What decides, outside of the plan, which runs count and when the experiment ends."""
+
+    why_void: Callable[[Run], str | None]
+    """Why a run does not count; None: it counts. A void run is stored with the reason and made again."""
+    way: str | None = None
+    """How the versions were provisioned."""
+    until: float | None = None
+    """The end of the budget (time.monotonic). No block begins that would end later, except the first one."""
+    before_unit: Callable[[], None] | None = None
+    """Called before each unit, such as to wait for a quiet machine."""
+    on_stored: RunListener | None = None
+    after_block: AfterBlock | None = None
+    """Called after every block whose runs all count and did not fail, and first of all if an earlier call made such
+    blocks. An experiment that it stops is ended and cannot be resumed."""
+
+
 def run_experiment(
     plan: ExperimentPlan,
     suite: Suite,
     sides: Mapping[str, ExperimentSide],
     setup: ExperimentSetup,
     store: Repository,
-    *,
-    why_void: Callable[[Run], str | None],
-    way: str | None = None,
-    until: float | None = None,
-    before_unit: Callable[[], None] | None = None,
-    watcher: RunListener | None = None,
-    after_block: AfterBlock | None = None,
+    control: ExperimentControl,
 ) -> ExperimentOutcome:
-    """Make the missing runs of the plan.
-
-    `until` (time.monotonic) is the end of the budget. No block starts that would end later, except the first one, and
-    no block is left half made. `why_void` returns why a run does not count; such a run is stored with the reason and
-    made again. `way` is how the versions were provisioned. `after_block` is called after every block whose runs all
-    count and did not fail, and first of all if an earlier call made such blocks. An experiment that it stops is ended
-    and cannot be resumed.
+    """Make the missing runs of the plan. No block is left half made when the budget ends.
 
     Raises what make_runs raises. Stored runs stay.
     """
-    groups = {group.name: group for group in server_groups(suite)}
+    return _ExperimentLoop(plan, suite, sides, setup, store, control).run()
 
-    def why_not(run: Run) -> str | None:
-        return why_void(run) or _missing_trials(run, plan, groups)
 
-    workloads = load_workloads(suite)
-    tries: Counter[SlotKey] = Counter()
-    stored: list[StoredRun] = []
-    longest = 0.0
-    block: int | None = None
-    wanted: int | None = None
-    while units := missing_units(
-        plan, groups, _usable_runs(held := find_plan_runs(plan, store), why_not), tries, RUN_ATTEMPTS
-    ):
-        wanted = wanted or len(units)
-        slots = units[0]
-        if slots[0].block != block:
-            whole = _complete_blocks(plan, groups, _usable_runs(held, why_not))
-            if after_block is not None and (whole if block is None else block in whole):
-                why = after_block()
-                if why is not None:
-                    store.end_experiment(plan.experiment, datetime.now(UTC))
-                    return ExperimentOutcome(ExperimentEnd.STOPPED, tuple(stored), len(units), why)
-            needed = longest * sum(unit[0].block == slots[0].block for unit in units)
-            if until is not None and block is not None and time.monotonic() + needed > until:
-                return ExperimentOutcome(ExperimentEnd.BUDGET, tuple(stored), len(units))
-            block = slots[0].block
-        if before_unit is not None:
-            before_unit()
+class _ExperimentLoop:
+    """One call of `run_experiment`. The store alone says what is missing: it is asked again before each unit."""
+
+    def __init__(
+        self,
+        plan: ExperimentPlan,
+        suite: Suite,
+        sides: Mapping[str, ExperimentSide],
+        setup: ExperimentSetup,
+        store: Repository,
+        control: ExperimentControl,
+    ) -> None:
+        self._plan = plan
+        self._sides = sides
+        self._setup = setup
+        self._store = store
+        self._control = control
+        self._groups = {group.name: group for group in server_groups(suite)}
+        self._workloads = load_workloads(suite)
+        self._tries: Counter[SlotKey] = Counter()
+        self._stored: list[StoredRun] = []
+        self._longest = 0.0
+        """Seconds of the longest unit so far."""
+        self._block: int | None = None
+        """The block that is being made; None before the first."""
+
+    def run(self) -> ExperimentOutcome:
+        wanted: int | None = None
+        held = find_plan_runs(self._plan, self._store)
+        while units := self._missing_units(held, self._tries):
+            wanted = wanted or len(units)
+            if units[0][0].block != self._block:
+                ending = self._ending_before_block(units, held)
+                if ending is not None:
+                    return ending
+                self._block = units[0][0].block
+            for entry in self._make_unit(units[0], held):
+                self._stored.append(entry)
+                if self._control.on_stored is not None:
+                    self._control.on_stored(entry, wanted - len(units) + 1, wanted)
+            if _is_failing(self._stored):
+                return self._outcome(ExperimentEnd.FAILING, len(units) - 1)
+            held = find_plan_runs(self._plan, self._store)
+        if lacking := self._missing_units(held, {}):
+            return self._outcome(ExperimentEnd.DISTURBED, len(lacking))
+        self._store.end_experiment(self._plan.experiment, datetime.now(UTC))
+        return self._outcome(ExperimentEnd.COMPLETE, 0)
+
+    def _missing_units(self, held: Sequence[Run], tries: Mapping[SlotKey, int]) -> list[tuple[Slot, ...]]:
+        return missing_units(self._plan, self._groups, self._usable_runs(held), tries, RUN_ATTEMPTS)
+
+    def _ending_before_block(self, units: Sequence[Sequence[Slot]], held: Sequence[Run]) -> ExperimentOutcome | None:
+        """The outcome if no further block may begin: stopped by the interim analysis, or out of budget."""
+        block, until = units[0][0].block, self._control.until
+        whole = _complete_blocks(self._plan, self._groups, self._usable_runs(held))
+        is_due = bool(whole) if self._block is None else self._block in whole
+        if self._control.after_block is not None and is_due and (why := self._control.after_block()) is not None:
+            self._store.end_experiment(self._plan.experiment, datetime.now(UTC))
+            return self._outcome(ExperimentEnd.STOPPED, len(units), why)
+        needed = self._longest * sum(unit[0].block == block for unit in units)
+        if until is not None and self._block is not None and time.monotonic() + needed > until:
+            return self._outcome(ExperimentEnd.BUDGET, len(units))
+        return None
+
+    def _make_unit(self, slots: Sequence[Slot], held: Sequence[Run]) -> list[StoredRun]:
+        """Make and store the runs of slots that are measured together."""
+        if self._control.before_unit is not None:
+            self._control.before_unit()
         keys = [(slot.block, slot.side, slot.group) for slot in slots]
         begin = time.monotonic()
         made = make_runs(
             slots,
-            groups[slots[0].group],
-            workloads,
-            sides,
-            setup,
-            experiment=plan.experiment,
+            self._groups[slots[0].group],
+            self._workloads,
+            self._sides,
+            self._setup,
+            experiment=self._plan.experiment,
             attempt=1 + max(sum(_slot_key(run) == key for run in held) for key in keys),
         )
         seconds = time.monotonic() - begin
-        longest = max(longest, seconds)
-        tries.update(keys)
-        placed = [_with_place(each, plan, way, seconds / len(made)) for each in made]
-        made = _mark_void(placed, [why_not(each.run) for each in placed])
-        store.add_runs([each.run for each in made])
-        ids = {run.label: run.id for run in find_plan_runs(plan, store) if run.id is not None}
-        for each in made:
-            entry = StoredRun(each, ids[each.run.label], each.run.void, seconds)
-            stored.append(entry)
-            if watcher is not None:
-                watcher(entry, wanted - len(units) + 1, wanted)
-        if _is_failing(stored):
-            return ExperimentOutcome(ExperimentEnd.FAILING, tuple(stored), len(units) - 1)
-    lacking = missing_units(plan, groups, _usable_runs(find_plan_runs(plan, store), why_not), {}, RUN_ATTEMPTS)
-    if lacking:
-        return ExperimentOutcome(ExperimentEnd.DISTURBED, tuple(stored), len(lacking))
-    store.end_experiment(plan.experiment, datetime.now(UTC))
-    return ExperimentOutcome(ExperimentEnd.COMPLETE, tuple(stored), 0)
+        self._longest = max(self._longest, seconds)
+        self._tries.update(keys)
+        placed = [_with_place(each, self._plan, self._control.way, seconds / len(made)) for each in made]
+        marked = _mark_void(placed, [self._why_void(each.run) for each in placed])
+        self._store.add_runs([each.run for each in marked])
+        ids = {run.label: run.id for run in find_plan_runs(self._plan, self._store) if run.id is not None}
+        return [StoredRun(each, ids[each.run.label], each.run.void, seconds) for each in marked]
+
+    def _usable_runs(self, held: Sequence[Run]) -> list[Run]:
+        return [run for run in held if self._why_void(run) is None]
+
+    def _why_void(self, run: Run) -> str | None:
+        return self._control.why_void(run) or _missing_trials(run, self._plan, self._groups)
+
+    def _outcome(self, ending: ExperimentEnd, missing: int, why: str | None = None) -> ExperimentOutcome:
+        return ExperimentOutcome(ending, tuple(self._stored), missing, why)
 
 
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
@@ -178,10 +230,6 @@ def _mark_void(made: Sequence[MadeRun], reasons: Sequence[str | None]) -> list[M
         else replace(each, run=replace(each.run, void=own or f"made beside a run that does not count: {first}"))
         for each, own in zip(made, reasons, strict=True)
     ]
-
-
-def _usable_runs(held: Sequence[Run], why_void: Callable[[Run], str | None]) -> list[Run]:
-    return [run for run in held if why_void(run) is None]
 
 
 def _complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], counted: Sequence[Run]) -> set[int]:

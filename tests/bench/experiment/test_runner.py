@@ -13,6 +13,7 @@ from regress_gate.bench.experiment import experiment_runner
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, SINGLE, ExperimentPlan, ServerGroup, Slot
 from regress_gate.bench.experiment.experiment_runner import (
     RUN_ATTEMPTS,
+    ExperimentControl,
     ExperimentEnd,
     ExperimentOutcome,
     run_experiment,
@@ -127,7 +128,7 @@ class World:
             say=lambda _text: None,
         )
         sides: dict[str, ExperimentSide] = {}
-        return run_experiment(plan, self.suite, sides, bench, self.store, why_void=why_void, **more)
+        return run_experiment(plan, self.suite, sides, bench, self.store, ExperimentControl(why_void, **more))
 
     def places(self) -> list[tuple[int, str]]:
         runs = sorted(self.store.runs(), key=lambda run: run.id or 0)
@@ -185,7 +186,7 @@ class TestComplete:
 
     def test_each_run_that_was_stored_is_told_with_how_far_it_is(self, world: World) -> None:
         told: list[tuple[int, int, int]] = []
-        world.carry_out(world.plan(), watcher=lambda entry, done, units: told.append((entry.id, done, units)))
+        world.carry_out(world.plan(), on_stored=lambda entry, done, units: told.append((entry.id, done, units)))
         assert told == [(1, 1, 3), (2, 2, 3), (3, 3, 3)]
 
     def test_what_is_done_before_each_start_is_done(self, world: World) -> None:
