@@ -64,6 +64,22 @@ def write_output_file(path: Path, content: str | bytes) -> None:
         raise InputError(f"cannot be written ({error.strerror})", where=path) from None
 
 
+def create_file(path: Path, text: str, *, todo: str, with_folder: bool = False) -> None:
+    """Write a new file that a user named, as UTF-8, and its folder if that is wanted.
+
+    Raises InputError if the file exists (`todo` says what to do then) or cannot be written.
+    """
+    try:
+        if with_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise InputError("is there already and is left as it is", where=path, todo=todo) from None
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+
+
 def read_bounded(path: Path, limit: int) -> bytes | None:
     """The content of a file of at most `limit` bytes; None for a larger one, of which no more is read.
 

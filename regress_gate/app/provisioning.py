@@ -1,9 +1,12 @@
 """How versions are provisioned: flags > REGRESS_GATE_PROVISION > `[provision]` of the file > a virtual environment.
 
-Chooses the method for every command that measures. Not for the methods themselves.
+Chooses the method for every command that measures, and cares for the environments that are there. Not for the methods
+themselves.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from regress_gate import paths
@@ -13,7 +16,8 @@ from regress_gate.app.store_queries import find_stored_build
 from regress_gate.bench.provision.command import CommandProvisioner
 from regress_gate.bench.provision.containers import SHM_SIZE
 from regress_gate.bench.provision.docker import DockerProvisioner
-from regress_gate.bench.provision.interface import Provisioner
+from regress_gate.bench.provision.environment_cache import CacheEntry, EnvironmentCache
+from regress_gate.bench.provision.interface import Progress, Provisioner
 from regress_gate.bench.provision.recipe import WHEEL_INDEX, newest_nightly
 from regress_gate.bench.provision.venv import VenvProvisioner
 from regress_gate.errors import InputError
@@ -105,6 +109,80 @@ def environments_directory(environ: Mapping[str, str]) -> Path:
     """Where virtual environments are kept."""
     named = environ.get(DIRECTORY_VARIABLE)
     return Path(named).expanduser().absolute() if named else paths.environments_directory()
+
+
+def open_environments(settings: Settings) -> EnvironmentCache:
+    """The virtual environments of the settings' directory."""
+    return EnvironmentCache(environments_directory(settings.environment))
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedEnvironments:
+    deleted: Sequence[CacheEntry]
+    """With a dry run: those that would be deleted."""
+    kept: Sequence[CacheEntry]
+    """Those that were named and stay, because they are in use or were used lately."""
+
+
+def prune_environments(
+    cache: EnvironmentCache, names: Sequence[str], *, unused_for: float | None, dry_run: bool
+) -> PrunedEnvironments:
+    """Delete the environments of these ids, keys or versions, or without names all; `unused_for` is in seconds.
+
+    One that is in use or being made stays. Raises InputError for a name that no environment has, and if neither names
+    nor a time are given.
+    """
+    if not names and unused_for is None:
+        raise InputError("nothing says what to prune", todo="name environments, or how long they were --unused-for")
+    entries = cache.entries()
+    named = {entry.key for name in names for entry in _find_environments(name, entries)} if names else None
+    deleted = cache.prune(unused_for=unused_for or 0.0, keys=named, dry_run=dry_run)
+    gone = {entry.key for entry in deleted}
+    kept = [entry for entry in entries if entry.key in (named or ()) and entry.key not in gone]
+    return PrunedEnvironments(deleted, kept)
+
+
+def _find_environments(name: str, entries: Sequence[CacheEntry]) -> list[CacheEntry]:
+    """Those that an id, a key or a version means. Raises InputError if there is none."""
+    if named := [entry for entry in entries if name in (entry.id, entry.key)]:
+        return named
+    try:
+        wanted = Version.parse(name)
+    except InputError:
+        wanted = None
+    if wanted is not None:
+        named = [entry for entry in entries if entry.marker and Version.parse(entry.marker.version).matches(wanted)]
+    if not named:
+        known = [*(entry.id for entry in entries), *(entry.marker.version for entry in entries if entry.marker)]
+        raise InputError(f"no environment is {name!r}{did_you_mean(name, known)}", todo="see `env list`")
+    return named
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionedVersion:
+    """A version that is ready to be started."""
+
+    version: Version | None
+    where: str
+    """Path of the virtual environment, or name of the image."""
+    seconds: float
+    libraries: Mapping[str, str]
+
+
+def provision_version(
+    text: str, settings: Settings, config: ProvisionConfig, *, accelerator: str | None, progress: Progress | None
+) -> ProvisionedVersion:
+    """Install a version, or pull its image, and verify it. Raises InputError, NoDataError and ProvisionError."""
+    if config.way is ProvisionMethod.COMMAND:
+        raise InputError("a launch line of your own needs no provisioning", todo="choose --provision venv or docker")
+    accelerator = accelerator or settings.deployment.accelerator
+    wanted = find_build(text, settings, config, accelerator=accelerator)
+    provisioner = make_provisioner(config, accelerator=accelerator, environ=settings.environment)
+    begun = time.monotonic()
+    with provisioner.provision(wanted, progress=progress) as environment:
+        where = getattr(environment, "path", None) or getattr(environment, "image", "")
+        seconds = time.monotonic() - begun
+        return ProvisionedVersion(environment.version, str(where), seconds, dict(environment.libraries))
 
 
 def _resolve_paths(config: ProvisionConfig, file: Path | None) -> ProvisionConfig:

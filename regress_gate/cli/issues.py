@@ -1,8 +1,7 @@
 """`regress-gate issues`: the known-issues database, and what GitHub says of its threads."""
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +15,8 @@ from regress_gate.cli.options import (
 )
 from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.errors import ExitCode, InputError
-from regress_gate.known.records.loading import SUFFIX, load_records, record_files
+from regress_gate.known.records.loading import find_record, load_records
 from regress_gate.model.issue import IssueKind
-from regress_gate.paths import shipped_directory
 from regress_gate.report import Source, find_format, format_names, print_view
 from regress_gate.report.views.list_view import printable
 from regress_gate.report.views.record_view import IssueRecordView, issue_records
@@ -111,10 +109,6 @@ def verify(
         raise problem
 
 
-if TYPE_CHECKING:
-    pass
-
-
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate issues show VLLM-28882")
 def issues() -> None:
     """The known-issues database: list, show, lint, new, sync, verify."""
@@ -151,30 +145,21 @@ def list_(kind: str | None, format_: str, directory: Path | None) -> None:
 @_directory
 def show(id_: str, format_: str, directory: Path | None) -> None:
     """One record, whole. ID may be given as 28882."""
-    records = {name: record for record in load_records(directory) for name in (record.id, *record.aliases)}
-    wanted = id_.upper() if id_.upper() in records else f"VLLM-{id_.lstrip('#')}"
-    if wanted not in records:
-        raise InputError(f"no record {id_!r}" + did_you_mean(id_.upper(), records))
-    record = records[wanted]
-    print_view(IssueRecordView(record), format_)
+    print_view(IssueRecordView(find_record(id_, directory)), format_)
 
 
 @issues.command(epilog="Example: regress-gate issues lint known_issues/", context_settings=CONTEXT)
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
-def lint(directory: Path | None) -> None:
+def lint(directory: Path | None) -> int:
     """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
-    from regress_gate.known.records.curation import lint_records
+    from regress_gate.app.authoring import lint_issue_records  # with the linters, which `list` and `show` do not need
 
-    where = directory or shipped_directory("known_issues")
-    complaints = lint_records(where, today=datetime.now(UTC).date())
-    for complaint in complaints:
-        line = "" if complaint.line is None else f":{complaint.line}"
-        click.echo(printable(f"{complaint.file}{line}: {complaint.severity}: {complaint.what}"))
-    errors = sum(complaint.severity == "error" for complaint in complaints)
-    records, warnings = len(record_files(where)), len(complaints) - errors
-    click.echo(f"{plural(records, 'record')}, {plural(errors, 'error')}, {plural(warnings, 'warning')}", err=True)
-    if errors:
-        raise click.exceptions.Exit(ExitCode.USAGE)
+    report = lint_issue_records(directory)
+    for message in report.messages:
+        click.echo(printable(message))
+    counts = (plural(report.files, "record"), plural(report.errors, "error"), plural(report.warnings, "warning"))
+    click.echo(", ".join(counts), err=True)
+    return ExitCode.USAGE if report.errors else ExitCode.PASS
 
 
 @issues.command(
@@ -185,18 +170,7 @@ def lint(directory: Path | None) -> None:
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Write ID.yaml there.")
 def new(url: str, output: Path | None) -> None:
     """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
-    from regress_gate.known.records.curation import draft_id, draft_record
+    from regress_gate.app.authoring import draft_issue_record  # as above
 
-    text = draft_record(url, today=datetime.now(UTC).date())
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    path = output / (draft_id(url) + SUFFIX)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError("there is a record of this thread already", where=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
-    click.echo(str(path))
+    text, path = draft_issue_record(url, output)
+    click.echo(text if path is None else printable(path), nl=path is not None)

@@ -23,7 +23,8 @@ def test_a_draft_is_printed_or_written_and_never_over_a_record(gate):
     assert written.out == f"{path}\n"
     assert path.read_text() == printed.out
     again = gate("issues", "new", URL, "--output", gate.directory)
-    assert (again.code, again.error) == (2, f"{path}: there is a record of this thread already")
+    refusal = f"{path}: is there already and is left as it is; it is the record of this thread: edit it"
+    assert (again.code, again.error) == (2, refusal)
 
 
 def test_a_draft_does_not_pass_the_lint(gate):

@@ -18,6 +18,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.documents import Document, KeyPath, parse_yaml, validate
 from regress_gate.model.issue import KnownIssue
 from regress_gate.paths import shipped_directory
+from regress_gate.text import did_you_mean
 
 SUFFIX = ".yaml"
 COVERAGE_NAME = "coverage.yaml"
@@ -59,6 +60,15 @@ def index_of(directory: Path) -> str:
     for path in files:
         load_record(path)
     return index_text({path.name: path.read_bytes() for path in files}, [read_document(path).data for path in files])
+
+
+def find_record(name: str, directory: Path | None = None) -> KnownIssue:
+    """The record of an id or alias; `28882` and `#28882` mean VLLM-28882. Raises InputError with the nearest id."""
+    records = {known: record for record in load_records(directory) for known in (record.id, *record.aliases)}
+    wanted = name.upper() if name.upper() in records else f"VLLM-{name.lstrip('#')}"
+    if wanted not in records:
+        raise InputError(f"no record {name!r}" + did_you_mean(name.upper(), records))
+    return records[wanted]
 
 
 def record_files(directory: Path) -> list[Path]:
