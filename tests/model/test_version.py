@@ -105,6 +105,47 @@ class TestForms:
         with pytest.raises(InputError):
             Ref.parse(text)
 
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "vllm",
+                (
+                    "'vllm' is not a vLLM version; write a release (v0.19.1), a candidate (0.20.0rc1), a development "
+                    "build or commit:<sha>"
+                ),
+            ),
+            (
+                "commit:4080263bb+",
+                "'commit:4080263bb+' is not a vLLM version; write commit:<sha>+<variant>",
+            ),
+            (
+                "commit:123456",
+                "'commit:123456' does not name a commit; write commit: and 7 to 40 hexadecimal digits",
+            ),
+            ("nightly@2026-13-01", "'nightly@2026-13-01' has no valid date; write nightly@YYYY-MM-DD"),
+            ("run:1.5", "'run:1.5' does not name a run; write run: and the number `baseline show` gives"),
+            ("1" * 5000, f"'{'1' * 40}'… is too long for a version"),
+        ],
+    )
+    def test_a_refusal_says_what_is_wrong_and_what_to_write(self, text, message):
+        with pytest.raises(InputError) as refused:
+            Ref.parse(text)
+        assert str(refused.value) == message
+
+    @pytest.mark.parametrize(
+        ("longest", "too_long"),
+        [
+            ("0.19.1+" + "a" * 193, "0.19.1+" + "a" * 194),
+            ("run:" + "9" * 18, "run:" + "9" * 19),
+            ("commit:" + "a" * 40, "commit:" + "a" * 41),
+        ],
+    )
+    def test_the_longest_text_is_read_and_one_more_character_is_refused(self, longest, too_long):
+        assert str(Ref.parse(longest)) == longest
+        with pytest.raises(InputError):
+            Ref.parse(too_long)
+
     @given(st.text())
     def test_no_text_raises_anything_else(self, text):
         for parse in (Version.parse, Ref.parse):
