@@ -124,5 +124,31 @@ def test_no_module_imports_itself_through_others() -> None:
         raise AssertionError(" -> ".join(error.args[1])) from None
 
 
+def imports_without_reason(path: Path) -> Iterator[str]:
+    """Imports inside functions without a comment on their line or above; one comment serves neighbouring imports."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    tree = ast.parse("\n".join(lines))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    local = {
+        node.lineno: node
+        for each in functions
+        for node in ast.walk(each)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    explained: set[int] = set()
+    for number, node in sorted(local.items()):
+        own = range(number, (node.end_lineno or number) + 1)
+        above = number - 1 if lines[number - 2].strip() else number - 2  # groups of imports are parted by a line
+        has_comment = any("#" in lines[line - 1] for line in own) or lines[above - 1].strip().startswith("#")
+        if has_comment or above in explained:
+            explained.update(own)
+        else:
+            yield f"{path}:{number}"
+
+
+def test_an_import_inside_a_function_has_its_reason_beside_it() -> None:
+    assert [place for path in MODULES for place in imports_without_reason(path)] == []
+
+
 def test_the_package_has_fewer_than_300_modules() -> None:
     assert len(MODULES) < 300

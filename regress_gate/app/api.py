@@ -18,6 +18,7 @@ from regress_gate.model.version import Ref, Version
 from regress_gate.report import render
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.store.combined import open_combined_store
+from regress_gate.store.store_interface import StoreLocation
 from regress_gate.suites import find_shipped_suite
 
 if TYPE_CHECKING:
@@ -41,13 +42,11 @@ class Store:
         return str(self._settings.store_url.value)
 
     def __repr__(self) -> str:
-        from regress_gate.store.store_interface import StoreLocation
-
         return f"<Store {StoreLocation.parse(self.url).shown}>"
 
     def versions(self) -> "pd.DataFrame":
         """What is stored: one row for each version, testbed and suite."""
-        import pandas as pd
+        import pandas as pd  # slow to import, and only frames need it
 
         with open_combined_store(self.url) as store:
             held = store.inventory()
@@ -73,7 +72,7 @@ class Store:
         `suite` is NAME or NAME@VERSION. `counted`: whether a comparison counts the run; void and failed runs are
         left out with `counted_only`. Raises InputError for an invalid version.
         """
-        from regress_gate.app.frames import runs_frame
+        from regress_gate.app.frames import runs_frame  # with pandas
 
         runs, counted = self._load(version, suite, testbed, counted_only=counted_only, with_samples=False)
         return runs_frame(runs, counted, metrics)
@@ -91,7 +90,7 @@ class Store:
 
         Requests are no replicates: those of one run share its luck. Aggregate by `run` before comparing versions.
         """
-        from regress_gate.app.frames import samples_frame
+        from regress_gate.app.frames import samples_frame  # with pandas
 
         runs, counted = self._load(version, suite, testbed, counted_only=counted_only, with_samples=True)
         return samples_frame(runs, counted)
@@ -104,7 +103,7 @@ class Store:
         self, version: str | None, suite: str | None, testbed: str | None, *, counted_only: bool, with_samples: bool
     ) -> "tuple[list[Run], set[int]]":
         """The runs, and the positions of those that count."""
-        from regress_gate.gate.sides import make_side
+        from regress_gate.gate.sides import make_side  # with the statistics
 
         wanted = None if version is None else Version.parse(version)
         with open_combined_store(self.url) as store:
@@ -147,13 +146,13 @@ class GateResult:
 
     def known_issues(self) -> "pd.DataFrame":
         """The known issues of the move, one row each."""
-        from regress_gate.app.frames import issues_frame
+        from regress_gate.app.frames import issues_frame  # with pandas
 
         return issues_frame(self.result)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each series of a comparison; for each known issue of a check."""
-        from regress_gate.app.frames import series_frame
+        from regress_gate.app.frames import series_frame  # with pandas
 
         return self.known_issues() if self.result.command == "check" else series_frame(self.result)
 
@@ -185,7 +184,7 @@ class DetectionResult:
 
     def to_frame(self) -> "pd.DataFrame":
         """One row for each change point."""
-        import pandas as pd
+        import pandas as pd  # slow to import, and only frames need it
 
         columns = ["index", "time", "change", "relative", "kind", "probability", "worse"]
         rows = [
@@ -196,12 +195,12 @@ class DetectionResult:
 
     def to_json(self) -> str:
         """As `detect --format json` prints it."""
-        from regress_gate.report.views.detection_view import DetectionView
+        from regress_gate.report.views.detection_view import DetectionView  # with numpy
 
         return render(DetectionView(self.report), "json")
 
     def _data(self) -> dict[str, Any]:
-        from regress_gate.report.views.detection_view import DetectionView
+        from regress_gate.report.views.detection_view import DetectionView  # with numpy
 
         return DetectionView(self.report).data()
 
@@ -252,6 +251,7 @@ def compare(
 
     Raises NoDataError for a version without runs, InputError if `suite` or `testbed` must be given.
     """
+    # With the statistics: `import regress_gate` stays fast.
     from regress_gate.app.compare import ComparisonScope, compare_stored
 
     url = store.url if isinstance(store, Store) else None if store is None else str(store)
@@ -273,7 +273,7 @@ def check(
 
     Raises InputError for a `deployment_file` with several servers: FILE#NAME is one of them.
     """
-    from regress_gate.app.check import check_version
+    from regress_gate.app.check import check_version  # with the matching of records, as above
 
     settings = _settings(
         config=config, deployment=deployment, launch_line=serve_command, deployment_file=deployment_file
@@ -292,7 +292,7 @@ def detect(
     improvements: bool = False,
 ) -> DetectionResult:
     """The change points of a frame, or of a CSV, JSON, Parquet or Excel file; see `regress-gate detect --help`."""
-    from regress_gate.app.detect import detect_in_table, frame_table, read_table_file
+    from regress_gate.app.detect import detect_in_table, frame_table, read_table_file  # with the statistics, as above
 
     table = read_table_file(Path(source)) if isinstance(source, (str, Path)) else frame_table(source)
     return DetectionResult(

@@ -81,7 +81,7 @@ class Settings:
 
     @cached_property
     def config(self) -> "Config":
-        from regress_gate.model.config import Config  # see the top
+        from regress_gate.model.config import Config  # with pydantic, which `import` does without
 
         if self._found is None:
             return Config()
@@ -113,7 +113,7 @@ class Settings:
 
     @property
     def deployment_flags(self) -> "Deployment":
-        from regress_gate.model.deployment import Deployment  # see the top
+        from regress_gate.model.deployment import Deployment  # with pydantic, which `import` does without
 
         return self.deployment_flag or Deployment()
 
@@ -178,7 +178,7 @@ class Settings:
     def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
         """The default policy, overridden by the suite, the file and the flags, in this order."""
 
-        from regress_gate.model.policy import Policy, PolicyOverrides  # see the top
+        from regress_gate.model.policy import Policy, PolicyOverrides  # with pydantic, as above
 
         metrics = PolicyOverrides.gating(self.gate_flags) if self.gate_flags else None
         layers = [layer for layer in (suite, self.config.gate, metrics, flags) if layer is not None]
@@ -198,7 +198,7 @@ class Settings:
 def read_config(text: str, path: Path) -> "Config":
     """The configuration in a file's text. Raises InputError with file and line."""
 
-    from regress_gate.model.config import Config  # see the top
+    from regress_gate.model.config import Config  # with pydantic, which `import` does without
     from regress_gate.model.documents import parse_toml, validate
 
     document = parse_toml(text, path)

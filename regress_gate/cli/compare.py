@@ -123,7 +123,7 @@ def compare(
                 plan_only=plan_only,
             )
             if plan_only:
-                from regress_gate.report.views.planning_view import PlanView
+                from regress_gate.report.views.planning_view import PlanView  # with the statistics
 
                 task = planned.task
                 suite, versions = f"{task.suite.name}@{task.suite.version}", tuple(map(str, task.versions.values()))

@@ -20,7 +20,7 @@ def db() -> None:
 def info(**options: Any) -> None:
     """Where the store is, its schema revision, its size and what it holds."""
     settings = settings_from(options)
-    from regress_gate.store.repository import find_store
+    from regress_gate.store.repository import find_store  # with the database
 
     url = settings.store_url
     store = find_store(str(url.value))
@@ -43,7 +43,7 @@ def info(**options: Any) -> None:
 def migrate(**options: Any) -> None:
     """Bring an older store to the schema of this program. A store that is current is left alone."""
     settings = settings_from(options)
-    from regress_gate.store.database import migrate_store
+    from regress_gate.store.database import migrate_store  # with the database
 
     before, after = migrate_store(str(settings.store_url.value))
     click.echo(
@@ -57,7 +57,7 @@ def migrate(**options: Any) -> None:
 def backup(path: Path, **options: Any) -> None:
     """Copy a SQLite store to a new file, while others may go on using it."""
     settings = settings_from(options)
-    from regress_gate.store.repository import open_store
+    from regress_gate.store.repository import open_store  # with the database
 
     with open_store(str(settings.store_url.value), create=False) as store:
         store.backup(path)

@@ -15,7 +15,7 @@ import click
 from regress_gate import __version__
 from regress_gate.cli.output import silence_stdout
 from regress_gate.errors import ExitCode, RegressGateError
-from regress_gate.text import sanitise
+from regress_gate.text import did_you_mean, sanitise
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
@@ -53,8 +53,6 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from regress_gate.text import did_you_mean
-
             ctx.fail(f"no command {args[0]!r}" + did_you_mean(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
     """Read `FORMAT:PATH` pairs before any work is done. Raises InputError for an unknown format or a missing path."""
-    from regress_gate.report import find_format
+    from regress_gate.report import find_format  # `main` imports this module, and --help renders nothing
 
     parsed = []
     for output in outputs:
@@ -34,7 +34,7 @@ def deliver(
     result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
 ) -> None:
     """Write a result: the files first, so that a closed terminal loses nothing, then standard output."""
-    from regress_gate.report.views.result_view import ResultView
+    from regress_gate.report.views.result_view import ResultView  # as above
 
     deliver_view(ResultView(result), format_, outputs, verbose=verbose, quiet=quiet)
 
@@ -43,7 +43,7 @@ def deliver_view(
     view: "View", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
 ) -> None:
     """`deliver` for any view."""
-    from regress_gate.report import RenderOptions, print_view, render
+    from regress_gate.report import RenderOptions, print_view, render  # as above
 
     for name, path in outputs:
         write_output_file(path, render(view, name, RenderOptions(verbose=verbose)))

@@ -26,7 +26,7 @@ def counter_on_stderr(what: str, *, quiet: bool) -> Iterator[Callable[[int, int]
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
+    from rich.console import Console  # only a terminal has a bar
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
@@ -104,7 +104,7 @@ class _BarProgress:
         self._until = None if seconds is None else time.monotonic() + seconds
 
     def _described(self, text: str) -> str:
-        from rich.markup import escape
+        from rich.markup import escape  # as above
 
         left = "" if self._until is None else f" · {_time_left(self._until)}"
         return escape(printable(text)) + left
@@ -118,7 +118,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[ProgressReporter]:
     if not sys.stderr.isatty():
         yield _LineProgress()
         return
-    from rich.console import Console
+    from rich.console import Console  # only a terminal has a bar
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     with Progress(

@@ -278,7 +278,7 @@ class Identifier:
 def _sidecar_beside(candidate: Candidate) -> "SidecarFile | None":
     if (other := candidate.beside(SIDECAR_NAME)) is None:
         return None
-    from regress_gate.ingest.sidecar import read_sidecar
+    from regress_gate.ingest.sidecar import read_sidecar  # with pydantic, and few folders have one
 
     try:
         return read_sidecar(other.path, other.open)

@@ -208,6 +208,7 @@ def reading_from_requests(
     `requests` succeeded, `failed` others did not. `duration`: seconds. `concurrency`: None means without limit.
     Raises RefusalError for what cannot be a measurement, such as no success at all.
     """
+    # With numpy, which statistics without requests do without.
     from regress_gate.measurement.request_statistics import pass_metrics, statistics_of_requests
 
     completed = len(requests)

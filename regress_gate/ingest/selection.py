@@ -31,6 +31,7 @@ class OpenArchives:
         """Raises OSError."""
         if self._archive is None or self._path != path:
             self.close()
+            # With zipfile and tarfile, and few imports have an archive.
             from regress_gate.ingest.archive import open_archive
 
             self._archive, self._path = open_archive(path), path

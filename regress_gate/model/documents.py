@@ -91,7 +91,7 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
 def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str | Path) -> Any:
     """Build the data from the parser's events, one at a time, so too deep nesting is refused before it is read."""
-    import yaml
+    import yaml  # as above
 
     def build(event: Any, location: KeyPath) -> Any:
         line = event.start_mark.line + 1

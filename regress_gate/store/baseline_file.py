@@ -176,7 +176,7 @@ def _outputs(run: Run) -> dict[str, Any] | None:
 
 
 def _samples(samples: "Samples") -> dict[str, Any]:
-    from regress_gate.store import sample_codec
+    from regress_gate.store import sample_codec  # with numpy; most baselines have no samples
 
     sample_codec.check_samples(samples)
 
@@ -278,7 +278,7 @@ def _read_trial(trial: TrialPart, where: str | Path, with_samples: bool) -> Tria
 
 
 def _read_samples(trial: TrialPart, part: SamplesPart, where: str | Path) -> "Samples":
-    import numpy as np
+    import numpy as np  # as above
 
     from regress_gate.model.samples import Samples
     from regress_gate.store import sample_codec

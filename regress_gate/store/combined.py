@@ -140,7 +140,7 @@ def open_combined_store(url: str, *, shipped: ShippedBaselines | None = None) ->
     """The store at `url`, if it exists, over the shipped baselines. Raises what `open_store` raises."""
     store = None
     if StoreLocation.parse(url).may_exist:
-        from regress_gate.store.repository import find_store
+        from regress_gate.store.repository import find_store  # with SQLAlchemy; the shipped baselines need no database
 
         store = find_store(url)
     return CombinedStore(store, ShippedBaselines() if shipped is None else shipped)

@@ -273,7 +273,7 @@ def upgrade_schema(database: Database, to: str = "head") -> None:
 
 
 def _run_migrations(connection: Connection, to: str) -> None:
-    from alembic import command
+    from alembic import command  # only a store of an older schema is migrated
     from alembic.config import Config
 
     config = Config()

@@ -367,6 +367,6 @@ def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator
 
 
 def _with_samples(trial: Trial, blob: bytes) -> Trial:
-    from regress_gate.store import sample_codec
+    from regress_gate.store import sample_codec  # with numpy; few readers want samples
 
     return replace(trial, samples=sample_codec.decode(blob))

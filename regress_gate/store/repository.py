@@ -18,7 +18,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import reader, rows, schema, stored_values, writer
-from regress_gate.store.database import Database
+from regress_gate.store.database import Database, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
     Closing,
@@ -61,8 +61,6 @@ def _open(location: StoreLocation, *, create: bool) -> "Repository | None":
     try:
         revision = database.revision()
         if revision is None and create:
-            from regress_gate.store.database import make_schema
-
             make_schema(database)
         elif revision is None:
             database.close()
@@ -272,7 +270,7 @@ class Repository(Closing):
 
     def build_config(self, version: Version) -> "BuildConfig | None":
         """The configuration of the build that matches `version`; of several, the one stored last."""
-        from regress_gate.vllm.build_config import BuildConfig
+        from regress_gate.vllm.build_config import BuildConfig  # with pydantic, which an import does without
 
         with self._reading() as connection:
             documents = reader.build_configs(connection, version)

@@ -302,6 +302,7 @@ def _reading(
     samples, definitions = None, SERVER_TOKENS if is_counted_by_server(table) else ENCODED_AGAIN
     summary = summary_from_table(document, table, stated, rounding)
     if records is not None:
+        # With numpy, which statistics without requests do without.
         from regress_gate.measurement.request_collector import check_agreement
 
         if document:

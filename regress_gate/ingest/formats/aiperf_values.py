@@ -190,6 +190,7 @@ def is_record(document: object) -> bool:
 
 def collect_records(documents: Iterable[Any]) -> Records:
     """Raises RefusalError for a line that is not a record of a request, or that cannot be a measurement."""
+    # With numpy, which statistics without requests do without.
     from regress_gate.measurement.request_collector import RequestCollector
 
     collected = RequestCollector()

@@ -95,6 +95,7 @@ def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, co
     stated, notes = _latencies(summary), list[str]()
     totals, samples = _summary(summary, stated), None
     if responses:
+        # With numpy, which statistics without requests do without.
         from regress_gate.measurement.request_collector import check_agreement
 
         collected, gaps, empty = _collect(responses)
@@ -160,6 +161,7 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
 
 def _collect(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
     """The requests, their stated times per token, and the number of answers without a token."""
+    # With numpy, which statistics without requests do without.
     from regress_gate.measurement.request_collector import RequestCollector
 
     collected, per_token, empty = RequestCollector(), list[float](), 0
@@ -186,7 +188,7 @@ def _collect(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]
 
 
 def _of(values: list[float]) -> dict[str, float]:
-    import numpy as np
+    import numpy as np  # as above
 
     percentiles = np.percentile(values, list(_PERCENTS.values()))
     return {"mean": float(np.mean(values)), **dict(zip(_PERCENTS, map(float, percentiles), strict=True))}

@@ -71,7 +71,7 @@ def check_repeat_statistics(
     values: list[float], mean: tuple[str, float], percentiles: Mapping[str, Any], key: str
 ) -> None:
     """Refuse stated statistics that are not those of the values. `mean`: key and value; percentiles: `{"99": s}`."""
-    import numpy as np
+    import numpy as np  # slow to import, and only lists of iterations need it
 
     _check_statistic(mean[0], mean[1], float(np.mean(values)))
     for name in percentiles:
@@ -94,7 +94,7 @@ def repeat_statistics(values: list[float]) -> tuple[dict[str, float], str | None
 
     A percentile with less than one value above it would be the largest value.
     """
-    import numpy as np
+    import numpy as np  # slow to import, and only lists of iterations need it
 
     kept = {name: tail for name, tail in STATISTICS.items() if tail is None or len(values) * tail >= 1}
     statistics = {

@@ -228,6 +228,7 @@ def normalise(
         if swapped and stated.get("e2el"):
             notes.append("mean and median e2el are swapped back: this client (0.6.2 and earlier) wrote them so")
     else:
+        # With numpy, which statistics without requests do without.
         from regress_gate.ingest.formats.vllm_serve_arrays import checked_latencies
 
         plausibility.check_output_tokens(totals, int(statistics.samples.output_tokens[statistics.samples.ok].sum()))

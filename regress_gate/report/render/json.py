@@ -22,7 +22,7 @@ def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the sam
 
 def render_osv(records: Sequence[KnownIssue]) -> str:
     """Records of known issues as a list of OSV documents."""
-    from regress_gate.known.records.osv import osv_document
+    from regress_gate.known.records.osv import osv_document  # only `issues list --format osv` needs it
 
     return json_text([osv_document(record) for record in records]) + "\n"
 

@@ -223,7 +223,7 @@ class _Writer:
             case Sparkline():
                 return self._escape(_sparkline(part))
             case Bar():
-                from regress_gate.report.render.text_chart import bar
+                from regress_gate.report.render.text_chart import bar  # with numpy, as above
 
                 return self._escape(bar(part.value, part.largest, part.width))
             case str(text):
@@ -248,9 +248,9 @@ def _without_style(line: Line) -> Line:
 
 
 def _sparkline(part: Sparkline) -> str:
-    import numpy as np
+    import numpy as np  # slow to import, and few reports have a chart
 
-    from regress_gate.report.render.text_chart import sparkline
+    from regress_gate.report.render.text_chart import sparkline  # with numpy, as above
 
     return sparkline(np.array(part.values), part.width, least_span=part.least_span)
 

@@ -166,7 +166,7 @@ _LONGEST_CELL = 32_767
 
 def run_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """A row for each metric of each trial. A column has one type: texts if its values have several."""
-    import pandas as pd
+    import pandas as pd  # slow to import; the long table does without
 
     frame = pd.DataFrame(list(rows_of(runs)))
     for name in frame.columns:
