@@ -161,7 +161,7 @@ class Settings:
         """The server of the deployment file; None without one. Raises InputError if the file holds several."""
         if not self.deployed_servers or self._deployment_target is None:
             return self.chosen_server
-        from regress_gate.vllm.deployment_files import select_server
+        from regress_gate.vllm.deployment_files import select_server  # only --deployment needs the readers
 
         return select_server(self.deployed_servers, self._deployment_target)
 

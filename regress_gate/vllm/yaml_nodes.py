@@ -91,7 +91,7 @@ class _Reader:
         self._nodes = 0
 
     def documents(self) -> list[Any]:
-        import yaml
+        import yaml  # only files of deployments need it
 
         found = []
         while not isinstance(event := next(self._events), yaml.StreamEndEvent):
@@ -111,7 +111,7 @@ class _Reader:
             raise self._refuse(f"holds more than {MAX_NODES} values", event, "give the part with the server")
 
     def _build(self, event: Any, depth: int) -> Any:
-        import yaml
+        import yaml  # only files of deployments need it
 
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
@@ -129,7 +129,7 @@ class _Reader:
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
-        import yaml
+        import yaml  # only files of deployments need it
 
         if isinstance(event, yaml.ScalarEvent):
             is_null = event.implicit[0] and event.value in _NULLS
@@ -146,7 +146,7 @@ class _Reader:
         return self._mapping(event, depth)
 
     def _mapping(self, event: Any, depth: int) -> YamlMap:
-        import yaml
+        import yaml  # only files of deployments need it
 
         mapping, merged = YamlMap(), []
         mapping.line, mapping.lines = _line(event), {}
