@@ -43,6 +43,9 @@ def test_every_command_exits_and_prints_as_the_page_says(gate, page):
     for version in ("v0.19.1", "v0.20.0"):
         write_starts(gate.directory / "results" / version)
     write_nightly(gate.directory / "nightly.csv")
+    text = page.read_text(encoding="utf-8")
+    for content, name in re.findall(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", text, re.MULTILINE | re.DOTALL):
+        (gate.directory / name).write_text(content, encoding="utf-8")
     for command, code, printed in commands(page):
         done = gate(*shlex.split(command)[1:])
         assert done.code == code, f"{command}\n{done.out}{done.err}"
