@@ -1,7 +1,12 @@
 """Of many missing facts, those that would decide the most issues are named."""
 
+from typing import Any
+
+import pytest
+
 from regress_gate.known.matching.findings import match_issues, missing_facts_text, rank_missing_facts
 from regress_gate.model.deployment import Deployment
+from regress_gate.model.issue import Applies
 from regress_gate.model.version import Version
 from tests.factories.records import IN_SCOPE, affected, record
 
@@ -58,3 +63,56 @@ def test_a_whole_launch_line_is_recognised_by_what_is_not_missing() -> None:
 
 def test_nothing_is_asked_where_everything_is_told() -> None:
     assert missing_facts_text(match_issues(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""
+
+
+OPT_INS = [
+    {"engine_args": {"enable_sleep_mode": True}},
+    {"env": {"VLLM_BATCH_INVARIANT": "1"}},
+    {"features": ["speculative_decoding"]},
+    {"engine_args": {"kv_transfer_config": "x"}},
+]
+NO_OPT_INS = [
+    {"engine_args": {"block_size": 64}},
+    {"engine_args": {"enable_prefix_caching": True}},
+    {"env": {"VLLM_ROCM_USE_AITER": "1"}},
+    {"env": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}},
+    {"features": ["multimodal"]},
+]
+H200 = Deployment(accelerator="H200")
+CARRIED, NEW = ("0.21.0", "0.22.0"), ("0.19.0", "0.20.0")
+
+
+def applies(scope: dict[str, Any], move: tuple[str, str], deployment: Deployment, severity: str = "medium") -> Applies:
+    issue = record(scope=scope, severity=severity, workarounds=[])
+    (found,) = match_issues([issue], deployment, *map(Version.parse, move))
+    return found.applies
+
+
+@pytest.mark.parametrize("scope", OPT_INS)
+def test_an_opt_in_that_nothing_mentions_is_off_where_it_cannot_block(scope: dict[str, Any]) -> None:
+    assert applies(scope, CARRIED, H200) is Applies.NO
+    assert applies(scope, NEW, H200.model_copy(update={"complete": True})) is Applies.NO
+
+
+@pytest.mark.parametrize("scope", OPT_INS)
+def test_an_opt_in_is_asked_for_where_it_could_matter(scope: dict[str, Any]) -> None:
+    assert applies(scope, NEW, H200) is Applies.UNKNOWN
+    assert applies(scope, CARRIED, H200, "high") is Applies.UNKNOWN
+    issue = record(scope=scope, severity="medium", workarounds=[])
+    (without_base,) = match_issues([issue], H200, None, Version.parse("0.22.0"))
+    assert without_base.applies is Applies.UNKNOWN
+
+
+def test_a_severe_issue_behind_an_opt_in_variable_is_asked_for_with_the_whole_launch_line_too() -> None:
+    whole = H200.model_copy(update={"complete": True})
+    assert applies({"env": {"VLLM_BATCH_INVARIANT": "1"}}, NEW, whole, "high") is Applies.UNKNOWN
+
+
+@pytest.mark.parametrize("scope", NO_OPT_INS)
+def test_what_may_be_on_without_being_asked_for_is_no_opt_in(scope: dict[str, Any]) -> None:
+    assert applies(scope, CARRIED, H200) is Applies.UNKNOWN
+
+
+def test_an_opt_in_that_is_stated_counts() -> None:
+    on = H200.model_copy(update={"env": {"VLLM_BATCH_INVARIANT": "1"}})
+    assert applies({"env": {"VLLM_BATCH_INVARIANT": "1"}}, CARRIED, on) is Applies.YES

@@ -53,6 +53,8 @@ UNSET_BY_DEFAULT = (
 )
 """Arguments that are null or empty by default, which means: not in use."""
 
+OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
+"""Features that are off unless the launch line or the requests ask for them."""
 _ASKS_FOR_STRUCTURE = (
     *("enable_auto_tool_choice", "tool_call_parser", "structured_outputs_config", "guided_decoding_backend"),
 )
@@ -88,6 +90,8 @@ class ScopeFacts:
     unused: frozenset[str]
     """Arguments that are known not to be set, and for which that means: not in use."""
     env: Mapping[str, str]
+    complete: bool
+    """Whether the whole launch line is given."""
 
 
 def derive_facts(deployment: Deployment) -> ScopeFacts:
@@ -131,6 +135,7 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         args=args,
         unused=unused,
         env=deployment.env,
+        complete=deployment.complete,
     )
 
 

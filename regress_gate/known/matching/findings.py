@@ -13,7 +13,7 @@ from regress_gate.known.matching.facts import ENGINE_DEFAULTS, UNSET_BY_DEFAULT,
 from regress_gate.known.matching.scope import KeyMatch, match_keys, value_text
 from regress_gate.known.matching.versions import affects, fix_status, introduced_in_series, range_text
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Workaround
+from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Severity, Workaround
 from regress_gate.model.version import Version
 from regress_gate.text import plural
 
@@ -40,7 +40,7 @@ def match_facts(issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workl
 
 
 def _match_with_flags(
-    issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workload]"
+    issue: KnownIssue, facts: ScopeFacts, workloads: "Sequence[Workload]", *, is_carried: bool = False
 ) -> tuple[Applies, str, tuple[str, ...]]:
     """The answer, its reason, and the flags that would give the missing facts."""
     missing: list[KeyMatch] = []
@@ -53,6 +53,12 @@ def _match_with_flags(
         else:
             held.append(key.why)
     active = next((work for work in issue.workarounds if _is_active(work, facts)), None)
+    # What could block is never assumed to be off. Else an opt-in is off if the launch line is complete, and where both
+    # versions have the issue, which decides nothing.
+    if issue.severity.rank < Severity.HIGH.rank and (facts.complete or is_carried):
+        off = next((key.opt_in for key in missing if key.opt_in), None)
+        if off is not None:
+            return Applies.NO, f"{off} is off by default, and nothing says that it is switched on", ()
     if missing:
         also = f"; if it applies, a workaround is active: {_settings_text(active)}" if active else ""
         flags = tuple(key.flag for key in missing if key.flag)
@@ -93,7 +99,8 @@ def match_issues(
         effect = _effect(issue, base, candidate)
         if effect is None:
             continue
-        applies, why, missing = _match_with_flags(issue, facts, workloads)
+        is_carried = base is not None and effect[0] is Effect.CARRIED and effect[2]
+        applies, why, missing = _match_with_flags(issue, facts, workloads, is_carried=is_carried)
         if base is None and _is_old_change(issue, candidate) and not _sets_removed_flag(issue, applies):
             continue
         kind, effect_why, certain = effect

@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from regress_gate.accelerators.registry import accelerator_matches, gpu_level, identify
 from regress_gate.known.matching import names
-from regress_gate.known.matching.facts import ScopeFacts
+from regress_gate.known.matching.facts import ENGINE_DEFAULTS, OPT_IN_FEATURES, UNSET_BY_DEFAULT, ScopeFacts
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.issue import BackendScope, ParallelScope, Scope, WorkloadRegion
 
@@ -32,12 +32,14 @@ class KeyMatch:
     """Both values, or the fact that is missing with the flag that gives it."""
     flag: str | None = None
     """The flag that gives a missing fact: `--model`, `--engine-arg kv_cache_dtype`."""
+    opt_in: str | None = None
+    """What has to be switched on for the key to hold, if that is the missing fact."""
 
 
-def missing_fact(what: str, flags: str) -> KeyMatch:
+def missing_fact(what: str, flags: str, *, opt_in: str | None = None) -> KeyMatch:
     """The result for a fact that is not given. `flags`: how to give it, the simplest first: `--gpu-arch or
     --accelerator`."""
-    return KeyMatch(None, f"{what} ({flags})", re.split(r" or |=", flags)[0])
+    return KeyMatch(None, f"{what} ({flags})", re.split(r" or |=", flags)[0], opt_in)
 
 
 def match_name(
@@ -175,7 +177,11 @@ def _features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
         yield KeyMatch(False, f"{join_or(wanted)} is not in use")
     else:
         open_ = [name for name in wanted if name not in known]
-        yield missing_fact(f"whether {join_or(open_)} is in use is not known", f"--feature {open_[0]}=true or =false")
+        yield missing_fact(
+            f"whether {join_or(open_)} is in use is not known",
+            f"--feature {open_[0]}=true or =false",
+            opt_in=join_or(open_) if set(open_) <= set(OPT_IN_FEATURES) else None,
+        )
 
 
 def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -266,11 +272,18 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
     if given is None:
         if key in facts.unused:
             return KeyMatch(False, f"engine argument {key} is not set")
-        return missing_fact(f"the engine argument {key} is not known", f"--engine-arg {key}=…")
+        is_off = (ENGINE_DEFAULTS.get(key) is False and list(wanted) == [True]) or key in UNSET_BY_DEFAULT
+        return missing_fact(
+            f"the engine argument {key} is not known", f"--engine-arg {key}=…", opt_in=key if is_off else None
+        )
     holds = any(names.same_value(given, value) for value in wanted)
     return KeyMatch(
         holds, match_text(f"engine argument {key}", value_text(given), [value_text(value) for value in wanted], holds)
     )
+
+
+_SET_BY_IMAGES = ("VLLM_ROCM_USE_AITER", "VLLM_USE_V1", "VLLM_USE_DEEP_GEMM", "VLLM_USE_FLASHINFER")
+"""Variables that are on by default in some releases, or that images set."""
 
 
 def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -278,7 +291,10 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
         allowed = value if isinstance(value, list) else [value]
         given = facts.env.get(key)
         if given is None:
-            yield missing_fact(f"the variable {key} is not known", f"--env {key}=…")
+            is_off = all(names.same_env_value(one, "1") for one in allowed) and not key.startswith(_SET_BY_IMAGES)
+            yield missing_fact(
+                f"the variable {key} is not known", f"--env {key}=…", opt_in=f"variable {key}" if is_off else None
+            )
         else:
             holds = any(names.same_env_value(given, one) for one in allowed)
             yield KeyMatch(holds, match_text(f"variable {key}", given, allowed, holds))
