@@ -14,6 +14,7 @@ from regress_gate.files import write_output_file
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version
 from regress_gate.report import Source, find_format, format_names
+from regress_gate.report.views.list_view import printable
 
 
 @click.command(context_settings=CONTEXT, epilog="Example: regress-gate report v0.19.1 --format llm-d --to reports/")
@@ -26,9 +27,12 @@ from regress_gate.report import Source, find_format, format_names
 @click.option(
     "--to", "directory", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: standard output."
 )
+@click.option(
+    "--raw", is_flag=True, help="With long and csv: no quote before texts like =1+1. Never open that in a spreadsheet."
+)
 @place_options
 @store_options
-def report(versions: tuple[str, ...], format_: str, directory: Path | None, **options: Any) -> None:
+def report(versions: tuple[str, ...], format_: str, directory: Path | None, raw: bool, **options: Any) -> None:
     """Write the stored runs of versions for other programs; `regress-gate import` reads llm-d, long and long-json.
 
     Statistics are written, not single requests. Runs that failed or are void are left out.
@@ -36,6 +40,11 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
     settings = settings_from(options)
     runs = [run for version in versions for run in _runs_that_count(version, settings)]
     run_format = find_format(format_, Source.RUNS).load()
+    if raw:
+        run_format = run_format.raw
+        if run_format is None:
+            what = f"{format_} quotes no text" if format_ != "xlsx" else "xlsx is for spreadsheets"
+            raise InputError(what, where="--raw", todo="use it with --format long or csv")
     if directory is None:
         if run_format.is_binary and sys.stdout.isatty():
             raise InputError(
@@ -49,7 +58,7 @@ def report(versions: tuple[str, ...], format_: str, directory: Path | None, **op
         raise InputError(f"cannot be made ({error.strerror})", where=directory) from None
     for name, content in run_format.files(runs):
         write_output_file(directory / name, content)
-        click.echo(str(directory / name))
+        click.echo(printable(directory / name))
 
 
 def _runs_that_count(version: str, settings: Settings) -> list[Run]:

@@ -1,6 +1,9 @@
 """Stored runs that are written for other programs and read again are the same, to the last bit."""
 
+import csv
+import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -177,6 +180,35 @@ def test_duration_and_rates_are_kept(form):
 def test_a_label_that_an_import_would_not_take_is_made_one():
     (result,) = read("long", render_runs([one(label="2026/block-1/try 3")], "long"))
     assert result.metadata["run"] == "2026-block-1-try-3"
+
+
+FORMULA_SIGNS = ["=", "+", "-", "@", "'", "''=", "'-"]
+formulas = st.tuples(st.sampled_from(FORMULA_SIGNS), st.text("=+-@'1aA(), \"", max_size=8)).map(
+    lambda parts: "".join(parts).strip()
+)
+
+
+@given(model=formulas.filter(bool), note=formulas, column=formulas)
+def test_a_text_like_a_formula_is_quoted_for_spreadsheets_and_reads_back_the_same(model, note, column):
+    trial = one().trials[0]
+    trial = replace(trial, workload={**trial.workload, "model": model, "note": note, column: 1})
+    text = render_runs([one(trials=(trial,))], "long")
+    for row in csv.reader(io.StringIO(text)):
+        numbers = [cell for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+        assert [float(cell) for cell in numbers] == []
+    (result,) = read("long", text)
+    assert (result.workload["model"], result.workload[column]) == (model, 1)
+    assert result.workload.get("note", "") == note or column == "note"
+
+
+def test_raw_tables_hold_texts_as_they_are_and_negative_numbers_are_never_quoted():
+    trial = replace(one().trials[0], workload={"model": "=1+1", "offset": -5})
+    for form, name in (("long", "workload.offset"), ("csv", "workload.offset")):
+        found = find_format(form, Source.RUNS).load()
+        for content, model in ((found.content, "'=1+1"), (found.raw.content, "=1+1")):
+            (first, *_) = csv.DictReader(io.StringIO(content([one(trials=(trial,))])))
+            assert (first["model"], float(first[name])) == (model, -5)
+    assert find_format("xlsx", Source.RUNS).load().raw is None
 
 
 def test_files_have_names_of_their_own():

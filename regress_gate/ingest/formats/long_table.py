@@ -52,6 +52,7 @@ ALL_COLUMNS = (*IDENTITY_COLUMNS, *VALUE_COLUMNS, *COUNT_COLUMNS, *WORKLOAD_COLU
 WORKLOAD_PREFIX = "workload."
 """Prefix of columns with other parameters of the workload; their cells are JSON values or plain text."""
 UNLIMITED = "inf"
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 TEXT_COLUMNS = ("model", "dataset")
 
 _UNITS: dict[str, dict[str, float]] = {
@@ -61,6 +62,16 @@ _UNITS: dict[str, dict[str, float]] = {
     "tokens": {"tokens": 1.0},
     "fraction": {"fraction": 1.0, "%": 0.01, "percent": 0.01},
 }
+
+
+def quote_cell(text: str) -> str:
+    """A text for a spreadsheet: one that begins like a formula, which it would run, gets a quote before it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unquote_cell(cell: str) -> str:
+    """The inverse of `quote_cell`."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def unit_factor(metric: Metric, unit: str) -> float:
@@ -144,6 +155,8 @@ _KEY = ("version", "testbed", "suite", "scenario", "run", "trial")
 _METADATA = {"version": "vllm_version", "client": "client_version"}
 _LIMITS = ("request_rate", "max_concurrency")
 _LONGEST_HEADER = 4096
+MAX_CELLS = 5_000_000
+"""Of one CSV file: 400,000 rows of 12 columns."""
 
 
 class LongTable:
@@ -188,13 +201,16 @@ def _objects(documents: Iterable[Any]) -> Iterator[Any]:
 
 
 def _csv_rows(content: Content) -> Iterator[Row]:
-    """Rows with text in their cells; empty cells are left out, and cells of workload columns are parsed as JSON."""
+    """Rows with text in their cells; empty cells are left out, and cells of workload columns are parsed as JSON.
+
+    The quote before a text like a formula, which `report --format long` writes for spreadsheets, is removed.
+    """
     try:
-        read = table.read_table((content.text or "").encode(), content.name)
+        read = table.parse_table(content.text or "", excerpt(content.name), max_cells=MAX_CELLS)
     except InputError as error:
         raise RefusalError(str(error)) from None
     for number in range(read.rows):
-        row = {name: cell for name, cells in read.columns.items() if (cell := cells[number].strip()) != ""}
+        row = {name: unquote_cell(cell) for name, cells in read.columns.items() if (cell := cells[number].strip())}
         yield {name: _value(cell) if name.startswith(WORKLOAD_PREFIX) else cell for name, cell in row.items()}
 
 

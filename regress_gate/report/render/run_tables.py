@@ -1,7 +1,8 @@
 """Stored runs as tables: the long table that `regress-gate import` reads; CSV, Parquet and Excel for other programs.
 
 One value a row. Statistics, not single requests. What is measured once per server start stands with each of its trials.
-For spreadsheets, a text that begins like a formula gets a quote before it. pandas is imported when a table is written.
+In every table a text that begins like a formula, which a spreadsheet would run, gets a quote before it; an import of
+the long table removes the quote. pandas is imported when a table is written.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class RunFormat:
     named_contents: Callable[[Sequence[Run]], Iterator[tuple[str, Content]]]
     """Names and contents of the files for a folder; names may occur twice."""
     is_binary: bool = False
+    raw: RunFormat | None = None
+    """The same without quotes before texts that begin like a formula: `--raw`. None: it has no such quotes."""
 
     def files(self, runs: Sequence[Run]) -> Iterator[tuple[str, Content]]:
         """File names, all different, and their contents."""
@@ -47,14 +50,20 @@ class RunFormat:
             yield name if taken[name] == 1 else f"{stem}-{taken[name]}{dot}{ending}", content
 
 
-def table_format(ending: str, content: Callable[[Iterable[Run]], Content], *, is_binary: bool = False) -> RunFormat:
+def table_format(
+    ending: str,
+    content: Callable[[Iterable[Run]], Content],
+    *,
+    is_binary: bool = False,
+    raw: Callable[[Iterable[Run]], Content] | None = None,
+) -> RunFormat:
     """A format whose files hold all runs of one version, testbed and suite."""
 
     def tables(runs: Sequence[Run]) -> Iterator[tuple[str, Content]]:
         for place, members in groupby(sorted(runs, key=place_name), key=place_name):
             yield f"{place}.{ending}", content(members)
 
-    return RunFormat(content, tables, is_binary)
+    return RunFormat(content, tables, is_binary, None if raw is None else table_format(ending, raw))
 
 
 def place_name(run: Run) -> str:
@@ -99,14 +108,25 @@ Row = Mapping[str, Any]
 
 def write_long_csv(runs: Iterable[Run]) -> str:
     """CSV with a header; columns in which nothing stands are left out."""
+    return _long_csv(runs, long_table.quote_cell)
+
+
+def write_raw_long_csv(runs: Iterable[Run]) -> str:
+    """The same without quotes before texts: for programs, never for spreadsheets."""
+    return _long_csv(runs, str)
+
+
+def _long_csv(runs: Iterable[Run], written: Callable[[str], str]) -> str:
     rows = list(rows_of(runs))
     used = {name for row in rows for name in row}
     others = sorted(name for name in used if name.startswith(long_table.WORKLOAD_PREFIX))
     columns = [name for name in (*long_table.ALL_COLUMNS, *others) if name in used or name in long_table.VALUE_COLUMNS]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(name, row[name]) if name in row else "" for name in columns] for row in rows)
+    writer.writerow(map(written, columns))
+    for row in rows:
+        cells = ((row[name], _cell(name, row[name])) if name in row else ("", "") for name in columns)
+        writer.writerow([written(cell) if isinstance(value, str) else cell for value, cell in cells])
     return text.getvalue()
 
 
@@ -153,13 +173,12 @@ def _is_json(text: str) -> bool:
     return True
 
 
-LONG_CSV = table_format("csv", write_long_csv)
+LONG_CSV = table_format("csv", write_long_csv, raw=write_raw_long_csv)
 LONG_JSON = table_format("json", write_long_json)
 
 
 # For pandas and spreadsheets
 
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST_CELL = 32_767
 """Characters that Excel takes in one cell."""
 
@@ -178,9 +197,7 @@ def run_frame(runs: Iterable[Run]) -> pd.DataFrame:
 
 def quoted_cell(value: Any) -> Any:
     """A text that begins like a formula gets a quote before it; numbers stay numbers."""
-    if not isinstance(value, str):
-        return value
-    return f"'{value}" if value.startswith(_FORMULA_SIGNS) else value
+    return long_table.quote_cell(value) if isinstance(value, str) else value
 
 
 def write_csv(runs: Iterable[Run]) -> str:
@@ -220,6 +237,11 @@ def _excel_text(value: Any) -> Any:
     return sanitise(value)[: _LONGEST_CELL - 1]
 
 
-CSV = table_format("csv", write_csv)
+def write_raw_csv(runs: Iterable[Run]) -> str:
+    text: str = run_frame(runs).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+CSV = table_format("csv", write_csv, raw=write_raw_csv)
 PARQUET = table_format("parquet", write_parquet, is_binary=True)
 XLSX = table_format("xlsx", write_xlsx, is_binary=True)
