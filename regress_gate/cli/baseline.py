@@ -81,7 +81,7 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
         if file.void:
             click.echo(f"{file.version}: {file.void} of {file.runs + file.void} runs are void, left out", err=True)
         if file.path is not None:
-            click.echo(f"{file.path}: {plural(file.runs, 'run')}")
+            click.echo(f"{printable(file.path)}: {plural(file.runs, 'run')}")
 
 
 @baseline.command("import", epilog="Example: regress-gate baseline import baselines/*.json", context_settings=CONTEXT)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.report.views.list_view import printable
 from regress_gate.store.store_interface import StoreLocation
 from regress_gate.text import plural
 
@@ -25,12 +26,13 @@ def info(**options: Any) -> None:
     url = settings.store_url
     store = find_store(str(url.value))
     if store is None:
-        click.echo(f"{StoreLocation.parse(str(url.value)).shown}: there is no store yet ({url.source})")
+        shown = printable(StoreLocation.parse(str(url.value)).shown)
+        click.echo(f"{shown}: there is no store yet ({printable(url.source)})")
         return
     with store:
         state = store.info()
     size = "on a server" if state.size is None else f"{state.size / 2**20:.1f} MiB"
-    click.echo(f"{state.location} ({url.source}), schema {state.revision}, {size}")
+    click.echo(f"{printable(state.location)} ({printable(url.source)}), schema {printable(state.revision)}, {size}")
     click.echo(
         f"{plural(state.builds, 'build')}, {plural(state.testbeds, 'testbed')}, {plural(state.suites, 'suite')}, "
         f"{plural(state.runs, 'run')}, "
@@ -61,4 +63,4 @@ def backup(path: Path, **options: Any) -> None:
 
     with open_store(str(settings.store_url.value), create=False) as store:
         store.backup(path)
-    click.echo(f"copied to {path}")
+    click.echo(f"copied to {printable(path)}")

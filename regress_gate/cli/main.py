@@ -3,6 +3,7 @@
 A command's module is imported when it is called, so that `--help` costs no more than click.
 """
 
+import errno
 import gc
 import sys
 import traceback
@@ -15,8 +16,10 @@ import click
 from regress_gate import __version__
 from regress_gate.cli.output import silence_stdout
 from regress_gate.errors import ExitCode, RegressGateError
-from regress_gate.text import did_you_mean, sanitise
+from regress_gate.text import clip, did_you_mean, sanitise
 
+LONGEST_PATH = 1000
+"""Characters of a path that an error quotes."""
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
     "check": ("regress_gate.cli.check:check", "List the known issues of a move; measures nothing."),
@@ -111,11 +114,11 @@ def _outcome(given: list[str]) -> int:
         silence_stdout()
         code = ExitCode.PASS
     except OSError as error:
-        place = "the output cannot be written" if error.filename is None else error.filename
+        place = "the output cannot be written" if error.filename is None else clip(str(error.filename), LONGEST_PATH)
         _complain(f"{place}: {error.strerror or error}", given)
         if error.filename is None:
             silence_stdout()  # what is still buffered would be complained of again
-        code = ExitCode.COULD_NOT_MEASURE
+        code = ExitCode.USAGE if error.errno == errno.ENAMETOOLONG else ExitCode.COULD_NOT_MEASURE
     except Exception as error:
         _complain(f"internal error, please report it: {type(error).__name__}: {error}", given)
         code = ExitCode.COULD_NOT_MEASURE
