@@ -96,9 +96,9 @@ def read_url(url: str, limit: int, *, timeout: float) -> bytes:
     User and password in the address are sent as HTTP's basic authentication, to this host alone. Raises OSError whose
     text does not quote the address; for an HTTP status it is `urllib.error.HTTPError`.
     """
-    import http.client  # a tenth of the time that `check` needs to start
-    import urllib.request
-    from base64 import b64encode
+    import http.client  # these three are a tenth of the time that `check` needs to start
+    import urllib.request  # see above
+    from base64 import b64encode  # see above
 
     try:
         parts = urlsplit(url)

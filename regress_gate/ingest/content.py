@@ -3,6 +3,7 @@
 Not for recognising the format, and not for where the file lies.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -15,16 +16,23 @@ from regress_gate.ingest import parsing
 from regress_gate.ingest.unpacking import SMALL
 
 MAX_BYTES = 512 * 1024 * 1024
-"""Largest file that is read whole. Parsing takes about five times the file's size in memory."""
+"""Largest file that is read whole; parsing.py refuses smaller ones whose values would need too much memory."""
+MAX_TEXT = 128 * 1024 * 1024
+"""Largest file of another text, such as CSV."""
 MAX_STREAMED = 64 * 1024**3
 """Largest file of JSON lines; it is never in memory as a whole."""
-STREAMED_FROM = 32 * 1024 * 1024
+STREAMED_FROM = 1024 * 1024
 """Size from which a file of JSON lines is read line by line."""
 MAX_LINE = 64 * 1024 * 1024
 _FIRST_LINES = 8
 """Documents of a streamed file that are shown to readers for recognition."""
 _CHUNK = 1024 * 1024
 _PROGRESS_LINES = 1000
+_NUL = "holds NUL bytes: it was cut off while it was written; make the result again"
+_BINARY = "a binary file"
+_TOO_LARGE = f"larger than {MAX_BYTES // 1024**2} MiB; split it, or save without the arrays of single requests"
+_TEXT_TOO_LARGE = f"text larger than {MAX_TEXT // 1024**2} MiB; split it"
+_NO_DATA = "it gives no data now: a device or a log of the system, not a file"
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -86,19 +94,19 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
         before = _stamp(file)
         is_small = _is_small(file)
         # Allocating STREAMED_FROM bytes takes longer than reading a small file.
-        data = file.read(SMALL if is_small else STREAMED_FROM + 1)
+        data = bytearray(_read(file, SMALL if is_small else STREAMED_FROM + 1))
         if is_small and len(data) == SMALL:  # it is packed, or grew
-            data += file.read(STREAMED_FROM + 1 - SMALL)
+            data += _read(file, STREAMED_FROM + 1 - SMALL)
         if len(data) <= STREAMED_FROM:
-            return parse_content(name, data)
+            return parse_content(name, bytes(data))
         if not _is_lines(data):
-            rest = file.read(MAX_BYTES + 1 - len(data))
-            return parse_content(name, data + rest)
+            return _read_whole(name, file, data, alive)
         sha256 = hashlib.sha256(data)
         size = len(data)
-        del data
-        while chunk := file.read(_CHUNK):
+        while chunk := _read(file, _CHUNK):
             alive()
+            if b"\0" in chunk:
+                return Content(name, sha256.hexdigest(), problem=_NUL)
             sha256.update(chunk)
             size += len(chunk)
             if size > MAX_STREAMED:
@@ -121,6 +129,37 @@ def read_content(name: str, opened: Open, alive: Callable[[], None] = lambda: No
     return Content(name, sha256.hexdigest(), documents=first, stream=stream)
 
 
+def _read_whole(name: str, file: IO[bytes], data: bytearray, alive: Callable[[], None]) -> Content:
+    """The content of a file that begins with `data`; not read to its end if it is too large or holds NUL bytes."""
+    is_json = data.removeprefix(_UTF8_MARK).lstrip()[:1] in _JSON
+    limit = MAX_BYTES if is_json else MAX_TEXT
+    chunk = bytes(data)
+    while chunk:
+        alive()
+        if b"\0" in chunk:
+            problem = _NUL if is_json else _BINARY
+            return Content(name, hashlib.sha256(data).hexdigest(), problem=problem, is_result_like=is_json)
+        if len(data) > limit or _larger_on_disk(file, limit):
+            problem = _TOO_LARGE if is_json else _TEXT_TOO_LARGE
+            return Content(name, hashlib.sha256(data).hexdigest(), problem=problem)
+        chunk = _read(file, _CHUNK)
+        data += chunk
+    return parse_content(name, data)
+
+
+def _larger_on_disk(file: IO[bytes], limit: int) -> bool:
+    """Whether the file itself, packed or not, has more bytes; False if not known."""
+    stamp = _stamp(file)
+    return stamp is not None and stamp[2] > limit
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    data: bytes | None = file.read(size)
+    if data is None:  # a file that is not a real one, opened without waiting: /proc/kmsg
+        raise OSError(errno.EAGAIN, _NO_DATA)
+    return data
+
+
 def _is_small(file: IO[bytes]) -> bool:
     """Whether the file, packed or not, has less than SMALL bytes; False if not known."""
     try:
@@ -138,7 +177,7 @@ def _stamp(file: IO[bytes]) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _is_lines(head: bytes) -> bool:
+def _is_lines(head: bytes | bytearray) -> bool:
     """Whether a file with this beginning has one JSON value on each line; its first lines decide."""
     lines_read, at = 0, len(_UTF8_MARK) if head.startswith(_UTF8_MARK) else 0
     while lines_read < _FIRST_LINES and (end := head.find(b"\n", at)) >= 0:
@@ -150,12 +189,11 @@ def _is_lines(head: bytes) -> bool:
     return lines_read > 1
 
 
-def parse_content(name: str, data: bytes) -> Content:
+def parse_content(name: str, data: bytes | bytearray) -> Content:
     """The content of a file from its bytes. Never raises, whatever they hold."""
     sha256 = hashlib.sha256(data).hexdigest()
     if len(data) > MAX_BYTES:
-        limit = f"{MAX_BYTES // 1024**2} MiB"
-        return Content(name, sha256, problem=f"larger than {limit}; split it, or save without --save-detailed")
+        return Content(name, sha256, problem=_TOO_LARGE)
     if data[:1] in _JSON:  # nearly all files begin so: no check is needed before parsing
         return _parsed(name, sha256, data)
     data = data.removeprefix(_UTF8_MARK)
@@ -172,11 +210,13 @@ def parse_content(name: str, data: bytes) -> Content:
     return _text(name, sha256, data)
 
 
-def _parsed(name: str, sha256: str, data: bytes) -> Content:
+def _parsed(name: str, sha256: str, data: bytes | bytearray) -> Content:
     """The content of a file that begins like JSON."""
     try:
         parsed = parsing.parse_json(data)
         return Content(name, sha256, documents=tuple(parsed.documents), constant=parsed.constant)
+    except parsing.LargeJsonError as error:
+        return Content(name, sha256, problem=str(error))
     except parsing.NotJsonError as error:
         problem = f"{error}; the file was cut off or changed: make the result again"
     if name.lower().endswith((".json", ".jsonl")) and not _is_binary(data):
@@ -185,9 +225,9 @@ def _parsed(name: str, sha256: str, data: bytes) -> Content:
     return _text(name, sha256, data, problem if _BEGINS_LIKE_JSON.match(data[:4096].lstrip()) else None)
 
 
-def _text(name: str, sha256: str, data: bytes, problem: str | None = None) -> Content:
+def _text(name: str, sha256: str, data: bytes | bytearray, problem: str | None = None) -> Content:
     if _is_binary(data):
-        return Content(name, sha256, problem="a binary file", is_result_like=False)
+        return Content(name, sha256, problem=_BINARY, is_result_like=False)
     try:
         return Content(name, sha256, text=data.decode("utf-8"), problem=problem)
     except UnicodeDecodeError as error:
@@ -195,5 +235,5 @@ def _text(name: str, sha256: str, data: bytes, problem: str | None = None) -> Co
         return Content(name, sha256, problem=problem or what, is_result_like=problem is not None)
 
 
-def _is_binary(data: bytes) -> bool:
+def _is_binary(data: bytes | bytearray) -> bool:
     return b"\x00" in data[:4096].lstrip()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from regress_gate.ingest import registry
 from regress_gate.ingest.content import MAX_BYTES, Content, parse_content, read_content
@@ -18,6 +18,7 @@ from regress_gate.ingest.grouping import CompleteResult, GroupedRuns, group_runs
 from regress_gate.ingest.identification import IdentifiedResult, Identifier, complete_identities, unclear_metrics_note
 from regress_gate.ingest.identity import IdentityFlags
 from regress_gate.ingest.interface import (
+    MAX_RESULTS,
     Certainty,
     Context,
     FileOutcome,
@@ -32,12 +33,12 @@ from regress_gate.ingest.registry import READERS, Recogniser
 from regress_gate.ingest.selection import STDIN, Candidate, OpenArchives, select_files
 from regress_gate.ingest.unpacking import GZIP_MAGIC, is_archive, unpacked
 from regress_gate.measurement.plausibility import RefusalError
-from regress_gate.text import MAX_PATH, excerpt, natural_key
+from regress_gate.text import MAX_PATH, excerpt, natural_key, sanitise
 
-MAX_RESULTS = 20_000
-"""Results of one file."""
 MAX_FAULT = 200
 """Characters of an internal error in a refusal."""
+_FILES_BESIDE = 4
+"""Files beside a result that are kept parsed while it is read: a table asks for the same one for each of its rows."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files; several times during a long file."""
@@ -76,7 +77,9 @@ def read_paths(
         for done, candidate in enumerate(candidates):
             alive = partial(progress, done, len(candidates))
             alive()
-            context = Context(with_samples, identity.client_version, partial(_beside, candidate))
+            beside = lru_cache(maxsize=_FILES_BESIDE)(partial(_beside, candidate))
+            is_beside = partial(_is_beside, candidate)
+            context = Context(with_samples, identity.client_version, beside, is_beside)
             for result in _read_candidate(candidate, identifier, recogniser, forced, context, alive):
                 if isinstance(result, IdentifiedResult):
                     results.append(result)
@@ -116,7 +119,7 @@ def _read_candidate(
         reason = f"not readable: {error.strerror or type(error).__name__}"
         return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, reason)]
     except (RefusalError, NotJsonError) as refusal:
-        return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, str(refusal))]
+        return [FileReport(shown, FileOutcome.REFUSED, reader.name if reader else None, sanitise(str(refusal)))]
     several = len(results) > 1
     outcome: list[IdentifiedResult | FileReport] = []
     for result in results:
@@ -124,7 +127,7 @@ def _read_candidate(
         if isinstance(result, Reading):
             outcome.append(identifier.identify(candidate, content, reader, result, position))
         else:
-            outcome.append(FileReport(shown, result.outcome, reader.name, result.reason, position=position))
+            outcome.append(FileReport(shown, result.outcome, reader.name, sanitise(result.reason), position=position))
     return outcome
 
 
@@ -137,7 +140,7 @@ def _results(reader: Reader, content: Content, context: Context) -> list[Reading
     if not results:
         raise RefusalError(content.problem or f"holds no result of {reader.name}")
     if len(results) > MAX_RESULTS:
-        raise RefusalError(f"holds {len(results)} results, more than {MAX_RESULTS}; split it")
+        raise RefusalError(f"holds more than {MAX_RESULTS} results; split it")
     return results
 
 
@@ -173,6 +176,10 @@ def _beside(candidate: Candidate, name: str) -> Content | None:
         return None if other is None else _content(other)
     except OSError:
         return None
+
+
+def _is_beside(candidate: Candidate, name: str) -> bool:
+    return candidate.beside(name) is not None
 
 
 def _forced_reader(forced: Reader, candidate: Candidate, content: Content) -> Reader | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from regress_gate.ingest.content import Content
@@ -68,6 +69,8 @@ class ImportResult:
         return not any(report.outcome is FileOutcome.REFUSED for report in self.files)
 
 
+MAX_RESULTS = 20_000
+"""Results of one file."""
 SIDECAR_NAME = "conditions.json"
 """The file beside results that states facts about their run (`sidecar`)."""
 
@@ -130,6 +133,11 @@ class Context:
     """From `--client-version`; some metrics mean different things in different releases of the client."""
     beside: Callable[[str], Content | None] = lambda _name: None
     """Parses another file of the same folder, by its name; None if there is none."""
+    exists: Callable[[str], bool] | None = None
+    """Whether another file of that name is in the same folder; None: by parsing it."""
+
+    def is_beside(self, name: str) -> bool:
+        return self.beside(name) is not None if self.exists is None else self.exists(name)
 
 
 class Reader(Protocol):
@@ -180,8 +188,14 @@ T = TypeVar("T")
 def read_documents(
     documents: Iterable[T], read: Callable[[T, int], Reading | UnusedResult]
 ) -> list[Reading | UnusedResult]:
-    """The result of `read` for each document and its position. A refusal does not affect the other documents."""
-    return [_read_one(document, place, read) for place, document in enumerate(documents)]
+    """The result of `read` for each document and its position. A refusal does not affect the other documents.
+
+    Raises RefusalError if there are more than MAX_RESULTS; the rest is not read then.
+    """
+    results = [_read_one(document, place, read) for place, document in enumerate(islice(documents, MAX_RESULTS + 1))]
+    if len(results) > MAX_RESULTS:
+        raise RefusalError(f"holds more than {MAX_RESULTS} results; split it")
+    return results
 
 
 def _read_one(document: T, place: int, read: Callable[[T, int], Reading | UnusedResult]) -> Reading | UnusedResult:

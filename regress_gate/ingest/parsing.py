@@ -1,12 +1,15 @@
 """Parses JSON and YAML: one document, or several JSON documents one after another. Not for what the values mean.
 
 orjson parses JSON; the standard library is used only if orjson fails, for several indented documents in one file and
-for the position of an error.
+for the position of an error. Before a large text is parsed, its signs are counted: of some texts (`[{},{},…]`) the
+values need thirty times their memory.
 """
 
+import gc
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -14,9 +17,25 @@ import orjson
 
 from regress_gate.errors import InputError
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.text import excerpt
 
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
+_BYTES_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+MAX_MEMORY = 900 * 1024**2
+"""Bytes that the text and the values of one file may need together. The rest of an import stays below 1 GiB with it."""
+USUAL_RATIO = 4
+"""The same, as a multiple of the text's size: beyond it the parser is used that needs less memory and more time."""
+MAX_RATIO = 6
+"""The same with that parser: beyond it the text is refused."""
+COUNTED_FROM = 1024**2
+"""Bytes of the shortest text whose signs are counted."""
+FREE_MEMORY = 64 * 1024**2
+"""Bytes that any text may need, whatever its size."""
+MAX_DOCUMENTS = 100_000
+"""Documents of one file that is not read line by line. Each is a result or belongs to one."""
+_COUNTED_AT_ONCE = 4 * 1024**2
 
 
 class NotJsonError(Exception):
@@ -31,8 +50,104 @@ class ParsedJson:
     """Describes the first NaN or Infinity without quotes, which is invalid JSON; the documents hold it as a float."""
 
 
-def parse_json(data: bytes) -> ParsedJson:
-    """All documents in the text, which holds at least one. Raises NotJsonError."""
+class LargeJsonError(NotJsonError):
+    """A large text that is not JSON, or whose values would need too much memory. `str()` is the whole reason."""
+
+
+def parse_json(data: bytes | bytearray) -> ParsedJson:
+    """All documents in the text, which holds at least one. Raises NotJsonError.
+
+    A large bytearray may be emptied, because its text and its values together would need too much memory.
+    """
+    if len(data) < COUNTED_FROM:
+        return _parse(data)
+    is_lean = _needs_lean_parser(data)
+    collects = gc.isenabled()
+    gc.disable()  # it would look through all values again and again while they are made, and find nothing
+    try:
+        return _parse_lean(data) if is_lean else _parse(data)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _needs_lean_parser(data: bytes | bytearray) -> bool:
+    """Whether orjson would need too much memory. Raises LargeJsonError if the standard library's parser would, too."""
+    size = len(data)
+    limit = min(MAX_MEMORY, max(USUAL_RATIO * size, FREE_MEMORY))
+    # Counting everywhere is fast, but counts signs within strings; only a text that seems too large is read again.
+    if _orjson_memory(Counter({sign: data.count(sign) for sign in _SIGNS}), size) <= limit:
+        return False
+    most = min(MAX_MEMORY, max(MAX_RATIO * size, FREE_MEMORY))
+    signs: Counter[bytes] = Counter()
+    for more in _signs_outside_strings(data):
+        signs += more
+        if size + _objects_memory(signs) > most:
+            raise LargeJsonError(
+                f"its values would need more than {most // 1024**2:,} MiB of memory; split it, or save without the "
+                "arrays of single requests"
+            )
+    return _orjson_memory(signs, size) > limit
+
+
+_SIGNS = (b"{", b"[", b",", b":", b'"')
+
+
+def _orjson_memory(signs: Mapping[bytes, int], size: int) -> int:
+    """Bytes that orjson needs: the text twice, 16 bytes for each value and key, and the objects."""
+    return 2 * size + 16 * (_values(signs) + signs[b":"]) + _objects_memory(signs)
+
+
+def _objects_memory(signs: Mapping[bytes, int]) -> int:
+    """Bytes of the objects of a JSON text, from the number of each sign: CPython's sizes. Keys are shared."""
+    objects, lists, pairs = signs[b"{"], signs[b"["], signs[b":"]
+    values = _values(signs)
+    texts = max(0, signs[b'"'] // 2 - pairs)
+    numbers = max(0, values - objects - lists - texts)
+    dictionaries = 64 * objects + 120 * min(objects, pairs) + 24 * pairs
+    return dictionaries + 56 * lists + 8 * max(0, values - pairs) + 32 * numbers + 56 * texts
+
+
+def _values(signs: Mapping[bytes, int]) -> int:
+    return signs[b","] + min(signs[b"{"], signs[b":"]) + signs[b"["] + 1
+
+
+def _signs_outside_strings(data: bytes | bytearray) -> Iterator[Counter[bytes]]:
+    """How often each sign occurs in JSON, piece by piece; a whole string counts as two quotes."""
+    at, width = 0, _COUNTED_AT_ONCE
+    while at < len(data):
+        piece, strings = _BYTES_STRING.subn(b"", data[at : at + width])
+        open_quote = piece.find(b'"')  # of a string that ends in a later piece
+        is_last = at + width >= len(data)
+        rest = 0 if open_quote < 0 or is_last else len(piece) - open_quote
+        if rest >= width:
+            width *= 2
+            continue
+        outside = piece[: len(piece) - rest]
+        yield Counter({b'"': 2 * strings, **{sign: outside.count(sign) for sign in _SIGNS[:-1]}})
+        at += width - rest
+        width = _COUNTED_AT_ONCE
+
+
+def _parse_lean(data: bytes | bytearray) -> ParsedJson:
+    """By the standard library, which needs no memory besides the text and the values."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"not UTF-8 text (byte {error.start})") from None
+    if isinstance(data, bytearray):
+        data.clear()
+    constants: list[str] = []
+    try:
+        documents = list(_one_after_another(text, constants))
+    except LargeJsonError:
+        raise
+    except NotJsonError as error:
+        raise LargeJsonError(f"{error}; the file was cut off or changed: make the result again") from None
+    return ParsedJson(documents, _constant_position(text) if constants else None)
+
+
+def _parse(data: bytes | bytearray) -> ParsedJson:
     try:
         return ParsedJson([orjson.loads(data)])
     except orjson.JSONDecodeError:
@@ -48,7 +163,7 @@ def parse_json(data: bytes) -> ParsedJson:
     return ParsedJson(documents, _constant_position(text) if constants else None)
 
 
-def is_json_value(line: bytes) -> bool:
+def is_json_value(line: bytes | bytearray) -> bool:
     """Whether the line is a JSON object or list."""
     try:
         return isinstance(_parse_line(line, 1), dict | list)
@@ -64,13 +179,15 @@ def json_lines(file: IO[bytes], longest: int) -> Iterator[Any]:
     number = 0
     while line := file.readline(longest + 1):
         number += 1
+        if line.startswith(b"\0"):
+            raise NotJsonError(f"line {number} begins with NUL bytes: the file was cut off while it was written")
         if len(line) > longest:
             raise NotJsonError(f"line {number} is longer than {longest // 1024**2} MiB")
         if line.strip():
             yield _parse_line(line.removeprefix(b"\xef\xbb\xbf"), number)
 
 
-def _parse_line(line: bytes, number: int) -> Any:
+def _parse_line(line: bytes | bytearray, number: int) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -81,18 +198,26 @@ def _parse_line(line: bytes, number: int) -> Any:
         raise NotJsonError(f"not valid JSON, or cut off (line {number})") from None
 
 
-def _one_per_line(data: bytes) -> list[Any] | None:
-    """The documents of a file with one a line; None for any other file."""
-    lines = [line for line in data.split(b"\n") if line.strip()]
-    if len(lines) < 2:
-        return None
-    documents = []
-    for line in lines:
-        try:
-            documents.append(orjson.loads(line))
-        except orjson.JSONDecodeError:
-            return None
-    return documents
+def _one_per_line(data: bytes | bytearray) -> list[Any] | None:
+    """The documents of a file with one a line; None for any other file. Raises NotJsonError for too many."""
+    documents: list[Any] = []
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        if line := data[at:end].strip():
+            try:
+                documents.append(orjson.loads(line))
+            except orjson.JSONDecodeError:
+                return None
+            _check_documents(len(documents))
+        at = end + 1
+    return documents if len(documents) > 1 else None
+
+
+def _check_documents(count: int) -> None:
+    if count > MAX_DOCUMENTS:
+        raise LargeJsonError(f"holds more than {MAX_DOCUMENTS:,} JSON values; split it")
 
 
 def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
@@ -119,6 +244,7 @@ def _one_after_another(text: str, constants: list[str]) -> Iterator[Any]:
             raise NotJsonError("not readable JSON: a number is too long") from None
         yield document
         at, count = _after_space(text, end), count + 1
+        _check_documents(count)
 
 
 def _after_space(text: str, at: int) -> int:
@@ -144,6 +270,6 @@ def parse_yaml_text(text: str, name: str) -> Any:
     from regress_gate.model.documents import parse_yaml  # needs pydantic, and few imports do
 
     try:
-        return parse_yaml(text, name).data
+        return parse_yaml(text, excerpt(name)).data
     except InputError as error:
         raise RefusalError(str(error)) from None

@@ -4,6 +4,8 @@ Lists folders and archives, but does not look into files. Every excluded entry h
 silently. Not for recognising results.
 """
 
+import errno
+import fnmatch
 import glob
 import os
 import re
@@ -17,7 +19,7 @@ from regress_gate.errors import InputError
 from regress_gate.files import open_regular
 from regress_gate.ingest.interface import SIDECAR_NAME
 from regress_gate.ingest.unpacking import Archive, is_archive, read_small, unpacked
-from regress_gate.text import natural_key
+from regress_gate.text import clip, natural_key
 
 
 class OpenArchives:
@@ -174,7 +176,11 @@ def without_gz(name: str) -> str:
 
 
 MAX_FILES = 200_000
-"""Files of one import."""
+"""Files of one import, also those that are not read."""
+MAX_EXAMINED = 500_000
+"""Entries of folders that one pattern may look at; a few seconds."""
+_SHOWN_NAME = 200
+"""Characters of a name that is too long for any file."""
 _DIGITS = re.compile(r"([0-9]{1,30})")
 _SWEEP_RUN = re.compile(r"run=\d+\.json")
 
@@ -221,7 +227,7 @@ def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives
             candidates.setdefault(STDIN, Candidate(".", STDIN, STDIN, True, StandardInput()))
             continue
         inside: dict[str, None] = {}
-        if is_archive(text) or Path(text).is_dir():
+        if is_archive(text) or os.path.isdir(text):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             below[text] = inside
         for real, entry in _entries_of_argument(text, places):
             inside[real] = None
@@ -229,7 +235,7 @@ def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives
                 left_out.setdefault((real, entry.reason), entry)
             elif real not in candidates or (entry.named and not candidates[real].named):
                 candidates[real] = entry
-            if len(candidates) > MAX_FILES:
+            if len(candidates) + len(left_out) > MAX_FILES:
                 raise InputError(f"more than {MAX_FILES} files", where=text, todo="import them in parts")
     order = {candidate.shown: natural_key(candidate.shown) for candidate in candidates.values()}
     shown = {real: candidate.shown for real, candidate in candidates.items()}
@@ -245,15 +251,72 @@ def select_files(paths: Iterable[str | os.PathLike[str]], archives: OpenArchives
 
 def _entries_of_argument(text: str, places: _SharedAccess) -> Iterator[Entry]:
     """The entries of a path, or of the matches of a glob; configuration files may hold globs that no shell expands."""
-    if os.path.lexists(text):
-        yield from _below(text, places)
-    elif not glob.has_magic(text):
-        yield text, ExcludedEntry(text, "does not exist", is_error=True)
-    elif matches := glob.glob(text, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
-        for path in matches:
-            yield from _below(path, places)
+    try:
+        os.lstat(text)
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+            yield text, ExcludedEntry(clip(text, _SHOWN_NAME), "the name is too long for a file", is_error=True)
+            return
     else:
+        yield from _below(text, places)
+        return
+    if not glob.has_magic(text):
+        yield text, ExcludedEntry(text, "does not exist", is_error=True)
+        return
+    found = False
+    for path in _matches(text):
+        found = True
+        yield from _below(path, places)
+    if not found:
         yield text, ExcludedEntry(text, "matches no file", is_error=True)
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    """The paths that match a glob; hidden ones only where the pattern begins with a dot, as in a shell.
+
+    `**` means any number of folders, none of them a link; as the last part it means the folder itself, with everything
+    below. Not the standard library's, which follows links and lists everything first: from the root it never ends.
+    Raises InputError if there is too much to look at.
+    """
+    parts = [part for part in pattern.split("/") if part]
+    parts = [part for place, part in enumerate(parts) if part != "**" or parts[place - 1 : place] != ["**"]]
+    entered: set[tuple[str, int]] = set()
+    examined = 0
+    todo = [("/" if pattern.startswith("/") else "", 0)]
+    while todo:
+        folder, place = todo.pop()
+        if (folder, place) in entered:
+            continue
+        entered.add((folder, place))
+        if place == len(parts) or (parts[place] == "**" and place == len(parts) - 1):
+            yield folder or "."
+            continue
+        part, rest = parts[place], place + 1
+        if not glob.has_magic(part):
+            if os.path.lexists(path := os.path.join(folder, part)):  # noqa: PTH118 - the path as it was written
+                todo.append((path, rest))
+            continue
+        if part == "**":
+            todo.append((folder, rest))
+        for entry in _entries(folder):
+            examined += 1
+            if examined > MAX_EXAMINED:
+                what = f"more than {MAX_EXAMINED} files and folders to look through"
+                raise InputError(what, where=pattern, todo="name a smaller folder")
+            path = os.path.join(folder, entry.name)  # noqa: PTH118
+            if part == "**":
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                    todo.append((path, place))
+            elif fnmatch.fnmatchcase(entry.name, part) and (not entry.name.startswith(".") or part.startswith(".")):
+                todo.append((path, rest))
+
+
+def _entries(folder: str) -> list["os.DirEntry[str]"]:
+    """Empty for a folder that cannot be listed, and for a file."""
+    try:
+        return list(os.scandir(folder or "."))
+    except OSError:
+        return []
 
 
 def _below(text: str, places: _SharedAccess) -> Iterator[Entry]:

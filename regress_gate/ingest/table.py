@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import math
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from regress_gate.text import excerpt, plural
 MAX_BYTES = 512 * 1024 * 1024
 """Largest table that is read, unpacked. A million rows of four columns have 50 MiB."""
 DELIMITERS = ",;\t|"
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -66,10 +68,14 @@ def read_table(data: bytes, name: str) -> Table:
         raise InputError("is UTF-16 text", where=name, todo="save it as UTF-8")
     if b"\x00" in data[:4096]:
         raise InputError("is a binary file", where=name, todo="give CSV, JSON or JSON lines")
-    text = _decoded(data, name)
+    return parse_table(_decoded(data, name), name)
+
+
+def parse_table(text: str, name: str, *, max_cells: int | None = None) -> Table:
+    """The table in a text. Raises InputError, with the line if there is one, also for more than `max_cells` in CSV."""
     if not text.strip():
         raise InputError("is empty", where=name, todo="give a table with at least one column of numbers")
-    columns, lines = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _csv(text, name)
+    columns, lines = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _csv(text, name, max_cells)
     table = Table(name, columns, lines)
     if not table.rows:
         raise InputError("has no rows", where=name)
@@ -95,19 +101,25 @@ def _decoded(data: bytes, name: str) -> str:
         raise InputError("is not UTF-8 text", where=name, line=line, todo="save it as UTF-8") from None
 
 
-def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
+def _csv(text: str, name: str, max_cells: int | None) -> tuple[dict[str, list[Any]], list[int]]:
     head = text.lstrip("\r\n").split("\n", 1)[0]
     counts = {sign: head.count(sign) for sign in DELIMITERS}
     delimiter = max(DELIMITERS, key=counts.__getitem__)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    # Line by line: a StringIO would hold four bytes for each character.
+    lines_of_text = (match[0] for match in _LINE.finditer(text))
+    reader = csv.reader(lines_of_text, delimiter=delimiter, strict=True, skipinitialspace=True)
     rows: list[list[str]] = []
     lines: list[int] = []
-    begins = 1
+    begins, cells = 1, 0
+    known: dict[str, str] = {}  # most cells of a table are repeated, and each text is kept once
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                rows.append(row)
+                rows.append([known.setdefault(cell, cell) for cell in row])
                 lines.append(begins)
+                cells += len(row)
+                if max_cells is not None and cells > max_cells:
+                    raise InputError(f"has more than {max_cells:,} cells", where=name, line=begins, todo="split it")
             begins = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"is not valid CSV ({error})", where=name, line=begins) from None

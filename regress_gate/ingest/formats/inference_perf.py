@@ -224,7 +224,7 @@ def _companion(what: str, position: int, name: str, context: Context) -> UnusedR
 def _has_stages(name: str, context: Context) -> bool:
     prefix = re.sub(r"(?:stage_\d+|summary|per_request)_\w+\.\w+$", "", name)
     names = (f"{prefix}stage_{number}_lifecycle_metrics.{kind}" for number in (0, 1) for kind in ("json", "yaml"))
-    return any(other != name and context.beside(other) is not None for other in names)
+    return any(other != name and context.is_beside(other) for other in names)
 
 
 def _reading(

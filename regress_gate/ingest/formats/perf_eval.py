@@ -14,7 +14,15 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.fields import time_from_iso
 from regress_gate.ingest.formats.server_manifest import version_of_image
 from regress_gate.ingest.formats.vllm_client import uniform_accelerator
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement.plausibility import RefusalError, catalogue_statistics, check_in_flight, check_statistics
 from regress_gate.text import excerpt, quoted
 
@@ -23,6 +31,8 @@ _RATES = {"output_tput_per_gpu": "output_throughput", "tput_per_gpu": "total_thr
 _TOLERANCE = 0.02
 _MOST_GPUS = 100_000
 _MANY = "may be a median over repeated measurements; the dashboard does not mark these"
+_MAX_KEYS = 1000
+"""Of one configuration; each of its rows gets all of them."""
 
 
 class PerfEval:
@@ -52,7 +62,7 @@ class PerfEval:
         return Certainty.SURE if _is_row(first) or _is_dashboard(first) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
-        return [_read(row, position) for position, row in enumerate(_rows(content))]
+        return read_documents(_rows(content), _read)
 
 
 def _is_row(data: object) -> bool:
@@ -80,6 +90,8 @@ def _points(dashboard: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     builds = fields.obj(dashboard, "builds")
     for model in _objects(dashboard, "models"):
         for config in _objects(model, "perf_configs"):
+            if len(config) > _MAX_KEYS:
+                raise RefusalError(f"a configuration has {len(config)} keys, more than {_MAX_KEYS}")
             rows: dict[str, dict[str, Any]] = {}
             for name, metric in fields.obj(config, "metrics").items():
                 for point in _objects(metric, "series") if isinstance(metric, dict) else ():

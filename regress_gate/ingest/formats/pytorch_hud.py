@@ -92,7 +92,7 @@ def _plain_beside(name: str, context: Context) -> str | None:
     """The result beside a startup's records that has the same numbers; selection.py handles the other benchmarks."""
     stem = name.removesuffix(".pytorch.json")
     for part in _STARTUP_PARTS:
-        if stem.endswith(part) and context.beside(plain := stem.removesuffix(part) + ".json") is not None:
+        if stem.endswith(part) and context.is_beside(plain := stem.removesuffix(part) + ".json"):
             return plain
     return None
 

@@ -15,7 +15,15 @@ from typing import Any
 from regress_gate.ingest import fields
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_serve import REQUEST_ARRAYS, has_request_arrays, normalise
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, quoted
 
@@ -58,7 +66,7 @@ class SglangBenchServing:
         return Certainty.SURE if any(map(_is_result, content.documents)) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
-        results = [_read(document, position, context) for position, document in enumerate(content.each())]
+        results = read_documents(content.each(), lambda document, position: _read(document, position, context))
         return results if len(results) == 1 else [_of_several(result) for result in results]
 
 

@@ -20,7 +20,15 @@ from regress_gate.ingest.formats.vllm_client import (
 )
 from regress_gate.ingest.formats.vllm_offline import OFFLINE, VllmThroughput
 from regress_gate.ingest.formats.vllm_serve import normalise as serve
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement.plausibility import RefusalError, check_statistics
 from regress_gate.text import excerpt
 
@@ -75,7 +83,7 @@ class VllmCiTable:
         return Certainty.SURE if next(_rows(content), None) is not None else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
-        return [_read(row, position, context) for position, row in enumerate(_rows(content))]
+        return read_documents(_rows(content), lambda row, position: _read(row, position, context))
 
 
 def _rows(content: Content) -> Iterator[Any]:
@@ -89,17 +97,21 @@ def _rows(content: Content) -> Iterator[Any]:
 
 
 def _turned(table: object) -> Iterator[dict[str, Any]]:
-    """The rows of a table that is stored by column: `{column: {row: value}}`."""
+    """The rows of a table that is stored by column: `{column: {row: value}}`. Reads every cell once."""
     names = table.get("Test name") if isinstance(table, dict) else None
     if isinstance(table, dict) and isinstance(names, dict):
-        for row in names:
-            yield {column: values.get(row) for column, values in table.items() if isinstance(values, dict)}
+        rows: dict[str, dict[str, Any]] = {row: {} for row in names}
+        for column, values in table.items():
+            for row, value in values.items() if isinstance(values, dict) else ():
+                if row in rows:
+                    rows[row][column] = value
+        yield from rows.values()
 
 
 def _read(row: object, position: int, context: Context) -> Reading | UnusedResult:
     if not isinstance(row, dict) or not isinstance(test := row.get("Test name"), str):
         return UnusedResult(position, FileOutcome.REFUSED, "a row without a test's name")
-    if context.beside(f"{test}.json") is not None:
+    if context.is_beside(f"{test}.json"):
         return UnusedResult(position, FileOutcome.SKIPPED, f"{excerpt(test)}.json beside it is the result itself")
     # A column that does not apply to a test is NaN in its row.
     row = {key: value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}

@@ -19,7 +19,15 @@ from regress_gate.ingest.formats.vllm_client import (
 )
 from regress_gate.ingest.formats.vllm_serve import normalise
 from regress_gate.ingest.formats.vllm_serve_console import VllmServeConsole
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, is_valid_name, quoted
 
@@ -72,7 +80,7 @@ class VllmConsoleJson:
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
         rows = (row for document in content.each() for row in _rows(document))
-        return [_read(row, place, context) for place, row in enumerate(rows)]
+        return read_documents(rows, lambda row, place: _read(row, place, context))
 
 
 def _rows(document: object) -> Iterator[object]:

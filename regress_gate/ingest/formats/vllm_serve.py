@@ -19,7 +19,15 @@ from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.inferencex import aggregate_beside
 from regress_gate.ingest.formats.vllm_client import add_client_definitions, add_commands, read_commands
 from regress_gate.ingest.identity import IDENTITY_KEYS
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import LoadTotals
@@ -173,12 +181,12 @@ class VllmServe:
                 )
             ]
         commands = read_commands(content.name, context)
-        return [
-            add_client_definitions(
+        return read_documents(
+            content.each(),
+            lambda document, place: add_client_definitions(
                 add_commands(read_object(document, place, with_samples=context.with_samples), commands), context
-            )
-            for place, document in enumerate(content.each())
-        ]
+            ),
+        )
 
 
 def _is_fork(content: Content) -> bool:
@@ -375,10 +383,12 @@ class VllmSweepSummary:
         return Certainty.SURE if ours else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:
-        return [
-            add_client_definitions(read_object(run, position, with_samples=context.with_samples), context)
-            for position, run in enumerate(_runs(content))
-        ]
+        return read_documents(
+            _runs(content),
+            lambda run, position: add_client_definitions(
+                read_object(run, position, with_samples=context.with_samples), context
+            ),
+        )
 
 
 def _runs(content: Content) -> list[Any]:
