@@ -17,7 +17,7 @@ def test_the_recommended_release_is_checked(gate):
     version = done.json["candidate"]["version"]
     assert done.json["advice"].startswith(f"The recommended version is {version}, published 20")
     assert done.err.startswith(
-        "regress-gate: note: releases after 2026-11-21 are not known; name an index with release_index"
+        "regress-gate: note: releases after 2026-11-22 are not known; name an index with release_index"
     )
 
 
@@ -25,7 +25,7 @@ def test_offline_no_index_is_asked(gate):
     with index(b"{}") as (url, asked):
         (gate.directory / "regress-gate.toml").write_text(f"[check]\nrelease_index = '{url}'\n")
         done = gate("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
-    assert done.err == "regress-gate: note: offline: releases after 2026-11-21 are not known\n"
+    assert done.err == "regress-gate: note: offline: releases after 2026-11-22 are not known\n"
     assert asked == []
 
 

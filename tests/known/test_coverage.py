@@ -287,7 +287,7 @@ def test_an_unknown_key_is_refused_with_file_and_line(tmp_path: Path) -> None:
         ({"reviewed": "2026-12-01"}, "reviewed in the future (2026-12-01)"),
         ({"reviewed": "2026-10-01"}, "the source tracker shows later days than the review"),
         ({"sources": ["tracker", "notes"]}, "notes is none of the sources above"),
-        ({"last": "0.33.0"}, "0.33.0 was published on 2026-11-01: no source reaches 7 days beyond it (2026-11-01)"),
+        ({"last": "0.33.0"}, "0.33.0 was published on 2026-11-02: no source reaches 7 days beyond it (2026-11-01)"),
         ({"last": "0.20.0rc1"}, "reviews.0.last: '0.20.0rc1' is not a release"),
         ({"platforms": []}, "platforms"),
     ],

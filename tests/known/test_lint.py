@@ -158,15 +158,15 @@ def test_a_sound_record_has_no_messages(tmp_path: Path) -> None:
             id="all reverted",
         ),
         pytest.param(
-            {"changes": {"introduced_by": [{"pull": 1, "merged": "2026-04-27"}]}},
+            {"changes": {"introduced_by": [{"pull": 1, "merged": "2026-04-28"}]}},
             "error",
-            "introduced 0.20.0 was published on 2026-04-26, before the change was merged (2026-04-27)",
+            "introduced 0.20.0 was published on 2026-04-27, before the change was merged (2026-04-28)",
             id="release before the change",
         ),
         pytest.param(
-            {"changes": {"fixed_by": [{"pull": 1, "merged": "2026-06-13"}]}},
+            {"changes": {"fixed_by": [{"pull": 1, "merged": "2026-06-14"}]}},
             "error",
-            "fixed 0.23.0 was published on 2026-06-12, before the change was merged (2026-06-13)",
+            "fixed 0.23.0 was published on 2026-06-13, before the change was merged (2026-06-14)",
             id="release before the fix",
         ),
         pytest.param(

@@ -54,8 +54,8 @@ def index(body: bytes, status: int = 200) -> Iterator[tuple[str, list[str]]]:
 
 
 def test_the_shipped_table() -> None:
-    assert release_date("0.19.1") == date(2026, 4, 17)
-    assert release_date("v0.33.0") == date(2026, 11, 1)
+    assert release_date("0.19.1") == date(2026, 4, 18)
+    assert release_date("v0.33.0") == date(2026, 11, 2)
     assert release_date("0.19.9") is None
     assert release_date("not a version") is None
     days = list(shipped_releases().items())
@@ -88,7 +88,7 @@ def test_offline_says_since_when_nothing_is_known(tmp_path: Path) -> None:
         before = find_releases(url, tmp_path / "r.json", now=NOW, offline=True)
         find_releases(url, tmp_path / "r.json", now=NOW, offline=False)
         after = find_releases(url, tmp_path / "r.json", now=NOW + timedelta(days=3), offline=True)
-    assert before.note == "offline: releases after 2026-11-21 are not known"
+    assert before.note == "offline: releases after 2026-11-22 are not known"
     assert after.note == "offline: releases after 2026-12-01 are not known"
     assert Pep440("0.34.0") in after.days
     assert len(asked) == 1
@@ -104,7 +104,7 @@ def test_an_index_that_does_not_answer_leaves_the_shipped_table_and_a_note(
         found = find_releases(url, tmp_path / "r.json", now=NOW, offline=False)
     assert found.days == shipped_releases()
     assert found.note is not None
-    assert "after 2026-11-21 are not known" in found.note
+    assert "after 2026-11-22 are not known" in found.note
     assert not (tmp_path / "r.json").exists()
 
 

@@ -1,6 +1,6 @@
 """The releases of vLLM and their days: a shipped table, and newer ones from a package index.
 
-The table (releases.json) contains the regular releases from 0.5.5 on, but not every patch release. The index from the
+The table (releases.json) has all releases from 0.5.0 on, with the day (UTC) of their first file. The index from the
 configuration is asked for the project's JSON document at most once a day; its answer is kept in the user's cache
 directory. Withdrawn ("yanked") releases are left out. Without an index only the table is used, and a note names the day
 from which releases are unknown.
