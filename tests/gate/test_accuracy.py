@@ -332,3 +332,19 @@ class TestDecision:
         assert Policy(metrics=("accuracy_prompt_match",)).gates("accuracy_prompt_match")
         assert not Policy(metrics=("*",)).gates("accuracy_prompt_match")
         assert {policy.margin(name) for name in GATED} == {0.05}
+
+
+def test_an_answer_that_goes_on_where_the_reference_ends_does_not_agree():
+    shorter, longer = answer(tokens=TOKENS[:2]), answer()
+    assert agreement(shorter, longer) == 0.0
+    assert agreement(longer, shorter) == 0.0
+    known = replace(shorter, alternatives=answer().alternatives)
+    assert agreement(known, longer) == 0.0
+
+
+@pytest.mark.parametrize("missing", ["baseline", "candidate"])
+def test_answers_of_one_side_alone_are_named_and_not_compared(missing):
+    sides = {"baseline": runs("0.19.0", steady()), "candidate": runs("0.19.1", steady())}
+    there = {"baseline": "candidate", "candidate": "baseline"}[missing]
+    (found,) = compare_outputs(**{**sides, missing: []}).values()
+    assert found.only == there

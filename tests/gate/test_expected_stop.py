@@ -41,6 +41,15 @@ def test_what_is_stored_is_not_measured_again() -> None:
     assert (found.unchanged, found.lost) == (7, 7)
 
 
+def test_a_plan_that_is_one_block_too_short_has_no_end() -> None:
+    last = ends(QUIET, most=20).unchanged
+    assert last is not None
+    for most in range(2, last + 1):
+        end = ends(QUIET, most=most).unchanged
+        assert end is None or end <= most
+    assert ends(QUIET, have=8, most=8) == ExpectedStop(None, None)
+
+
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_plan_without_a_look_has_no_end(most: int) -> None:
     assert ends(QUIET, most=most) == ExpectedStop(None, None)

@@ -178,3 +178,24 @@ def test_an_unchanged_young_history_raises_hardly_any_alarm(histories):
         alarms += bool(changes(line).found)
     # Worse and better are each a family of its own, at 5 % together over the four steps.
     assert alarms / histories <= 0.10 + 3 * (0.10 * 0.90 / histories) ** 0.5
+
+
+def test_each_series_of_a_long_history_has_its_changes_and_what_was_left_out_is_counted():
+    """Of five series two step, two have too few versions, and one is zero, where a ratio is formed."""
+    made = []
+    for place in range(1, 21):
+        level = 0.1 if place <= 10 else 0.134
+        values = {"ttft_median": level, "tpot_median": level / 10, "itl_median": 0.0}
+        values |= {"ttft_p99": 0.2, "tpot_p99": 0.02} if place <= 3 else {}
+        for number, luck in enumerate(RIPPLE, 1):
+            steady = {name: value * (1 + luck) for name, value in values.items()}
+            made.append(make_run(str(number), f"0.{place}.0", make_trial(output_throughput=None, **steady)))
+    wanted = ("ttft_median", "tpot_median", "itl_median", "ttft_p99", "tpot_p99")
+    (line,) = history_lines(sides_by_version(made, ConditionLimits()), Policy(), HistoryFilter(wanted))
+    found = changes(line)
+    assert found.series == 2
+    assert {change.metric for change in found.found} == {"ttft_median", "tpot_median"}
+    assert [note.partition(" ")[0] for note in found.notes[:2]] == ["2", "1"]
+    assert "fewer than" in found.notes[0]
+    assert "zero or negative" in found.notes[1]
+    assert not any("zero or negative" in note for note in changes(history([0.1] * 20)).notes)

@@ -1,12 +1,16 @@
 """Comparing gathered series, and concluding from what the statistics say of them."""
 
+import math
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from regress_gate.gate.series_comparison import compare_gathered, conclude
+from regress_gate.gate.series_comparison import compare_all_series, compare_gathered, conclude
 from regress_gate.gate.series_inputs import SeriesExclusions, exclude_series, gather_series
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Verdict
-from tests.factories.runs import make_run, make_trial
+from tests.factories.runs import NOW, make_run, make_side_of, make_trial
 
 OLD, NEW = "0.19.0", "0.19.1"
 POLICY = Policy(metrics=("ttft_median", "failed_requests"), margins={"failed_requests": 0.02})
@@ -110,3 +114,41 @@ class TestConclude:
         found = concluded(ours, runs_of(NEW, [None] * 4, completed=0, failed=10))
         assert found.unserved == ()
         assert found.unclear == ("4 of 4 trials of c8 completed no request on the candidate, 1 of 5 on the baseline",)
+
+
+def test_earlier_runs_that_scatter_widen_what_few_steady_runs_show():
+    """Four steady runs a side may have been lucky: what the same machine did before says how far runs lie apart."""
+    sides = [make_side_of(version, *runs_of(version)) for version in (OLD, NEW)]
+    earlier = [
+        make_run(f"{day}-{n}", "0.18.0", make_trial(ttft_median=value), started=NOW - timedelta(days=day))
+        for day in range(10, 16)
+        for n, value in enumerate((0.08, 0.1, 0.125))
+    ]
+    (alone,), (informed,) = (
+        [one for one in compare_all_series(*sides, POLICY, earlier=runs).series if one.metric == "ttft_median"]
+        for runs in ((), earlier)
+    )
+    assert alone.verdict is Verdict.WITHIN_MARGIN
+    assert informed.verdict is Verdict.UNDECIDED
+    assert informed.interval[1] > 2 * alone.interval[1]
+
+
+def test_values_without_a_finite_mean_keep_their_number_of_requests():
+    ours, theirs = runs_of(OLD, completed=50), runs_of(NEW, [math.inf] * 4, completed=50)
+    (series,) = [one for one in concluded(ours, theirs).series if one.metric == "ttft_median"]
+    assert (series.candidate.mean, series.candidate.runs, series.candidate.requests) == (None, 4, 200)
+
+
+def test_values_of_zero_have_no_spread_and_values_about_zero_no_relative_one():
+    policy = Policy(metrics=("accuracy_logprob",))
+    values = {"none": (0.0, 0.0), "about zero": (-0.1, 0.1)}
+    found = {}
+    for name, both in values.items():
+        ours, theirs = (runs_of(version, accuracy_logprob=None) for version in (OLD, NEW))
+        sides = [
+            [replace(run, metrics={"accuracy_logprob": value}) for run, value in zip(side, both, strict=False)]
+            for side in (ours, theirs)
+        ]
+        (series,) = [one for one in concluded(*sides, policy).series if one.metric == "accuracy_logprob"]
+        found[name] = (series.baseline.mean, series.baseline.cv)
+    assert found == {"none": (0.0, 0.0), "about zero": (0.0, None)}

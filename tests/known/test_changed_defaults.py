@@ -62,3 +62,5 @@ def test_a_reverted_default_is_reverted_and_not_fixed() -> None:
     back = [affected({"introduced": "0.20.0"}, {"fixed": "0.23.0"})]
     assert status(affected=back)[1].startswith("0.24.0 has the recorded revert")
     assert "does not have the recorded revert" in status("0.22.0", affected=back)[1]
+    again = [affected({"introduced": "0.18.0"}, {"fixed": "0.20.0"}, {"introduced": "0.22.0"})]
+    assert status("0.23.0", affected=again)[1].startswith("reverted earlier, but back in 0.23.0")

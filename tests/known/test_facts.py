@@ -78,6 +78,9 @@ OFFLOAD = json.dumps({"kv_connector": "OffloadingConnector", "kv_role": "kv_both
         ("kv_transfer_config", "{not json", "disaggregated_prefill", None),
         ("kv_transfer_config", "[1]", "disaggregated_prefill", None),
         ("task", "embed", "embedding", True),
+        ("task", "score", "rerank", True),
+        ("task", "rerank", "rerank", True),
+        ("task", "generate", "rerank", None),
         ("language_model_only", True, "multimodal", False),
     ],
 )

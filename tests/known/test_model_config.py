@@ -30,6 +30,7 @@ def weights(kind: str, bits: int, activations: int | None = None, **more: Any) -
         ({"quant_method": "awq", "bits": 4}, "awq"),
         ({"quant_method": "mxfp4"}, "mxfp4"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_method": "modelopt"}, "modelopt"),
         ({"quant_algo": "FP8_PB_WO"}, "fp8-pb-wo"),
         (weights("float", 8), "fp8"),
         (weights("int", 8), "int8-w8a16"),

@@ -52,6 +52,8 @@ def test_a_dense_text_model_has_neither_experts_nor_pictures() -> None:
         ("Qwen2_5_VLForConditionalGeneration", "multimodal", None),
         ("Qwen2_5_VLForConditionalGeneration", "moe", None),
         ("SomethingNewForCausalLM", "moe", None),
+        ("MixtralForCausalLM", "multimodal", False),
+        ("SomethingNewForCausalLM", "multimodal", False),
     ],
 )
 def test_an_architecture_decides_what_it_is_known_for(architecture: str, feature: str, used: bool | None) -> None:
