@@ -72,6 +72,12 @@ class TestOutOfReach:
         assert futile(measured(0.0, 0.2, 4), made=4) is not None
         assert futile(measured(-0.15, 0.2, 4), made=4) is None
 
+    def test_what_looks_slower_may_yet_turn_out_to_be_unchanged(self) -> None:
+        """The half-width alone must fit: that the estimate is a loss is no reason to stop."""
+        fits = measured(0.02, 0.06, 4)
+        assert futile(fits, made=4, most=20) is None
+        assert futile(measured(0.04, 0.06, 4), made=4, most=20) is None
+
     def test_of_fractions_no_relative_spread_is_told(self) -> None:
         failing = a_series("c16", "failed_requests", change=0.0, interval=(-0.5, 0.5), margin=0.01)
         assert futile(failing, made=5) == "c16/failed_requests cannot be shown within its margin with 8 blocks"
