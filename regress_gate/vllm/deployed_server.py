@@ -247,7 +247,10 @@ def _all_secrets(container: Container, start: _Start) -> tuple[str, ...]:
     """Secret values of the file, the longest first."""
     values = {*secret_values(container.env), *secret_values(dict(start.env))}
     values |= {value.strip() for value in container.secrets if len(value.strip()) > 5}
-    return tuple(sorted((value for value in values if not is_open(value)), key=len, reverse=True))
+    # A file may hold thousands of Secrets: only those that stand elsewhere need to be looked for.
+    text = "\n".join((container.image or "", *container.command, *start.words, *start.env.values(), *container.notes))
+    found = (value for value in values if value in text and not is_open(value))
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def mask_text(text: str, secrets: tuple[str, ...] = ()) -> str:

@@ -29,7 +29,7 @@ FLAG = "--deployment"
 STANDARD_INPUT = "-"
 MAX_BYTES = 4 * 1024 * 1024
 """The rendered manifests of a large chart have a tenth of that."""
-_MAX_SCRIPT = 1024 * 1024
+_MAX_SCRIPT = 256 * 1024
 _MAX_SERVERS = 200
 _LOOKS_LIKE_YAML = re.compile(r"^(?:---|\{|- \S|[A-Za-z_\"'][\w./\"' -]{0,80}:(?:\s|$))", re.MULTILINE)
 _TEMPLATE = re.compile(
@@ -152,25 +152,30 @@ def _read_text(file: str) -> str:
     return without_marks(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", ""))
 
 
-def _containers(text: str, where: str, directory: Path | None, stem: str) -> tuple[str, list[Container]]:
-    """What kind of file it is, in words, and its containers."""
+def _containers(
+    text: str, where: str, directory: Path | None, stem: str, *, is_inner: bool = False
+) -> tuple[str, list[Container]]:
+    """What kind of file it is, in words, and its containers. `is_inner`: it stands in another file."""
     if not _is_yaml(text):
         for kind in _TEXT_KINDS:
             if kind.is_this(text):
                 if len(text) > _MAX_SCRIPT:
                     raise InputError(f"is too long for {kind.title}", where=where, todo="give the part with the server")
-                return kind.title, kind.read(text, name=stem) + _containers_in_documents(text, kind, where, stem)
+                found = kind.read(text, name=stem)
+                if kind.is_this is is_script and not is_inner:
+                    found += _containers_in_documents(text, where, stem)
+                return kind.title, found
         if not _LOOKS_LIKE_YAML.search(text):
             return "this file", []
     return _yaml_containers(text, where, directory)
 
 
-def _containers_in_documents(text: str, kind: _Kind, where: str, stem: str) -> list[Container]:
+def _containers_in_documents(text: str, where: str, stem: str) -> list[Container]:
     """Those of the files that a script writes (`cat <<EOF > vllm.service`) or pipes (`kubectl apply -f - <<EOF`)."""
     found: list[Container] = []
-    for document in here_documents(text) if kind.is_this is is_script else ():
+    for document in here_documents(text)[:_MAX_SERVERS]:
         try:
-            _, containers = _containers(document.text, where, None, stem)
+            _, containers = _containers(document.text, where, None, stem, is_inner=True)
         except InputError:  # a file of another kind
             continue
         for container in containers:

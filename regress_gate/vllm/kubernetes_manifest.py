@@ -66,6 +66,8 @@ _REFERENCE = re.compile(r"\$(\$?)\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _GO_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 _PARTS = {"leaderTemplate": "leader", "workerTemplate": "worker", "headGroupSpec": "head"}
 _MAX_PODS = 5000
+_MAX_EXPANSION = 20_000
+"""Characters that references may add to a text."""
 
 
 @dataclass
@@ -185,9 +187,15 @@ def _put_in(text: str, env: Mapping[str, str]) -> str:
         # In a script the shell replaces these, and knows more variables.
         text = interpolate(text, _not_set)
     text = _GO_TEMPLATE.sub(lambda match: open_value(match[0].strip("{} ")), text)
-    if len(text) > 100_000:
-        return text
-    return _REFERENCE.sub(lambda match: match[0][1:] if match[1] else env.get(match[2], match[0]), text)
+    room = len(text) + _MAX_EXPANSION
+
+    def value_of(match: re.Match[str]) -> str:
+        nonlocal room
+        value = match[0][1:] if match[1] else env.get(match[2], match[0])
+        room -= len(value)
+        return value if room >= 0 else open_value(match[2])
+
+    return _REFERENCE.sub(value_of, text)
 
 
 def _not_set(name: str) -> None:

@@ -15,8 +15,10 @@ _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[@*]\])?(?:(:?[-=?+])(.*))?
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|&>>?|<<<|<<-?|>>|>&|<&|>\||<>|[;&|()<>\n]")
 _PLAIN = re.compile(r"[^\\'\"`$\s#&|;<>()]+")
-_MAX_EXPANSION = 200_000
+_MAX_EXPANSION = 20_000
 """Characters: a variable that contains itself many times over must not fill the memory."""
+_MAX_ITEMS = 2000
+"""Of an array."""
 _MAX_NESTING = 20
 
 Lookup = Callable[[str], "str | list[str] | None"]
@@ -78,8 +80,9 @@ def interpolate(text: str, lookup: Lookup, *, escape: str = "", depth: int = 0) 
     """
     parts: list[str] = []
     at = size = 0
+    limit = len(text) + _MAX_EXPANSION
     begins = re.compile(rf"{re.escape(escape)}\$|\$" if escape else r"\$")
-    while size < _MAX_EXPANSION:
+    while size < limit:
         match = begins.search(text, at)
         end = len(text) if match is None else match.start()
         parts.append(text[at:end])
@@ -96,7 +99,7 @@ def interpolate(text: str, lookup: Lookup, *, escape: str = "", depth: int = 0) 
         else:
             parts.append("$")
             at = end + 1
-    return "".join(parts)[:_MAX_EXPANSION]
+    return "".join(parts)[:limit]
 
 
 def read_parameter(text: str, at: int, lookup: Lookup, depth: int = 0) -> tuple[str | list[str], int] | None:
@@ -185,6 +188,8 @@ class _Script:
     """The items of an array: new lines only part them."""
     at: int = 0
     line: int = 1
+    room: int = 500_000
+    """Characters that variables may still add."""
     conditional: int = 0
     """How many branches and loops are open."""
     variables: dict[str, str | list[str]] = field(default_factory=dict)
@@ -312,6 +317,10 @@ class _Script:
         else:
             value, end = "$", begin + 1
         self._advance(end - begin)
+        if self.room > 0:
+            self.room -= len(value) if isinstance(value, str) else sum(len(item) + 20 for item in value)
+        else:
+            value = open_value("…")
         if isinstance(value, list):
             self._add_several(value)
         elif is_quoted or is_open(value):
@@ -402,7 +411,7 @@ class _Script:
     def _end_word(self) -> None:
         if self.word is None:
             return
-        text, self.word = "".join(self.word)[:_MAX_EXPANSION], None
+        text, self.word = "".join(self.word), None
         if self.skips_word:
             self.skips_word = False
         else:
@@ -445,7 +454,7 @@ class _Script:
                 value = old_text + (open_value(one.name) if self.conditional else value)
         elif self.conditional:
             value = [open_value(one.name)] if isinstance(value, list) else open_value(one.name)
-        if len(value) > _MAX_EXPANSION:
+        if len(value) > (_MAX_ITEMS if isinstance(value, list) else _MAX_EXPANSION):
             value = open_value(one.name)
         self.variables[one.name] = value
         if (exports or self.exports_all or one.name in self.exported) and isinstance(value, str):

@@ -177,3 +177,42 @@ def test_a_changed_file_is_read_or_refused(tmp_path_factory, text):
     except InputError as error:
         refused = str(error)
     assert "\n" not in refused
+
+
+K8S_REFERENCES = """\
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+    - image: vllm/vllm-openai:v0.9.1
+      env: [{name: A0, value: xxxxxxxxxx}, ENV]
+      args: [--model, m]
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/sh\n" + "A=(x x x)\n" + 'A+=("${A[@]}" "${A[@]}")\n' * 30 + "vllm serve m ${A[@]}",
+        "A=" + "x" * 10_000 + "\nvllm serve m " + "$A" * 20_000,
+        "FROM vllm/vllm-openai:v0.9.1\nENV A=xxxxxxxxxx\n" + "ENV A=$A$A\n" * 60 + 'CMD ["--model", "m"]',
+        "[Service]\nEnvironment=A=" + "x" * 10_000 + "\nExecStart=vllm serve m " + "${A}" * 20_000,
+        "services: {a: {image: 'vllm/vllm-openai:v0.9.1', command: '" + "${A:-" * 5000 + "}" * 5000 + "'}}",
+        K8S_REFERENCES.replace(
+            "ENV", ", ".join(f"{{name: A{new}, value: $(A{new - 1})$(A{new - 1})}}" for new in range(1, 60))
+        ),
+        "#!/bin/sh\n" + "cat <<EOF\n" * 10_000,
+        "sh -c '" * 3000 + "vllm serve m",
+        "eval " * 20_000 + "vllm serve m",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_file_that_grows_when_it_is_read_is_bounded(tmp_path, text):
+    path = tmp_path / "deploy"
+    path.write_text(text)
+    size = 0
+    try:
+        size = sum(len(repr(server)) for server in read_deployments(str(path)))
+    except InputError as error:
+        assert "no vLLM server found" in str(error)  # noqa: PT017 - either is right
+    assert size < 3_000_000
