@@ -15,6 +15,8 @@ what was reviewed are held against the coverage.yaml of today. No network is use
 import argparse
 import io
 import json
+import os
+import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -187,8 +189,6 @@ def answers() -> list[dict[str, Any]]:
 
 
 def _shell(line: str) -> str:
-    import shlex
-
     return "vllm serve " + " ".join(shlex.quote(part) for part in line.split())
 
 
@@ -283,6 +283,8 @@ def main() -> int:
     if given.answers:
         target = given.answers.absolute()
         with tempfile.TemporaryDirectory() as empty, chdir(empty):
+            # Neither the user's store nor what was fetched before counts.
+            os.environ |= {f"XDG_{kind}_HOME": empty for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
             target.write_text(json.dumps(answers()), encoding="utf-8")
         return 0
     files = {"before": given.before, "after": given.after}

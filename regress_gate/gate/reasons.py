@@ -259,9 +259,11 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
     """What to do where nobody has reviewed."""
     if coverage.platform is None:
         return "Name the accelerator (--accelerator) or the platform (--platform), then check again."
+    if coverage.nearest_release is not None:
+        return f"There is no release {candidate}: check {coverage.nearest_release}, the nearest."
     sides = f"{'BASE' if baseline is None else baseline} {candidate}"
     return (
-        f"Nobody knows from the records whether {candidate} is good: measure it (regress-gate compare {sides} "
+        f"The records do not say whether {candidate} is good: measure it (regress-gate compare {sides} "
         "--measure), or check again with newer records (a newer vllm-regress-gate)."
     )
 

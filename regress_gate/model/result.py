@@ -103,6 +103,8 @@ class CoverageOut(ResultModel):
     """Releases of the interval that were not reviewed for the platform."""
     why: str = ""
     """Why it is not covered."""
+    nearest_release: str | None = None
+    """If the candidate was never released: the nearest that was."""
 
 
 class Reason(ResultModel):

@@ -78,6 +78,11 @@ def test_without_a_platform_the_accelerator_is_asked_for(gate):
 
 
 class TestVersionsThatNeverExisted:
+    def test_one_to_move_to_is_inconclusive_and_the_nearest_is_named(self, gate):
+        result = checked(gate, "check", "v0.19.7", "--from", "v0.19.0", *DENSE)
+        assert (result["exit_code"], result["coverage"]["nearest_release"]) == (3, "0.19.1")
+        assert result["advice"].startswith("There is no release 0.19.7: check 0.19.1, the nearest.")
+
     def test_one_to_come_from_is_refused_with_the_nearest(self, gate):
         done = gate("check", "v0.20.0", "--from", "v0.19.7", *DENSE)
         assert (done.code, done.out) == (2, "")

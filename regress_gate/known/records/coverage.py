@@ -164,6 +164,7 @@ def assess_coverage(
     why = _why_not_covered(reviewed, releases, platform, candidate, unreviewed)
     if baseline is not None and baseline == candidate and candidate.order_key is not None:
         why, unreviewed = "", []  # nothing changes
+    nearest = never_released(candidate, releases)
     ends = [Pep440(one.last) for one in reviewed.of(platform)]
     used = [one for release in span if not why and (one := reviewed.review_of(platform, release)) is not None]
     return CoverageOut(
@@ -175,6 +176,7 @@ def assess_coverage(
         reviewed=min((one.reviewed for one in used), default=None),
         unreviewed=[str(release) for release in unreviewed],
         why=why,
+        nearest_release=None if nearest is None else str(nearest),
     )
 
 
