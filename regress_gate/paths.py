@@ -32,6 +32,11 @@ def release_cache_file() -> Path:
     return _user_directory("cache") / "releases.json"
 
 
+def release_tables_directory() -> Path:
+    """Arguments and variables of releases that are newer than the shipped table, a file for each."""
+    return _user_directory("cache") / "release-tables"
+
+
 def tracker_cache_directory() -> Path:
     """What GitHub answered, in one directory for each interface."""
     return _user_directory("cache")

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from regress_gate.app.deployment_facts import launch_deployment
 from regress_gate.app.known_issues import Releases, issue_finder
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import resolve_stored_build, stored_versions
 from regress_gate.errors import InputError
 from regress_gate.gate.check import decide_check, recommend_release, recommendation_text
+from regress_gate.gate.launch_line import LaunchTest, try_launch_line
 from regress_gate.known.matching.findings import exclusion_reasons, missing_facts_text
 from regress_gate.known.records.coverage import never_released
 from regress_gate.known.records.releases import find_releases
@@ -19,6 +21,7 @@ from regress_gate.model.result import DeploymentOut, ReasonCode, Result
 from regress_gate.model.version import Ref, Version
 from regress_gate.paths import release_cache_file
 from regress_gate.suites import load_suite
+from regress_gate.vllm import release_tables
 
 WITHOUT_BASELINE = "With --from, changed defaults and removed flags since the version that you run now are listed too."
 
@@ -72,6 +75,19 @@ def check_version(
         notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
     find = issue_finder(facts.deployment, published.days)
     policy = settings.policy(flags=overrides)
+    running = None if before is None else release_tables.build_config(before)
+
+    def try_line(candidate: Version) -> LaunchTest:
+        config = release_tables.build_config(candidate)
+        builds = [build for build in (config, running) if build is not None]
+        deployment = launch_deployment(
+            settings.deployment_flags,
+            settings.config.deployment.facts,
+            launch_line=settings.launch_line,
+            server=settings.deployed_server,
+            builds=builds,
+        )
+        return try_launch_line(running, config, candidate, deployment)
 
     def decide(candidate: Version) -> Result:
         known = find(before, candidate)
@@ -82,6 +98,7 @@ def check_version(
             waivers=settings.waivers,
             findings=known.findings,
             coverage=known.coverage,
+            launch=try_line(candidate),
             now=now,
             report_only=report_only,
         )
@@ -96,6 +113,7 @@ def check_version(
     candidate = recommended if version is None else _find_build(version, settings)
     assert candidate is not None  # noqa: S101 - one of both was asked for
     result, findings = decide(candidate), find(before, candidate).findings
+    notes += try_line(candidate).notices
     deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}
     advice = [
         "" if version is None else result.advice,

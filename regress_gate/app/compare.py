@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
-from regress_gate.app.store_queries import find_build_config
+from regress_gate.app.store_queries import find_build_configs
 from regress_gate.errors import NoDataError
 from regress_gate.gate.comparison_choice import ComparisonChoice, select_comparison
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
@@ -163,7 +163,7 @@ def _find_config_changes(
     settings: Settings, sides: Sequence[ComparisonSide], suite: Suite | None
 ) -> list[ConfigChange]:
     """What changed besides speed, as far as both builds are known without installing them."""
-    known = [find_build_config(side.version, settings) for side in sides]
+    known = find_build_configs([side.version for side in sides], settings)
     # The arguments of a CPU build differ from those of a CUDA build: another variant is not used.
     configs = [
         config if config is not None and config.version.variant == side.version.variant else None

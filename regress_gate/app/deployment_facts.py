@@ -1,17 +1,17 @@
 """Facts about a deployment from flags, a launch line, a deployment file, a start log, `vllm collect-env` and the
 configuration file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regress_gate.errors import InputError
 from regress_gate.known.matching.models import read_model_directory
 from regress_gate.model.deployment import Deployment, DeploymentFacts
-from regress_gate.model.version import Version
-from regress_gate.store.combined import ShippedBuilds
 from regress_gate.text import nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
+from regress_gate.vllm.release_tables import any_release
 from regress_gate.vllm.serve_command import parse_serve_command, parse_serve_words
 from regress_gate.vllm.start_log import deployment_from_start_log
 
@@ -55,19 +55,37 @@ def gather_deployment(
     return DeploymentFacts(deployment, version, tuple(note for source in sources for note in source.notes))
 
 
-def _read_launch_line(line: str) -> DeploymentFacts:
+def launch_deployment(
+    flags: Deployment,
+    configured: Deployment,
+    *,
+    launch_line: str | None = None,
+    server: "DeployedServer | None" = None,
+    builds: Sequence[BuildConfig] = (),
+) -> Deployment:
+    """What the user starts the server with: flags over launch line over deployment file over configuration file.
+
+    `builds` decide first which words of a line are values; the arguments of all known releases come after them.
+    """
+    deployment = flags
+    if launch_line is not None:
+        deployment = deployment.over(_read_launch_line(launch_line, builds).deployment)
+    if server is not None:
+        deployment = deployment.over(_read_server(server, builds).deployment)
+    return deployment.over(configured)
+
+
+def _read_launch_line(line: str, builds: Sequence[BuildConfig] = ()) -> DeploymentFacts:
     """A launch line is complete: an argument that it does not set has its default, unless it names a file with more."""
-    builds = ShippedBuilds().build_configs(Version(None))
-    deployment = parse_serve_command(line, builds[::-1])
+    deployment = parse_serve_command(line, [*builds, any_release()])
     complete = "config" not in deployment.engine_args
-    notes = _unknown_flags(deployment, builds, "--serve-command")
+    notes = _unknown_flags(deployment, "--serve-command")
     return DeploymentFacts(deployment.model_copy(update={"complete": complete}), notes=notes)
 
 
-def _read_server(server: "DeployedServer") -> DeploymentFacts:
+def _read_server(server: "DeployedServer", builds: Sequence[BuildConfig] = ()) -> DeploymentFacts:
     """A server of a deployment file. What the file does not say stays unknown."""
-    builds = ShippedBuilds().build_configs(Version(None))
-    parsed = parse_serve_words(server.words, builds[::-1], where=server.where)
+    parsed = parse_serve_words(server.words, [*builds, any_release()], where=server.where)
     deployment = parsed.model_copy(
         update={
             "complete": parsed.complete and server.is_complete,
@@ -78,22 +96,22 @@ def _read_server(server: "DeployedServer") -> DeploymentFacts:
             "unknown_env": server.unknown_env,
         }
     )
-    notes = [*server.notes, *_unknown_flags(deployment, builds, server.where)]
+    notes = [*server.notes, *_unknown_flags(deployment, server.where)]
     if server.version is None:
         notes.append(f"the version that runs is not known: {server.why_no_version}; --from names it")
     return DeploymentFacts(deployment, server.version, tuple(notes))
 
 
-def _unknown_flags(deployment: Deployment, builds: list[BuildConfig], where: str) -> tuple[str, ...]:
-    """A note for each flag that no known build has, because the intended argument then counts as default."""
-    indexes = [ArgumentIndex(build.arguments) for build in builds]
-    known = sorted({name for build in builds for name in build.arguments})
+def _unknown_flags(deployment: Deployment, where: str) -> tuple[str, ...]:
+    """A note for each flag that no known release has, because the intended argument then counts as default."""
+    every = any_release()
+    index = ArgumentIndex(every.arguments)
     notes = []
     for key in map(argument_key, (*deployment.engine_args, *deployment.unknown_args)):
-        if builds and not any(index.find(key) for index in indexes):
-            near = nearest(key, known, cutoff=0.85)
+        if key not in index.keys and index.find(key) is None:
+            near = nearest(key, every.arguments, cutoff=0.85)
             hint = "" if near is None else f" (did you mean {near!r}?)"
-            notes.append(f"{where}: no known build has {key}{hint}")
+            notes.append(f"{where}: no known release has {key}{hint}")
     return tuple(notes)
 
 

@@ -1,19 +1,40 @@
 """What changed between two builds besides speed, and whether a launch line works on the newer one."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from packaging.version import Version as Pep440
+
+from regress_gate.app.deployment_facts import launch_deployment
 from regress_gate.app.provisioning import choose_provisioning, find_build, make_provisioner
 from regress_gate.app.settings import Settings
-from regress_gate.app.store_queries import find_build_config
+from regress_gate.app.store_queries import find_build_configs
 from regress_gate.bench.inspect.installed_build import inspect_environment
-from regress_gate.errors import NoDataError
+from regress_gate.bench.inspect.published_wheels import (
+    CPU_DISTRIBUTION,
+    DISTRIBUTION,
+    published_versions,
+    read_release,
+)
+from regress_gate.errors import InputError, NoDataError
+from regress_gate.files import write_output_file
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
-from regress_gate.gate.launch_line import launch_problem_texts
+from regress_gate.gate.launch_line import LaunchTest, try_launch_line
+from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.version import Version
+from regress_gate.model.version import Channel, Ref, Version
 from regress_gate.vllm.build_config import BuildConfig
+from regress_gate.vllm.release_tables import (
+    FIRST_RELEASE,
+    ReadRelease,
+    dump_table,
+    keep_release,
+    known_releases,
+    shipped_releases_read,
+    table_of,
+)
 from regress_gate.vllm.serve_command import parse_serve_command
 
 
@@ -24,8 +45,7 @@ class ConfigComparison:
     deployment: Deployment
     """The launch line that was tried: flags, the given line and the configuration file."""
     changes: list[ConfigChange]
-    problems: list[str]
-    """Why the candidate would not start with the launch line; empty: it would."""
+    launch: LaunchTest
 
     @property
     def has_launch_line(self) -> bool:
@@ -47,46 +67,68 @@ def diff_builds(
     offline: bool = False,
     say: Callable[[str], None],
 ) -> ConfigComparison:
-    """Compare the arguments, variables and dependencies of two builds. An unknown build is installed and asked.
+    """Compare the arguments, variables and dependencies of two builds. An unknown release is read from its wheel,
+    another unknown build is installed and asked.
 
     Raises NoDataError for an unknown build if `offline`, InputError for an invalid launch line.
     """
     if serve_command is not None:
         parse_serve_command(serve_command)  # an invalid line fails before anything is installed
+    versions = [_resolve(text, settings, variant) for text in (baseline, candidate)]
+    known = find_build_configs(versions, settings)
     before, after = (
-        get_build_config(text, settings, variant=variant, offline=offline, say=say) for text in (baseline, candidate)
+        config or _read_or_ask(version, settings, variant=variant, offline=offline, say=say)
+        for version, config in zip(versions, known, strict=True)
     )
     deployment = settings.deployment
     if serve_command is not None:
-        line = parse_serve_command(serve_command, [before, after])
-        deployment = settings.deployment_flags.over(line).over(settings.config.deployment.facts)
+        deployment = launch_deployment(
+            settings.deployment_flags,
+            settings.config.deployment.facts,
+            launch_line=serve_command,
+            builds=[before, after],
+        )
+    test = try_launch_line(before, after, after.version, deployment)
     return ConfigComparison(
         before.version,
         after.version,
         deployment,
         compare_configs(before, after, deployment=deployment),
-        launch_problem_texts(after, deployment.engine_args, deployment.env),
+        test,
     )
 
 
-def get_build_config(
-    text: str, settings: Settings, *, variant: str | None, offline: bool, say: Callable[[str], None]
-) -> BuildConfig:
-    """The configuration of the build that `text` means; an unknown one is installed, asked and stored.
-
-    Raises NoDataError for an unknown build if `offline`, ProvisionError if it cannot be installed.
-    """
-    # Only a virtual environment can be asked, whatever servers are started in.
-    flags = {"way": "venv"} | ({"variant": variant} if variant is not None else {})
-    config = choose_provisioning(flags, settings)
-    accelerator = settings.deployment.accelerator
-    version = find_build(text, settings, config, accelerator=accelerator)
+def _resolve(text: str, settings: Settings, variant: str | None) -> Version:
+    """The build that `text` means; with `--variant`, that variant of it."""
+    ref = Ref.parse(text)
+    if ref.version is not None and variant is None:
+        return ref.version
+    version = find_build(text, settings, _provisioning(settings, variant), accelerator=settings.deployment.accelerator)
     if variant is not None and version.variant is None:
         version = Version(version.number, version.commit, variant)
-    if (known := find_build_config(version, settings)) is not None:
-        return known
+    return version
+
+
+def _provisioning(settings: Settings, variant: str | None) -> ProvisionConfig:
+    # Only a virtual environment can be asked, whatever servers are started in.
+    flags = {"way": "venv"} | ({"variant": variant} if variant is not None else {})
+    return choose_provisioning(flags, settings)
+
+
+def _read_or_ask(
+    version: Version, settings: Settings, *, variant: str | None, offline: bool, say: Callable[[str], None]
+) -> BuildConfig:
+    """An unknown release is read from its published wheel and kept; any other build is installed, asked and stored.
+
+    Raises NoDataError for an unknown build if `offline`, ProvisionError if it can neither be read nor installed.
+    """
     if offline:
-        raise NoDataError(f"the arguments of {version} are not known here; without --offline it is installed and asked")
+        raise NoDataError(f"the arguments of {version} are not known here; without --offline they are read")
+    if version.channel is Channel.RELEASE and version.variant is None and version.commit is None:
+        release = read_release(str(version.number), os.environ, say)
+        keep_release(release)
+        return release.config
+    config, accelerator = _provisioning(settings, variant), settings.deployment.accelerator
     # A database is opened only to store a new build.
     from regress_gate.store.repository import open_store
 
@@ -96,3 +138,37 @@ def get_build_config(
     with open_store(str(settings.store_url.value), create=True) as store:
         store.add_build_config(inspected)
     return inspected
+
+
+def refresh_releases(versions: Sequence[str], write: Path | None, say: Callable[[str], None]) -> list[ReadRelease]:
+    """Read releases from their published wheels: those that are named, else all that are published and not known.
+
+    They are kept for this user, or written to the file `write` together with those that are shipped. Raises
+    ProvisionError if a wheel cannot be found or read, InputError if `versions` are no releases.
+    """
+    wanted = [_release(text) for text in versions]
+    if not wanted:
+        known = {str(version) for version in known_releases()}
+        published = {
+            text
+            for distribution in (DISTRIBUTION, CPU_DISTRIBUTION)
+            for text in published_versions(distribution, os.environ)
+        }
+        wanted = sorted((text for text in published - known if Pep440(text) >= Pep440(FIRST_RELEASE)), key=Pep440)
+    releases = []
+    for text in wanted:
+        releases.append(read_release(text, os.environ, say))
+        if write is None:
+            keep_release(releases[-1])
+    if write is not None:
+        read = {release.version for release in releases}
+        others = [release for release in shipped_releases_read() if release.version not in read]
+        write_output_file(write, dump_table(table_of([*others, *releases])))
+    return releases
+
+
+def _release(text: str) -> str:
+    version = Version.parse(text)
+    if version.channel is not Channel.RELEASE or version.number is None:
+        raise InputError(f"{text} is no release", todo="name releases, such as v0.33.0")
+    return version.number

@@ -1,5 +1,7 @@
 """Look up what is stored: builds, runs and build configurations. Not for changing them: see `baselines`."""
 
+from collections.abc import Sequence
+
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.gate.comparison_choice import resolve_ref
@@ -7,6 +9,7 @@ from regress_gate.model.run import Run
 from regress_gate.model.version import Ref, RefKind, Version
 from regress_gate.store.combined import ShippedBuilds, open_combined_store
 from regress_gate.store.store_interface import Holding
+from regress_gate.vllm import release_tables
 from regress_gate.vllm.build_config import BuildConfig
 
 
@@ -51,11 +54,24 @@ def stored_runs(version: Version, settings: Settings) -> list[Run]:
     return runs
 
 
-def find_build_config(version: Version, settings: Settings) -> BuildConfig | None:
-    """The stored or shipped configuration; None: the build would have to be installed.
+def find_build_configs(versions: Sequence[Version], settings: Settings) -> list[BuildConfig | None]:
+    """What is known of builds without installing one, all from one source where that is possible, so that they can be
+    compared. None for a build of which nothing is known.
 
-    Raises InputError if the version may mean several builds.
+    What an installed build said of itself counts for builds whose variant is named; releases are in the table of
+    releases, which is the same for all variants. Raises InputError if a version may mean several stored builds.
     """
+    tables = [release_tables.build_config(version) for version in versions]
+    if all(version.variant is None and table is not None for version, table in zip(versions, tables, strict=True)):
+        return tables
+    asked = [_asked_build_config(version, settings) for version in versions]
+    if all(asked) or not all(tables):
+        return [own or table for own, table in zip(asked, tables, strict=True)]
+    return tables
+
+
+def _asked_build_config(version: Version, settings: Settings) -> BuildConfig | None:
+    """What an installed build said of itself, stored or shipped."""
     with open_combined_store(str(settings.store_url.value)) as combined:
         if combined.store is not None and (stored := combined.store.build_config(version)) is not None:
             return stored

@@ -11,6 +11,7 @@ from itertools import groupby
 from packaging.version import Version as Pep440
 
 from regress_gate import __version__
+from regress_gate.gate.launch_line import LaunchTest
 from regress_gate.gate.reasons import (
     PASSING_CODES,
     WaiverBook,
@@ -38,10 +39,11 @@ def decide_check(
     findings: Sequence[IssueFinding],
     coverage: CoverageOut,
     now: datetime,
+    launch: LaunchTest | None = None,
     report_only: bool = False,
 ) -> Result:
-    """Decide on known issues only. A pass means that every release of the move was reviewed and no record blocks;
-    nothing was measured.
+    """Decide on known issues and the launch line. A pass means that every release of the move was reviewed, no record
+    blocks and the candidate takes the launch line; nothing was measured.
     """
     book, move = WaiverBook(waivers, now.date()), move_of(baseline, candidate)
     issues, reasons = weigh_issues(findings, policy, book, has_baseline=baseline is not None)
@@ -55,6 +57,7 @@ def decide_check(
             reasons.append(Reason(code=ReasonCode.UNDECIDED, text=text, issue=issue.id))
     if not coverage.covered:
         reasons.append(Reason(code=ReasonCode.NOT_COVERED, text=coverage.why))
+    reasons += [] if launch is None else _launch_reasons(launch)
     if not any(reason.code not in PASSING_CODES for reason in reasons):
         text = "no known issue that applies to this deployment blocks the move"
         reasons.append(Reason(code=ReasonCode.NO_BLOCKING_ISSUE, text=text))
@@ -76,6 +79,11 @@ def decide_check(
         # A check measures no series, so unused waivers of series are left out.
         waivers=[waiver for waiver in book.outcome() if waiver.state != "unused" or "/" not in waiver.finding],
     )
+
+
+def _launch_reasons(launch: LaunchTest) -> list[Reason]:
+    reasons = [Reason(code=ReasonCode.LAUNCH_LINE, text=problem.text) for problem in launch.problems]
+    return reasons + ([Reason(code=ReasonCode.UNDECIDED, text=launch.untested)] if launch.untested else [])
 
 
 _MAX_NAMED_REASONS = 4
@@ -136,6 +144,8 @@ def _rejection_text(result: Result) -> str:
     blocking = [reason.issue for reason in result.reasons if reason.code is ReasonCode.KNOWN_ISSUE and reason.issue]
     if blocking:
         return f"{_named(blocking)} {'block' if len(blocking) > 1 else 'blocks'}"
+    if any(reason.code is ReasonCode.LAUNCH_LINE for reason in result.reasons):
+        return "does not take the launch line"
     coverage = result.coverage
     if coverage is not None and not coverage.covered:
         return "platform not known" if coverage.platform is None else f"not reviewed for {coverage.platform}"

@@ -12,9 +12,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from regress_gate.gate.launch_line import LaunchProblem, RefusalKind, find_launch_problems, flag_text, group_keys
+from regress_gate.gate.launch_line import (
+    LaunchProblem,
+    RefusalKind,
+    find_launch_problems,
+    flag_text,
+    group_keys,
+    successor_named,
+    successor_of,
+)
 from regress_gate.model.deployment import Deployment
-from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_groups, argument_key
+from regress_gate.vllm.build_config import (
+    Argument,
+    ArgumentIndex,
+    BuildConfig,
+    argument_groups,
+    argument_key,
+    is_fixed,
+)
 
 _LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
 """Arguments that say where and what is served, not how."""
@@ -114,9 +129,6 @@ _BUILD_VARIABLE = re.compile(
     r"|MAX_JOBS|NVCC_THREADS|CMAKE_BUILD_TYPE|VERBOSE"
 )
 """Variables that are read when vLLM is built, or that only say where it was built."""
-_SUCCESSOR = re.compile(
-    r"(?:\buse|replaced (?:by|with)|in favou?r of|renamed to)\s+[`'\"]?(-{0,2}[A-Za-z][\w.-]*\w)", re.I
-)
 
 
 class ChangeRelevance(StrEnum):
@@ -208,9 +220,14 @@ def compare_configs(
                 if not (change.name in reported and change.kind in _REFUSAL_KINDS)
             ]
         if baseline.env and candidate.env:
-            changes += _variable_changes(baseline, candidate, deployment)
+            reported = {change.name for change in changes}
+            changes += [
+                change for change in _variable_changes(baseline, candidate, deployment) if change.name not in reported
+            ]
         if baseline.packages and candidate.packages:
-            changes += _dependency_changes(baseline, candidate)
+            changes += _dependency_changes(baseline.packages, candidate.packages)
+        else:
+            changes += _dependency_changes(baseline.requirements, candidate.requirements)
     matters, kinds = list(ChangeRelevance), list(ConfigChangeKind)
     # Sorting is stable: dependencies stay in the order of their weight.
     return sorted(changes, key=lambda change: (matters.index(change.matters), kinds.index(change.kind)))
@@ -232,18 +249,19 @@ def _refusals(
         RefusalKind.VALUE: ConfigChangeKind.VALUE_CHANGED,
         RefusalKind.VARIABLE: ConfigChangeKind.ENV_REMOVED,
     }
-    known = baseline is not None and bool(baseline.arguments)
     before = find_launch_problems(baseline, deployment.engine_args, deployment.env) if baseline is not None else []
     refused_before = {(problem.code, problem.key) for problem in before}
     for problem in find_launch_problems(candidate, deployment.engine_args, deployment.env):
         name = problem.key if problem.code is RefusalKind.VARIABLE else flag_text(problem.key)
         value = _value_given(deployment, problem)
+        is_variable = problem.code is RefusalKind.VARIABLE
+        known = baseline is not None and bool(baseline.env if is_variable else baseline.arguments)
         if (problem.code, problem.key) in refused_before:
             why = f"{problem}; the baseline does not accept it either"
             yield ConfigChange(ConfigChangeKind.LAUNCH_REFUSED, name, value, None, ChangeRelevance.INFORMS, why)
         else:
             kind = kinds[problem.code] if known else ConfigChangeKind.LAUNCH_REFUSED
-            successor = _successor_of(problem.key, baseline, candidate) if problem.code is RefusalKind.FLAG else None
+            successor = successor_of(problem.key, problem.code, baseline, candidate)
             kind = ConfigChangeKind.FLAG_RENAMED if successor else kind
             why = f"{problem.text}; it is now {successor}" if successor else problem.text if known else str(problem)
             # If it is unknown what the baseline accepts, the candidate may not be what changed.
@@ -259,21 +277,6 @@ def _value_given(deployment: Deployment, problem: LaunchProblem) -> Any:
     return next((v for key, v in deployment.engine_args.items() if argument_key(key) == problem.key), None)
 
 
-def _successor_of(key: str, baseline: BuildConfig | None, candidate: BuildConfig) -> str | None:
-    if baseline is None or (name := ArgumentIndex(baseline.arguments).find(key)) is None:
-        return None
-    return _successor(baseline.arguments[name], ArgumentIndex(candidate.arguments), candidate)
-
-
-def _successor(argument: Argument, index: ArgumentIndex, candidate: BuildConfig) -> str | None:
-    """The flag that vLLM's own deprecation named in place of the argument, where the candidate has it."""
-    for match in _SUCCESSOR.finditer(argument.deprecated or ""):
-        name = index.find(argument_key(match[1]))
-        if name is not None:
-            return candidate.arguments[name].flags[0]
-    return None
-
-
 def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment: Deployment) -> Iterator[ConfigChange]:
     index = ArgumentIndex(candidate.arguments)
     accepted = set(index.keys)
@@ -284,7 +287,7 @@ def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
             continue
         lost = [flag for flag in old.flags if argument_key(flag) not in accepted]
         if len(lost) == len(old.flags):
-            successor = _successor(old, index, candidate)
+            successor = successor_named(old, index, candidate)
             kind = ConfigChangeKind.FLAG_RENAMED if successor else ConfigChangeKind.FLAG_REMOVED
             yield ConfigChange(kind, old.flags[0], old.default, successor, ChangeRelevance.INFORMS, old.deprecated)
             continue
@@ -310,7 +313,7 @@ def _argument_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
 def _changes_of_argument(old: Argument, new: Argument, *, is_set: bool, off: bool) -> Iterator[ConfigChange]:
     """`off`: its group is not in use here."""
     flag = old.flags[0]
-    if old.default != new.default:
+    if old.default != new.default and is_fixed(old.default) and is_fixed(new.default):
         idle = is_set or off or "no effect" in (new.deprecated or "")
         why = "you set it" if is_set else None
         matters = ChangeRelevance.INFORMS if idle else ChangeRelevance.AFFECTS
@@ -356,17 +359,18 @@ def _variable_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
             yield ConfigChange(ConfigChangeKind.ENV_REMOVED, name, before, None, matters, why)
         elif name not in baseline.env:
             yield ConfigChange(ConfigChangeKind.ENV_ADDED, name, None, after, ChangeRelevance.INFORMS)
-        elif before != after:
+        elif before != after and is_fixed(before) and is_fixed(after):
             idle = is_set or _BUILD_VARIABLE.fullmatch(name)
             why = "you set it" if is_set else None
             matters = ChangeRelevance.INFORMS if idle else ChangeRelevance.AFFECTS
             yield ConfigChange(ConfigChangeKind.ENV_DEFAULT_CHANGED, name, before, after, matters, why)
 
 
-def _dependency_changes(baseline: BuildConfig, candidate: BuildConfig) -> Iterator[ConfigChange]:
-    names = (baseline.packages.keys() | candidate.packages.keys()) - _OWN_PACKAGES
+def _dependency_changes(baseline: Mapping[str, str], candidate: Mapping[str, str]) -> Iterator[ConfigChange]:
+    """Of installed versions, or of what two packages demand; nothing where one side is not known."""
+    names = (baseline.keys() | candidate.keys()) - _OWN_PACKAGES if baseline and candidate else set()
     for name in sorted(names, key=lambda name: (package_rank(name), name)):
-        before, after = baseline.packages.get(name), candidate.packages.get(name)
+        before, after = baseline.get(name), candidate.get(name)
         if before != after:
             yield ConfigChange(ConfigChangeKind.DEPENDENCY_CHANGED, name, before, after, ChangeRelevance.INFORMS)
 

@@ -1,19 +1,32 @@
-"""Whether a build would start with the user's arguments, by what its argument parser accepts.
+"""Whether a build would start with the user's arguments and read the user's variables.
 
-Not for values that a build refuses later, when it knows the model and the machine.
+By what its argument parser accepts and its sources read. Not for values that a build refuses later, when it knows the
+model and the machine.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from regress_gate.accelerators.registry import identify
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.version import Version
 from regress_gate.text import did_you_mean, nearest
+from regress_gate.vllm import release_tables
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 
 _ENV_CHECK = "fail_on_environ_validation"
 """The argument with which vLLM refuses to start for a VLLM_ variable that it does not know; else it only warns."""
+_PLUGIN_VARIABLE = re.compile(r"VLLM_(ASCEND|GAUDI|HPU|RBLN|SPYRE|NEURON|METAL|TPU|KUNLUN|MUSA|CAMBRICON|OMNI|FL)_\w+")
+"""Variables of platform plugins, which are packages of their own."""
+SUCCESSOR = re.compile(
+    r"(?:\buse|replaced (?:by|with)|in favou?r of|renamed to)\s+[`'\"]?(-{0,2}[A-Za-z][\w.-]*\w)", re.I
+)
+"""The new name in vLLM's own text about a deprecation."""
+_REMOVAL = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)?)\b")
 
 
 class RefusalKind(StrEnum):
@@ -24,6 +37,7 @@ class RefusalKind(StrEnum):
     VALUE = "value"
     """It needs a value and has none, or the other way round."""
     VARIABLE = "variable"
+    """It reads no variable of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,38 +49,220 @@ class LaunchProblem:
     """One line, which names the build."""
     hint: str = ""
     """A flag that may have been meant. Not shown where the flag is right for another version."""
+    ignored: bool = False
+    """The build starts, and what was given has no effect."""
 
     def __str__(self) -> str:
         return self.text + self.hint
 
 
-def launch_problem_texts(config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
-    """Why the build would not start, one line each; empty if its parser accepts everything or is not known."""
-    return [str(problem) for problem in find_launch_problems(config, engine_args, env)]
+@dataclass(frozen=True, slots=True)
+class LaunchTest:
+    """Whether a candidate takes a launch line."""
+
+    problems: Sequence[LaunchProblem]
+    """What the candidate refuses, or ignores although the baseline reads it."""
+    notices: Sequence[str] = ()
+    """What works and should be known: deprecations, and what has no effect in either version. One line each."""
+    untested: str = ""
+    """Why the line, or a part of it, was not tested; empty if it was."""
+
+
+def try_launch_line(
+    baseline: BuildConfig | None,
+    candidate: BuildConfig | None,
+    version: Version,
+    deployment: Deployment,
+) -> LaunchTest:
+    """Try the arguments and variables on the candidate, which is `version`; None: its arguments are not known.
+
+    A variable that vLLM does not read is only warned about, so it is a problem where the baseline reads it, where no
+    baseline is known, and where no release ever read it; else the move changes nothing.
+    """
+    engine_args, unknown_args = deployment.engine_args, deployment.unknown_args
+    env = (*deployment.env, *deployment.unknown_env)
+    if not engine_args and not unknown_args and not any(name.startswith("VLLM_") for name in env):
+        return LaunchTest(())
+    if is_fork(deployment.distribution):
+        what = f"{deployment.distribution} may have other arguments than vLLM's own release"
+        return LaunchTest((), untested=f"the launch line was not tested: {what}")
+    if candidate is None:
+        nearest_known = release_tables.nearest_release(version)
+        return LaunchTest(
+            (),
+            untested=f"the launch line was not tested: the arguments of {version} are not known "
+            f"(the nearest known release is {nearest_known})",
+        )
+    problems, notices, untested = [], _deprecations(candidate, engine_args), ""
+    for problem in find_launch_problems(candidate, engine_args, env, unknown_args):
+        if problem.code is RefusalKind.FLAG and candidate.unread:
+            untested = f"{flag_text(problem.key)} was not tested: not all arguments of {version} could be read"
+            continue
+        if problem.code is RefusalKind.FLAG and _takes_plugins(deployment) and not _known_name(problem):
+            notices.append(f"{problem.text}; it may be an argument of the platform's plugin")
+            continue
+        if problem.ignored and baseline is not None and not _reads(baseline, problem.key) and _ever_read(problem.key):
+            notices.append(f"{problem.text}, and {baseline.version} does not read it either")
+        else:
+            problems.append(_explained(problem, baseline, candidate))
+    if baseline is not None:
+        problems += _names_gone(baseline, candidate, engine_args)
+    return LaunchTest(tuple(problems), tuple(notices), untested)
+
+
+_OFFICIAL = re.compile(
+    r"vllm(-cpu)?|(docker\.io/)?vllm/vllm-(openai|tpu)\S*|\S*/vllm-(cpu-)?(release|ci)-repo\S*", re.I
+)
+_PLUGIN_PLATFORMS = ("ascend", "gaudi", "tpu", "other")
+
+
+def is_fork(distribution: str | None) -> bool:
+    """Whether a distribution or image is something else than a build of vLLM's own releases."""
+    return distribution is not None and _OFFICIAL.fullmatch(distribution) is None
+
+
+def _takes_plugins(deployment: Deployment) -> bool:
+    """Whether the platform comes from a package of its own, which may add arguments."""
+    platform = deployment.platform
+    if platform is None and deployment.accelerator is not None:
+        platform = identify(deployment.accelerator).platform
+    return platform in _PLUGIN_PLATFORMS
 
 
 def find_launch_problems(
-    config: BuildConfig, engine_args: Mapping[str, Any], env: Mapping[str, str]
+    config: BuildConfig, engine_args: Mapping[str, Any], env: Iterable[str], unknown_args: Iterable[str] = ()
 ) -> list[LaunchProblem]:
-    index = ArgumentIndex(config.arguments)
+    """What the build's parser refuses, and the variables that it does not read. Of `unknown_args` the values are not
+    known, of `env` they do not matter."""
+    index, unknown_args = ArgumentIndex(config.arguments), frozenset(unknown_args)
     problems = []
-    for given, value in engine_args.items() if config.arguments else ():
+    for given, value in {**dict.fromkeys(unknown_args), **engine_args}.items() if config.arguments else ():
         key = argument_key(given)
         name = index.find(key)
-        if name is None and key.startswith("no_") and value is True:
+        if name is None and key.startswith("no_") and value in (True, None):
             name, value = index.find(key.removeprefix("no_")), False
+        if name is None and key == "optimization_level" and index.find("O") is not None:
+            continue  # `-O3`, which older releases take as a level of their compilation configuration
         if name is None:
             problems.append(_unknown(config, index, key))
-        elif "." not in key:
+        elif "." not in key and given not in unknown_args:
             problems += _value_problems(config, config.arguments[name], key, value)
             problems += _group_problems(config, index, name, value)
-    if config.env and engine_args.get(_ENV_CHECK) is True:
+    if config.env:
+        refuses = engine_args.get(_ENV_CHECK) is True
         problems += [
-            LaunchProblem(RefusalKind.VARIABLE, name, f"{config.version} refuses the unknown variable {name}")
+            LaunchProblem(
+                RefusalKind.VARIABLE,
+                name,
+                f"{config.version} refuses the unknown variable {name}"
+                if refuses
+                else f"{config.version} does not read the variable {name}",
+                _variable_hint(config, name),
+                ignored=not refuses,
+            )
             for name in env
-            if name.startswith("VLLM_") and name not in config.env
+            if name.startswith("VLLM_") and not _reads(config, name)
         ]
     return problems
+
+
+def _reads(config: BuildConfig, variable: str) -> bool:
+    return variable in config.env or variable in config.mentioned or _PLUGIN_VARIABLE.fullmatch(variable) is not None
+
+
+def _ever_read(variable: str) -> bool:
+    return any(variable in release_tables.names_of(part) for part in ("env", "mentioned"))
+
+
+def _variable_hint(config: BuildConfig, name: str) -> str:
+    near = nearest(name, config.env, cutoff=0.85)
+    return "" if near is None else f" (did you mean {near}?)"
+
+
+def _explained(problem: LaunchProblem, baseline: BuildConfig | None, candidate: BuildConfig) -> LaunchProblem:
+    """With what became of a name that other releases know."""
+    successor = successor_of(problem.key, problem.code, baseline, candidate)
+    parts = [problem.text]
+    name = _known_name(problem)
+    absence = "" if name is None else release_tables.absence_text(*name, candidate.version)
+    if successor:
+        parts.append(f"it is now {successor}")
+    elif absence:
+        parts.append(absence)
+    elif problem.hint:
+        parts[0] += problem.hint
+    if baseline is not None and problem.code is RefusalKind.VARIABLE and _reads(baseline, problem.key):
+        parts.append(f"{baseline.version} reads it")
+    return LaunchProblem(problem.code, problem.key, "; ".join(parts), ignored=problem.ignored)
+
+
+def _known_name(problem: LaunchProblem) -> tuple[str, str] | None:
+    """The part and the name under which other releases know what is missing."""
+    if problem.code is RefusalKind.VARIABLE:
+        return ("env", problem.key)
+    if problem.code is not RefusalKind.FLAG:
+        return None
+    name = release_tables.ever_known(problem.key)
+    return None if name is None else ("arguments", name)
+
+
+def successor_of(key: str, code: RefusalKind, baseline: BuildConfig | None, candidate: BuildConfig) -> str | None:
+    """The new name of an argument or variable that the candidate does not have, where there is one."""
+    index = ArgumentIndex(candidate.arguments)
+    if (named := release_tables.SUCCESSORS.get(key)) is not None:
+        if named.startswith("VLLM_"):
+            return named if named in candidate.env else None
+        return named if index.find(argument_key(named.split()[0])) is not None else None
+    if code is not RefusalKind.FLAG:
+        return None
+    known = [] if baseline is None else [baseline.arguments]
+    last = release_tables.last_argument(key)
+    for arguments in known:
+        if (name := ArgumentIndex(arguments).find(key)) is not None:
+            last = arguments[name]
+    return None if last is None else successor_named(last, index, candidate)
+
+
+def successor_named(argument: Argument, index: ArgumentIndex, candidate: BuildConfig) -> str | None:
+    """The flag that vLLM's own deprecation named in place of the argument, where the candidate has it."""
+    for match in SUCCESSOR.finditer(argument.deprecated or ""):
+        name = index.find(argument_key(match[1]))
+        if name is not None:
+            return candidate.arguments[name].flags[0]
+    return None
+
+
+def _deprecations(candidate: BuildConfig, engine_args: Mapping[str, Any]) -> list[str]:
+    index = ArgumentIndex(candidate.arguments)
+    notices = []
+    for given in engine_args:
+        key = argument_key(given)
+        name = index.find(key) or index.find(key.removeprefix("no_"))
+        argument = None if name is None else candidate.arguments[name]
+        if argument is not None and argument.deprecated:
+            text = "" if argument.deprecated == "deprecated" else f": {argument.deprecated}"
+            notices.append(f"{flag_text(key)} is deprecated in {candidate.version}{text}")
+    return notices
+
+
+def _names_gone(baseline: BuildConfig, candidate: BuildConfig, engine_args: Mapping[str, Any]) -> list[LaunchProblem]:
+    """Values of vLLM's own lists that the baseline names and the candidate no longer does."""
+    before, after = ArgumentIndex(baseline.arguments), ArgumentIndex(candidate.arguments)
+    problems = []
+    for given, value in engine_args.items():
+        key = argument_key(given)
+        old, new = before.find(key), after.find(key)
+        if old is None or new is None or not isinstance(value, str):
+            continue
+        was, now = baseline.arguments[old].names, candidate.arguments[new].names
+        if was is not None and now is not None and _spelled(value, was) and not _spelled(value, now):
+            text = f"{candidate.version} no longer has {value!r} for {flag_text(key)}; {baseline.version} has it"
+            problems.append(LaunchProblem(RefusalKind.CHOICE, key, text))
+    return problems
+
+
+def _spelled(value: str, names: Sequence[str]) -> bool:
+    return value.lower().replace("-", "_") in {name.lower().replace("-", "_") for name in names}
 
 
 def flag_text(key: str) -> str:
@@ -114,12 +310,61 @@ def _value_problems(config: BuildConfig, argument: Argument, key: str, value: An
         return problem(RefusalKind.VALUE, "needs a value")
     if not isinstance(value, bool) and argument.values == "none":
         return problem(RefusalKind.VALUE, "takes no value")
-    if argument.choices is None or isinstance(value, bool):
+    if isinstance(value, bool):
         return []
-    refused = [one for one in _words(value, argument) if one not in argument.choices]
+    if (wanted := _wanted_type(value, argument)) is not None:
+        return problem(RefusalKind.VALUE, wanted)
+    if argument.choices is None:
+        return []
+    # A function of vLLM's own may change the spelling before it looks among the choices.
+    exact = argument.type is not None
+    refused = [
+        one
+        for one in _words(value, argument)
+        if one not in argument.choices
+        and not (argument.optional and one in ("", "None"))
+        and (exact or not _spelled(one, argument.choices))
+    ]
     if not refused:
         return []
     return problem(RefusalKind.CHOICE, f"cannot be {refused[0]!r}{did_you_mean(refused[0], argument.choices)}")
+
+
+_SIZE = re.compile(r"\s*([0-9_]+|[0-9]+(\.[0-9]+)?[kmgt]|[0-9]+[KMGT])\s*")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]+(_[0-9]+)*\s*")
+_NUMBER = re.compile(
+    r"\s*[-+]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*|\s*[-+]?(inf|nan|infinity)\s*", re.I
+)
+
+
+def _wanted_type(value: Any, argument: Argument) -> str | None:
+    """What the parser wants instead of the value; None if it takes it or its type is not known."""
+    for word in _words(value, argument):
+        if argument.optional and word in ("", "None"):
+            continue
+        match argument.type:
+            case "int" if not _INTEGER.fullmatch(word):
+                return f"must be a whole number, not {word!r}"
+            case "float" if not _NUMBER.fullmatch(word):
+                return f"must be a number, not {word!r}"
+            case "size" | "size_or_auto" if not _SIZE.fullmatch(word):
+                if argument.type == "size_or_auto" and word.strip().lower() in ("auto", "-1"):
+                    continue
+                if _INTEGER.fullmatch(word):
+                    continue
+                return f"must be a whole number such as 32768 or 32k, not {word!r}"
+            case "json" if isinstance(value, str) and argument.values == "one" and not _is_json(word):
+                return f"must be JSON, not {word!r}"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    """Sizes such as `80m` in an object are taken too, by newer releases."""
+    try:
+        json.loads(re.sub(r"(?<=[:\[,\s])([0-9.]+)[kKmMgGtT](?=[\s,}\]])", r"\1", text))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _words(value: Any, argument: Argument) -> list[str]:

@@ -121,7 +121,13 @@ class WaiverBook:
         return results
 
 
-FAILING_CODES = (ReasonCode.SERVER_FAILED, ReasonCode.FLAG_REMOVED, ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)
+FAILING_CODES = (
+    ReasonCode.SERVER_FAILED,
+    ReasonCode.FLAG_REMOVED,
+    ReasonCode.LAUNCH_LINE,
+    ReasonCode.REGRESSION,
+    ReasonCode.KNOWN_ISSUE,
+)
 PASSING_CODES = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 
 
@@ -247,10 +253,13 @@ def advise_check(
     codes = {reason.code for reason in reasons}
     if decision is Decision.FAIL:
         named = [reason for reason in reasons if reason.code is ReasonCode.KNOWN_ISSUE]
-        return f"Do not {going} as it is: {_blockers_text(named)}."
+        changes = sum(reason.code is ReasonCode.LAUNCH_LINE for reason in reasons)
+        parts = [f"your launch line needs {plural(changes, 'change')}"] if changes else []
+        parts += [_blockers_text(named)] if named else []
+        return f"Do not {going} as it is: {'; '.join(parts)}."
     if decision is Decision.PASS:
         return f"No known issue stops a {going}; nothing was measured, so compare it before you move."
-    asked = "Give more facts about the deployment, then check again." if ReasonCode.UNDECIDED in codes else ""
+    asked = "Give more facts about the deployment, then check again." if _lacks_facts(reasons) else ""
     todo = _coverage_todo(coverage, baseline, candidate) if ReasonCode.NOT_COVERED in codes else ""
     return " ".join(filter(None, (todo, asked)))
 
@@ -266,6 +275,10 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
         f"The records do not say whether {candidate} is good: measure it (regress-gate compare {sides} "
         "--measure), or check again with newer records (a newer vllm-regress-gate)."
     )
+
+
+def _lacks_facts(reasons: Sequence[Reason]) -> bool:
+    return any(reason.code is ReasonCode.UNDECIDED and reason.issue is not None for reason in reasons)
 
 
 def _blockers_text(reasons: Sequence[Reason]) -> str:

@@ -42,6 +42,7 @@ class ReasonCode(StrEnum):
 
     SERVER_FAILED = "server_failed"
     FLAG_REMOVED = "flag_removed"
+    LAUNCH_LINE = "launch_line"
     REGRESSION = "regression"
     KNOWN_ISSUE = "known_issue"
     INCOMPARABLE = "incomparable"

@@ -16,6 +16,10 @@ from regress_gate.model.version import Version
 
 COMPUTED = "<computed>"
 """In place of a default that depends on the machine: a directory, a host name, a number of processors."""
+PLATFORM = "<platform>"
+"""In place of a default that depends on the accelerator."""
+UNREAD = "<unknown>"
+"""In place of a default that could not be read."""
 _MAX_ENTRIES = 5000
 _MAX_DEPTH = 8
 _TOO_SHORT_FOR_PREFIX = 2
@@ -57,6 +61,8 @@ def _bounded(value: Any) -> Any:
 
 
 _Default = Annotated[JsonValue, PlainValidator(_bounded)]
+ValueType = Literal["str", "int", "float", "json", "size", "size_or_auto"]
+"""What the parser takes for one value; a size is an integer that may be written `32k`."""
 
 
 class Argument(StrictModel):
@@ -68,8 +74,14 @@ class Argument(StrictModel):
     """As JSON; text in angle brackets stands for values that JSON cannot express."""
     choices: tuple[_Text, ...] | None = Field(default=None, max_length=2000)
     """None: the parser does not limit the values."""
+    names: tuple[_Text, ...] | None = Field(default=None, max_length=2000)
+    """Values that vLLM names where the parser takes any text, because plugins may add some."""
     values: Literal["none", "one", "optional", "many"] = "one"
     """The number of values it takes; a switch takes none."""
+    type: ValueType | None = None
+    """None: not known, or a function of vLLM's own."""
+    optional: bool = False
+    """Whether `None` and an empty text are values too."""
     deprecated: _Text | None = None
     """vLLM's own text about its deprecation."""
 
@@ -86,6 +98,12 @@ class BuildConfig(StrictModel):
     """The value of each variable if it is not set. Empty if they could not be read."""
     packages: Mapping[_Key, _Text] = Field(max_length=_MAX_ENTRIES)
     """Versions of the distributions that are installed with it, by normalised name."""
+    requirements: Mapping[_Key, _Text] = Field(default_factory=dict, max_length=_MAX_ENTRIES)
+    """What its published package demands, by normalised name: `==2.10.0`. Empty if not known."""
+    mentioned: frozenset[_Key] = Field(default=frozenset(), max_length=_MAX_ENTRIES)
+    """Variables that its sources read outside of the table `env`."""
+    unread: tuple[_Text, ...] = Field(default=(), max_length=100)
+    """What could not be read from its sources: arguments and variables may be missing."""
 
     def as_document(self) -> dict[str, Any]:
         """Plain JSON, always equal for the same build; fields with their default value are left out."""
@@ -97,6 +115,9 @@ class BuildConfig(StrictModel):
             },
             "env": {name: _canonical(value) for name, value in sorted(self.env.items(), key=_by_name)},
             "packages": dict(sorted(self.packages.items())),
+            **({"requirements": dict(sorted(self.requirements.items()))} if self.requirements else {}),
+            **({"mentioned": sorted(self.mentioned)} if self.mentioned else {}),
+            **({"unread": list(self.unread)} if self.unread else {}),
         }
 
     @classmethod
@@ -113,8 +134,14 @@ def _argument_document(argument: Argument) -> dict[str, Any]:
     document: dict[str, Any] = {"flags": list(argument.flags), "default": _canonical(argument.default)}
     if argument.choices is not None:
         document["choices"] = sorted(argument.choices)
+    if argument.names is not None:
+        document["names"] = sorted(argument.names)
     if argument.values != "one":
         document["values"] = argument.values
+    if argument.type is not None:
+        document["type"] = argument.type
+    if argument.optional:
+        document["optional"] = True
     if argument.deprecated is not None:
         document["deprecated"] = argument.deprecated
     return document
@@ -124,6 +151,17 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _canonical(value[key]) for key in sorted(value)}
     return [_canonical(item) for item in value] if isinstance(value, list) else value
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether a default is the same on every platform, so that two builds can be compared by it."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if item in (PLATFORM, UNREAD):
+            return False
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return True
 
 
 def argument_key(flag: str) -> str:

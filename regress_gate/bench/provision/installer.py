@@ -94,7 +94,7 @@ class PackageSources:
 def configured_sources(environ: Mapping[str, str]) -> PackageSources:
     """pip's configuration in files and variables; in variables alone if there is no pip."""
     settings = _from_variables(environ)
-    for command in _pips(environ):
+    for command in pip_commands(environ):
         try:
             finished = subprocess.run(  # noqa: S603 - the pip beside the running Python, or the user's
                 [*command, "config", "list"],
@@ -121,7 +121,8 @@ def configured_sources(environ: Mapping[str, str]) -> PackageSources:
     )
 
 
-def _pips(environ: Mapping[str, str]) -> list[list[str]]:
+def pip_commands(environ: Mapping[str, str]) -> list[list[str]]:
+    """The pip of the running Python, and the one on the PATH."""
     pip = shutil.which("pip", path=environ.get("PATH"))
     return [[sys.executable, "-m", "pip"], *([[pip]] if pip else [])]
 

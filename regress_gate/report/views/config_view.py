@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind, package_rank
+from regress_gate.gate.launch_line import LaunchTest
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.report.document import Block, Detail, Document, Pair, Pairs, Paragraph, Section, Style, Styled, View
 from regress_gate.report.views.wording import setting
 from regress_gate.text import plural
+from regress_gate.vllm.release_tables import ReadRelease
 
 _LONGEST_VALUE = 60
 _LONGEST_REASON = 110
@@ -28,21 +30,22 @@ class ConfigChangesView(View):
     baseline: Version
     candidate: Version
     deployment: Deployment
-    problems: Sequence[str]
-    """Why the candidate would not start with the launch line."""
+    launch: LaunchTest
     changes: Sequence[ConfigChange]
 
     def document(self, detail: Detail) -> Document:
         blocks: list[Block] = []
         if verdict := self._verdict():
-            blocks.append(Paragraph(Styled(verdict, Style.BAD if self.problems else Style.STRONG)))
+            blocks.append(Paragraph(Styled(verdict, Style.BAD if self.launch.problems else Style.STRONG)))
         sections = change_sections(self.changes, everything=detail.verbose)
         blocks += sections or [Paragraph("nothing has changed")]
         return Document(f"vLLM {self.baseline} → {self.candidate}", tuple(blocks))
 
     def _verdict(self) -> str | None:
-        if self.problems:
+        if any(not problem.ignored for problem in self.launch.problems):
             return f"your launch line would not start on {self.candidate}"
+        if self.launch.problems:
+            return f"{self.candidate} would start with your launch line, and ignore a part of it"
         is_given = self.deployment.engine_args or self.deployment.env
         return f"the arguments of your launch line are all taken by {self.candidate}" if is_given else None
 
@@ -52,10 +55,22 @@ class ConfigChangesView(View):
             "baseline": {"version": str(self.baseline)},
             "candidate": {"version": str(self.candidate)},
             "deployment": self.deployment.model_dump(mode="json"),
-            "starts": not self.problems,
-            "problems": list(self.problems),
+            "starts": all(problem.ignored for problem in self.launch.problems),
+            "problems": [problem.text for problem in self.launch.problems],
             "config_changes": [change.as_document() for change in self.changes],
         }
+
+
+def read_release_text(release: ReadRelease) -> str:
+    """One line about a release that was read from its wheel."""
+    config = release.config
+    parts = [
+        plural(sum("." not in name for name in config.arguments), "argument"),
+        plural(len(config.env), "variable"),
+        plural(len(config.requirements or release.cpu_requirements), "dependency", "dependencies"),
+    ]
+    unread = f"; not read: {'; '.join(config.unread)}" if config.unread else ""
+    return f"{release.version}: {', '.join(parts)}{unread}"
 
 
 def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False) -> list[Section]:

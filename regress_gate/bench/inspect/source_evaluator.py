@@ -1,0 +1,858 @@
+"""Evaluate the declarations of a Python package from its source text, without importing it.
+
+An interpreter for the part of Python with which a package declares constants, types, dataclasses and command-line
+arguments. What it cannot evaluate is `Unknown` and says why; it never guesses. It runs no code of the package: only the
+methods and functions that are listed here are called, on values that it made itself, and the number of steps is
+limited.
+"""
+
+import ast
+import itertools
+import json
+import operator
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from regress_gate.bench.inspect.source_model import (
+    BY_PLATFORM,
+    CONSTANTS,
+    MACHINE,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_STEPS,
+    NOT_READ,
+    PLATFORM,
+    BreakSignal,
+    ClassValue,
+    ContinueSignal,
+    EnumMember,
+    External,
+    FieldSpec,
+    Frame,
+    FunctionValue,
+    Instance,
+    InterpretedError,
+    Method,
+    Module,
+    Native,
+    ReturnSignal,
+    Sources,
+    TooManyStepsError,
+    TypeForm,
+    Unknown,
+    as_set,
+    copied,
+    first_unknown,
+    is_literal,
+    is_plain,
+    is_same,
+    is_type,
+    stored_names,
+    truth,
+    union,
+)
+
+_BUILTINS = frozenset(
+    [
+        "int",
+        "str",
+        "float",
+        "bool",
+        "bytes",
+        "dict",
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "type",
+        "object",
+        "len",
+        "sorted",
+        "min",
+        "max",
+        "any",
+        "all",
+        "isinstance",
+        "issubclass",
+        "hasattr",
+        "getattr",
+        "next",
+        "zip",
+        "enumerate",
+        "range",
+        "map",
+        "filter",
+        "callable",
+        "super",
+        "print",
+        "repr",
+        "sum",
+        "abs",
+        "round",
+        "reversed",
+        "ValueError",
+        "TypeError",
+        "KeyError",
+        "ImportError",
+        "AttributeError",
+        "RuntimeError",
+        "Exception",
+        "NotImplementedError",
+        "property",
+        "staticmethod",
+        "classmethod",
+        "iter",
+        "vars",
+        "id",
+        "hash",
+    ]
+)
+_METHODS: dict[type, frozenset[str]] = {
+    str: frozenset(
+        [
+            "lower",
+            "upper",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "split",
+            "rsplit",
+            "splitlines",
+            "replace",
+            "join",
+            "startswith",
+            "endswith",
+            "removeprefix",
+            "removesuffix",
+            "partition",
+            "rpartition",
+            "title",
+            "capitalize",
+            "isdigit",
+            "count",
+            "find",
+        ]
+    ),
+    dict: frozenset(["items", "keys", "values", "get", "pop", "update", "copy", "setdefault"]),
+    list: frozenset(["append", "extend", "remove", "copy", "pop", "index", "insert", "sort", "count"]),
+    tuple: frozenset({"index", "count"}),
+    set: frozenset(["add", "update", "discard", "remove", "union", "difference", "intersection", "copy"]),
+    frozenset: frozenset(["union", "difference", "intersection"]),
+}
+_MUTATING = frozenset(["append", "extend", "remove", "pop", "insert", "update", "add", "setdefault", "discard"])
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_FIELD_MAKERS = frozenset(
+    {"dataclasses.field", "pydantic.Field", "pydantic.fields.Field", "pydantic.field", "msgspec.field"}
+)
+_MACHINE_CALLS = (
+    "tempfile.", "uuid.", "os.cpu_count", "os.getcwd", "os.path.expanduser", "os.path.abspath", "socket.", "time.",
+    "os.getpid", "os.path.dirname", "pathlib.", "multiprocessing.", "psutil.", "random.", "secrets.", "getpass.",
+)  # fmt: skip
+_TRANSPARENT = frozenset(
+    {"typing.Annotated", "pydantic.SkipValidation", "dataclasses.InitVar", "typing.Final", "typing.Required",
+     "typing_extensions.Annotated", "typing.NotRequired"}
+)  # fmt: skip
+
+
+class Evaluator(Sources):
+    """Evaluates names of the modules of one package.
+
+    `hooks` replace functions of the package by name: they get the evaluator, the positional arguments and the keywords.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        read: Callable[[str], str | None],
+        hooks: Mapping[str, Callable[..., Any]] | None = None,
+        platform_names: Iterable[str] = (),
+    ):
+        super().__init__(root, read, platform_names)
+        self._hooks = dict(hooks or {})
+        self._steps = self._depth = 0
+        self.skipped: list[str] = []
+        """Statements that could not be followed, as `module:line`."""
+
+    # Expressions
+
+    def evaluate(self, node: ast.expr, frame: Frame) -> Any:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise TooManyStepsError
+        self._depth += 1
+        try:
+            if self._depth > 3 * MAX_DEPTH:
+                return NOT_READ
+            handler = getattr(self, f"_{type(node).__name__.lower()}", None)
+            return NOT_READ if handler is None else handler(node, frame)
+        finally:
+            self._depth -= 1
+
+    def _constant(self, node: ast.Constant, frame: Frame) -> Any:  # noqa: ARG002
+        return node.value
+
+    def _name(self, node: ast.Name, frame: Frame) -> Any:
+        inner: Frame | None = frame
+        while inner is not None:
+            if node.id in inner.names:
+                return inner.names[node.id]
+            inner = inner.outer
+        module = frame.module
+        if node.id in module.bindings or module.stars:
+            value = self.member(module, node.id)
+            if not isinstance(value, Unknown) or node.id in module.bindings:
+                return value
+        if node.id == "__name__":
+            return module.name
+        return External(f"builtins.{node.id}") if node.id in _BUILTINS else NOT_READ
+
+    def _attribute(self, node: ast.Attribute, frame: Frame) -> Any:
+        return self.attribute(self.evaluate(node.value, frame), node.attr)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        match value:
+            case Unknown():
+                return value
+            case Module():
+                return self.member(value, name)
+            case External():
+                dotted = f"{value.name}.{name}"
+                return CONSTANTS.get(dotted, External(dotted))
+            case ClassValue():
+                return self.class_attribute(value, name)
+            case EnumMember():
+                return {"name": value.name, "value": value.value}.get(name, NOT_READ)
+            case FieldSpec():
+                return value.options.get(name)
+            case Instance():
+                if name in value.options:
+                    return value.options[name]
+                found = self.class_attribute(value.owner, name)
+                if isinstance(found, FunctionValue) and not found.bound:
+                    return FunctionValue(found.node, found.frame, (value,), found.owner)
+                return found
+            case Native():
+                return Method(value, name) if name in value.methods else NOT_READ
+            case TypeForm():
+                return {"__args__": value.args, "__origin__": value.origin}.get(name, NOT_READ)
+            case FunctionValue():
+                return {"__name__": value.name}.get(name, NOT_READ)
+        return Method(value, name) if name in _METHODS.get(type(value), ()) else NOT_READ
+
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+        value = self.evaluate(node.value, frame)
+        if isinstance(value, Unknown):
+            return value
+        if isinstance(value, (External, ClassValue)):
+            return self._parametrised(value, node.slice, frame)
+        if isinstance(node.slice, ast.Slice):
+            parts = [
+                None if one is None else self.evaluate(one, frame)
+                for one in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
+            whole = isinstance(value, (str, list, tuple)) and all(one is None or type(one) is int for one in parts)
+            return value[slice(*parts)] if whole else NOT_READ
+        key = self.evaluate(node.slice, frame)
+        if isinstance(key, Unknown):
+            return key
+        if isinstance(value, (dict, list, tuple, str)):
+            try:
+                return value[key]
+            except (KeyError, IndexError, TypeError) as error:
+                raise InterpretedError(type(error).__name__) from None
+        return NOT_READ
+
+    def _parametrised(self, origin: Any, node: ast.expr, frame: Frame) -> Any:
+        if isinstance(origin, ClassValue) and self.is_enum(origin):
+            name = self.evaluate(node, frame)
+            return self.members(origin).get(name, NOT_READ) if isinstance(name, str) else NOT_READ
+        name = origin.name if isinstance(origin, External) else ""
+        if name == "os.environ":
+            raise InterpretedError("KeyError")
+        if name == "sys.modules":
+            return self.module(str(self.evaluate(node, frame))) or NOT_READ
+        nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+        if name.endswith(".Literal"):
+            args: list[Any] = []
+            for one in nodes:
+                starred = isinstance(one, ast.Starred)
+                value = self.evaluate(one.value if isinstance(one, ast.Starred) else one, frame)
+                inner = value.args if isinstance(value, TypeForm) and is_literal(value) else None
+                args += (
+                    inner if inner is not None else value if starred and isinstance(value, (list, tuple)) else [value]
+                )
+            return TypeForm(External("typing.Literal"), tuple(args))
+        if name in _TRANSPARENT:
+            return self.annotation(nodes[0], frame)
+        args = [self.annotation(one, frame) for one in nodes]
+        if name in ("typing.Optional", "typing.Union"):
+            return union(*args, *([None] if name == "typing.Optional" else []))
+        return TypeForm(origin, tuple(args))
+
+    def _binop(self, node: ast.BinOp, frame: Frame) -> Any:
+        left, right = self.evaluate(node.left, frame), self.evaluate(node.right, frame)
+        if isinstance(node.op, ast.BitOr) and (is_type(left) or is_type(right)):
+            return union(left, right)
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return left if isinstance(left, Unknown) else right
+        numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+        if numbers and isinstance(node.op, (ast.Pow, ast.LShift)):
+            small = isinstance(right, int) and 0 <= right <= 64 and abs(left) <= 2**64
+            return (left**right if isinstance(node.op, ast.Pow) else left << right) if small else NOT_READ
+        same = type(left) is type(right) and isinstance(left, (str, list, tuple, set, dict, frozenset))
+        combines = isinstance(node.op, (ast.Add, ast.BitOr, ast.Sub, ast.BitAnd))
+        if not numbers and not (same and combines and len(left) + len(right) <= MAX_ITEMS):
+            return NOT_READ
+        try:
+            return _BINARY[type(node.op)](left, right)
+        except (KeyError, TypeError, ArithmeticError):
+            return NOT_READ
+
+    def _boolop(self, node: ast.BoolOp, frame: Frame) -> Any:
+        value: Any = None
+        for one in node.values:
+            value = self.evaluate(one, frame)
+            known = truth(value)
+            if known is None or known is isinstance(node.op, ast.Or):
+                return value
+        return value
+
+    def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Any:
+        value = self.evaluate(node.operand, frame)
+        if isinstance(value, Unknown):
+            return value
+        if isinstance(node.op, ast.Not):
+            known = truth(value)
+            return NOT_READ if known is None else not known
+        if isinstance(value, (int, float)) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            return -value if isinstance(node.op, ast.USub) else value
+        return NOT_READ
+
+    def _compare(self, node: ast.Compare, frame: Frame) -> Any:
+        left = self.evaluate(node.left, frame)
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.evaluate(comparator, frame)
+            result = self._compared(op, left, right)
+            if result is not True:
+                return result
+            left = right
+        return True
+
+    def _compared(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        if isinstance(op, (ast.In, ast.NotIn)) and right == External("os.environ"):
+            return isinstance(op, ast.NotIn)
+        for one in (left, right):
+            if isinstance(one, Unknown):
+                return one
+        if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+            identity = isinstance(op, (ast.Is, ast.IsNot))
+            equal = (left is right or (isinstance(left, External) and left == right)) if identity else left == right
+            if identity and isinstance(left, (int, str)) and isinstance(right, (int, str)):
+                equal = left == right
+            return equal is isinstance(op, (ast.Is, ast.Eq))
+        if isinstance(op, (ast.In, ast.NotIn)):
+            if not isinstance(right, (str, list, tuple, set, dict, frozenset)):
+                return NOT_READ
+            if not isinstance(right, str) and any(isinstance(one, Unknown) for one in right):
+                return NOT_READ
+            try:
+                return (left in right) is isinstance(op, ast.In)
+            except TypeError:
+                return NOT_READ
+        try:
+            return bool(_COMPARISONS[type(op)](left, right))
+        except TypeError:
+            return NOT_READ
+
+    def _ifexp(self, node: ast.IfExp, frame: Frame) -> Any:
+        test = self.evaluate(node.test, frame)
+        known = truth(test)
+        if known is None:
+            return test if isinstance(test, Unknown) else NOT_READ
+        return self.evaluate(node.body if known else node.orelse, frame)
+
+    def _lambda(self, node: ast.Lambda, frame: Frame) -> Any:
+        return FunctionValue(node, frame)
+
+    def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Any:
+        value = self.evaluate(node.value, frame)
+        frame.names[node.target.id] = value
+        return value
+
+    def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Any:
+        text = ""
+        for part in node.values:
+            value = self.evaluate(part.value if isinstance(part, ast.FormattedValue) else part, frame)
+            if isinstance(value, Unknown):
+                return value
+            if isinstance(part, ast.FormattedValue) and (part.conversion != -1 or part.format_spec is not None):
+                return NOT_READ
+            if not isinstance(value, (str, int, float)):
+                return NOT_READ
+            text += str(value)
+        return text
+
+    def _elements(self, nodes: Iterable[ast.expr], frame: Frame) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                values = self.iterate(self.evaluate(node.value, frame))
+                found += [NOT_READ] if values is None else values
+            else:
+                found.append(self.evaluate(node, frame))
+        return found
+
+    def _list(self, node: ast.List, frame: Frame) -> Any:
+        return self._elements(node.elts, frame)
+
+    def _tuple(self, node: ast.Tuple, frame: Frame) -> Any:
+        return tuple(self._elements(node.elts, frame))
+
+    def _set(self, node: ast.Set, frame: Frame) -> Any:
+        return as_set(self._elements(node.elts, frame))
+
+    def _dict(self, node: ast.Dict, frame: Frame) -> Any:
+        found: dict[Any, Any] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(value_node, frame)
+            if key_node is None:
+                if not isinstance(value, dict):
+                    return NOT_READ
+                found.update(value)
+                continue
+            key = self.evaluate(key_node, frame)
+            try:
+                found[key] = value
+            except TypeError:
+                return NOT_READ
+        return found
+
+    def _comprehended(self, node: Any, frame: Frame, generators: Sequence[ast.comprehension]) -> Iterator[Frame | None]:
+        """A frame for each round; None if what is iterated is not known."""
+        first, *rest = generators
+        values = self.iterate(self.evaluate(first.iter, frame))
+        if values is None:
+            yield None
+            return
+        for value in values[:MAX_ITEMS]:
+            inner = Frame(frame.module, {}, frame)
+            self.assign(first.target, value, inner)
+            tests = [truth(self.evaluate(test, inner)) for test in first.ifs]
+            if None in tests:
+                yield None
+                return
+            if all(tests):
+                yield from self._comprehended(node, inner, rest) if rest else [inner]
+
+    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Any:
+        found = []
+        for inner in self._comprehended(node, frame, node.generators):
+            if inner is None:
+                return NOT_READ
+            found.append(self.evaluate(node.elt, inner))
+        return found
+
+    _generatorexp = _listcomp
+
+    def _setcomp(self, node: ast.SetComp, frame: Frame) -> Any:
+        values = self._listcomp(node, frame)
+        return values if isinstance(values, Unknown) else as_set(values)
+
+    def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Any:
+        found = {}
+        for inner in self._comprehended(node, frame, node.generators):
+            if inner is None:
+                return NOT_READ
+            key = self.evaluate(node.key, inner)
+            try:
+                found[key] = self.evaluate(node.value, inner)
+            except TypeError:
+                return NOT_READ
+        return found
+
+    def iterate(self, value: Any) -> list[Any] | None:
+        """The items of a value; None if they are not known."""
+        if isinstance(value, (list, tuple, str, dict)):
+            return list(value)
+        if isinstance(value, (set, frozenset)):
+            return sorted(value, key=str)
+        if isinstance(value, ClassValue) and self.is_enum(value):
+            return list(self.members(value).values())
+        return None
+
+    # Calls
+
+    def _call(self, node: ast.Call, frame: Frame) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return self._super(frame)
+        function = self.evaluate(node.func, frame)
+        args = self._elements(node.args, frame)
+        options: dict[str, Any] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value, frame)
+            if keyword.arg is not None:
+                options[keyword.arg] = value
+            elif isinstance(value, dict):
+                options.update({str(key): one for key, one in value.items()})
+            else:
+                options["**"] = value if isinstance(value, Unknown) else NOT_READ
+        return self.call(function, args, options)
+
+    def _super(self, frame: Frame) -> Any:
+        inner: Frame | None = frame
+        while inner is not None and "__class__" not in inner.names:
+            inner = inner.outer
+        if inner is None:
+            return NOT_READ
+        owner, bound = inner.names["__class__"], inner.names.get("__bound__")
+        start = bound if isinstance(bound, ClassValue) else owner
+        lineage = self.lineage(start)
+        after = lineage[lineage.index(owner) + 1 :] if owner in lineage else []
+        return _Super(self, after, bound)
+
+    def call(self, function: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """What a call gives; Unknown if that cannot be followed. Raises InterpretedError."""
+        match function:
+            case Unknown():
+                if function.marker != PLATFORM:  # a platform's package may register flags of its own
+                    self._note_lost(args, options, "a call")
+                return function
+            case FunctionValue():
+                if function.name in self._hooks:
+                    return self._hooks[function.name](self, *function.bound, *args, **options)
+                return self._run(function, args, options)
+            case Method():
+                return self._call_method(function, args, options)
+            case ClassValue():
+                return self._make(function, args, options)
+            case External():
+                return self._call_external(function.name, list(args), dict(options))
+        return NOT_READ
+
+    def _note_lost(self, args: Sequence[Any], options: Mapping[str, Any], what: str) -> None:
+        """A recorder that is given to something that cannot be followed loses what that would have added."""
+        if any(isinstance(one, Native) for one in (*args, *options.values())):
+            self.skipped.append(what)
+
+    def _make(self, cls: ClassValue, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if self.is_enum(cls):
+            value = args[0] if args else NOT_READ
+            return next((one for one in self.members(cls).values() if one.value == value), NOT_READ)
+        return Instance(cls, options)
+
+    def _call_method(self, method: Method, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if isinstance(method.of, Native):
+            return getattr(method.of, method.name)(*args, **options)
+        for one in (*args, *options.values()):
+            if isinstance(one, Unknown) and method.name not in _MUTATING and method.name != "get":
+                return one
+        if isinstance(method.of, (list, dict, set)) and len(method.of) > MAX_ITEMS:
+            return NOT_READ
+        try:
+            result = getattr(method.of, method.name)(*args, **options)
+        except Exception as error:  # whatever the interpreted code would meet there
+            if not is_plain([method.of, *args, *options.values()]):
+                return NOT_READ
+            raise InterpretedError(type(error).__name__) from None
+        return list(result) if method.name in ("items", "keys", "values") else result
+
+    def _call_external(self, name: str, args: list[Any], options: dict[str, Any]) -> Any:
+        last = name.rpartition(".")[2]
+        if name in ("os.getenv", "os.environ.get"):
+            return args[1] if len(args) > 1 else options.get("default")
+        if name in _FIELD_MAKERS:
+            return FieldSpec(options | ({"default": args[0]} if args else {}))
+        if last in ("cast", "assert_type") and len(args) == 2:
+            return args[1]
+        if last in ("get_args",) and len(args) == 1:
+            return args[0].args if isinstance(args[0], TypeForm) else NOT_READ if isinstance(args[0], Unknown) else ()
+        if name == "enum.auto":
+            return External("enum.auto()")
+        if last in ("deepcopy", "copy") and name.startswith("copy."):
+            return copied(args[0])
+        if name == "dataclasses.fields" and args and isinstance(args[0], ClassValue):
+            return NOT_READ
+        if name == "os.path.join":
+            return posixpath.join(*args) if args and all(isinstance(one, str) for one in args) else first_unknown(args)
+        if name == "itertools.permutations" and 0 < len(items := self.iterate(args[0]) or []) <= 8:
+            return list(itertools.permutations(items, options.get("r")))
+        if name.startswith(_MACHINE_CALLS):
+            return MACHINE
+        if name.partition(".")[0] == "torch" or name.startswith("platform."):
+            return BY_PLATFORM
+        if name == "json.loads":
+            try:
+                return json.loads(args[0])
+            except (ValueError, TypeError, RecursionError):
+                return first_unknown(args)
+        if name.startswith("builtins."):
+            return self._call_builtin(last, args, options)
+        self._note_lost(args, options, name)
+        return first_unknown([*args, *options.values()])
+
+    def _call_builtin(self, name: str, args: list[Any], options: dict[str, Any]) -> Any:
+        if name == "isinstance" or name == "issubclass" or name == "hasattr":
+            return first_unknown(args)
+        if name == "getattr" and len(args) >= 2 and isinstance(args[1], str):
+            value = self.attribute(args[0], args[1])
+            return value if not isinstance(value, Unknown) or len(args) < 3 else NOT_READ
+        if name in ("any", "all") and len(args) == 1:
+            values = [truth(one) for one in self.iterate(args[0]) or [NOT_READ]]
+            decisive = name == "any"
+            return decisive if decisive in values else NOT_READ if None in values else not decisive
+        for one in (*args, *options.values()):
+            if isinstance(one, Unknown):
+                return one
+        converted = [self.iterate(one) if isinstance(one, ClassValue) else one for one in args]
+        functions: dict[str, Callable[..., Any]] = {
+            "int": int, "str": str, "float": float, "bool": bool, "list": list, "tuple": tuple, "dict": dict,
+            "len": len, "min": min, "max": max, "sum": sum, "abs": abs, "round": round,
+            "zip": lambda *many: list(zip(*many, strict=False)), "enumerate": lambda one: list(enumerate(one)),
+            "reversed": lambda one: list(reversed(one)), "set": as_set, "frozenset": as_set,
+            "range": lambda *bounds: list(range(*bounds)) if all(abs(one) < MAX_ITEMS for one in bounds) else NOT_READ,
+        }  # fmt: skip
+        if name == "sorted" and not options:
+            items = self.iterate(converted[0])
+            return NOT_READ if items is None else sorted(items, key=lambda one: (isinstance(one, str), one))
+        if name == "bool" and len(converted) == 1:
+            known = truth(converted[0])
+            return NOT_READ if known is None else known
+        if name == "str" and converted and isinstance(converted[0], EnumMember):
+            return NOT_READ
+        if name not in functions:
+            return NOT_READ
+        if not all(
+            isinstance(one, (str, int, float, list, tuple, dict, set, frozenset, type(None))) for one in converted
+        ):
+            return NOT_READ
+        try:
+            return functions[name](*converted, **options)
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            if not is_plain([*converted, *options.values()]):
+                return NOT_READ
+            raise InterpretedError(type(error).__name__) from None
+
+    # Functions and statements
+
+    def _run(self, function: FunctionValue, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if self._depth > 2 * MAX_DEPTH:
+            return NOT_READ
+        names = self._arguments(function, [*function.bound, *args], dict(options))
+        if names is None:
+            return NOT_READ
+        if function.owner is not None:
+            names["__class__"] = function.owner
+            names["__bound__"] = function.bound[0] if function.bound else None
+        frame = Frame(function.frame.module, names, function.frame)
+        if isinstance(function.node, ast.Lambda):
+            return self.evaluate(function.node.body, frame)
+        try:
+            self.execute(function.node.body, frame)
+        except ReturnSignal as result:
+            return result.value
+        except (BreakSignal, ContinueSignal):
+            return NOT_READ
+        return None
+
+    def _arguments(self, function: FunctionValue, args: list[Any], options: dict[str, Any]) -> dict[str, Any] | None:
+        spec = function.node.args
+        if "**" in options:
+            return None
+        positional = [*spec.posonlyargs, *spec.args]
+        names = {one.arg: value for one, value in zip(positional, args, strict=False)}
+        if spec.vararg is not None:
+            names[spec.vararg.arg] = tuple(args[len(positional) :])
+        for one, default in zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True):
+            if one.arg not in names and one.arg not in options:
+                names[one.arg] = self.evaluate(default, function.frame)
+        for one, keyword_default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if one.arg not in options and keyword_default is not None:
+                names[one.arg] = self.evaluate(keyword_default, function.frame)
+        known = {one.arg for one in (*positional, *spec.kwonlyargs)}
+        names.update({key: value for key, value in options.items() if key in known})
+        if spec.kwarg is not None:
+            names[spec.kwarg.arg] = {key: value for key, value in options.items() if key not in known}
+        for one in (*positional, *spec.kwonlyargs):
+            names.setdefault(one.arg, NOT_READ)
+        return names
+
+    def execute(self, body: Sequence[ast.stmt], frame: Frame) -> None:
+        for node in body:
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                raise TooManyStepsError
+            self._execute_one(node, frame)
+
+    def _execute_one(self, node: ast.stmt, frame: Frame) -> None:
+        match node:
+            case ast.Expr():
+                self.evaluate(node.value, frame)
+            case ast.Assign():
+                value = self.evaluate(node.value, frame)
+                for target in node.targets:
+                    self.assign(target, value, frame)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self.assign(node.target, self.evaluate(node.value, frame), frame)
+            case ast.AugAssign():
+                self.assign(node.target, self._binop(ast.BinOp(node.target, node.op, node.value), frame), frame)
+            case ast.Return():
+                raise ReturnSignal(None if node.value is None else self.evaluate(node.value, frame))
+            case ast.If():
+                self._if(node, frame)
+            case ast.For():
+                self._for(node, frame)
+            case ast.Try():
+                self._try(node, frame)
+            case ast.With():
+                for item in node.items:
+                    if item.optional_vars is not None:
+                        self.assign(item.optional_vars, self.evaluate(item.context_expr, frame), frame)
+                self.execute(node.body, frame)
+            case ast.FunctionDef():
+                frame.names[node.name] = FunctionValue(node, frame)
+            case ast.ClassDef():
+                frame.names[node.name] = ClassValue(node, frame)
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    name = alias.asname or (
+                        alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
+                    )
+                    frame.names[name] = self.imported(frame.module, node, alias)
+            case ast.Delete():
+                for target in node.targets:
+                    self._delete(target, frame)
+            case ast.Raise():
+                raise InterpretedError("raise")
+            case ast.Break():
+                raise BreakSignal
+            case ast.Continue():
+                raise ContinueSignal
+            case ast.Pass() | ast.Assert() | ast.Global() | ast.Nonlocal():
+                pass
+            case _:
+                self.skipped.append(f"{frame.module.name}:{node.lineno}")
+                for name in stored_names(node):
+                    frame.names[name] = NOT_READ
+
+    def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
+        match target:
+            case ast.Name():
+                frame.names[target.id] = value
+            case ast.Tuple() | ast.List():
+                values = self.iterate(value)
+                if values is None or len(values) != len(target.elts):
+                    values = [value if isinstance(value, Unknown) else NOT_READ] * len(target.elts)
+                for inner, one in zip(target.elts, values, strict=True):
+                    self.assign(inner, one, frame)
+            case ast.Subscript():
+                container = self.evaluate(target.value, frame)
+                key = self.evaluate(target.slice, frame) if not isinstance(target.slice, ast.Slice) else NOT_READ
+                if isinstance(container, (dict, list)) and not isinstance(key, Unknown):
+                    try:
+                        container[key] = value
+                    except (TypeError, IndexError):
+                        raise InterpretedError("IndexError") from None
+
+    def _delete(self, target: ast.expr, frame: Frame) -> None:
+        if isinstance(target, ast.Subscript):
+            container, key = self.evaluate(target.value, frame), self.evaluate(target.slice, frame)
+            if isinstance(container, dict) and isinstance(key, str):
+                if key not in container:
+                    raise InterpretedError("KeyError")
+                del container[key]
+        elif isinstance(target, ast.Name):
+            frame.names.pop(target.id, None)
+
+    def _if(self, node: ast.If, frame: Frame) -> None:
+        test = self.evaluate(node.test, frame)
+        known = truth(test)
+        if known is not None:
+            self.execute(node.body if known else node.orelse, frame)
+            return
+        # Both ways are gone, and names on which they do not agree are unknown after them.
+        unknown = test if isinstance(test, Unknown) else NOT_READ
+        before, returned, ends = dict(frame.names), False, []
+        for body in (node.body, node.orelse):
+            frame.names.clear()
+            frame.names.update(before)
+            try:
+                self.execute(body, frame)
+            except ReturnSignal:
+                returned = True
+            except (InterpretedError, BreakSignal, ContinueSignal):
+                continue
+            else:
+                ends.append(dict(frame.names))
+        if returned:
+            raise ReturnSignal(unknown)
+        frame.names.clear()
+        for name in {key for end in ends for key in end}:
+            values = [end.get(name, unknown) for end in ends]
+            frame.names[name] = values[0] if all(is_same(values[0], one) for one in values) else unknown
+
+    def _for(self, node: ast.For, frame: Frame) -> None:
+        values = self.iterate(self.evaluate(node.iter, frame))
+        if values is None:
+            if any(isinstance(one, Native) for one in frame.names.values()):
+                self.skipped.append(f"{frame.module.name}:{node.lineno}")
+            for name in stored_names(node):
+                frame.names[name] = NOT_READ
+            return
+        for value in values[:MAX_ITEMS]:
+            self.assign(node.target, value, frame)
+            try:
+                self.execute(node.body, frame)
+            except ContinueSignal:
+                continue
+            except BreakSignal:
+                return
+        self.execute(node.orelse, frame)
+
+    def _try(self, node: ast.Try, frame: Frame) -> None:
+        try:
+            self.execute(node.body, frame)
+            self.execute(node.orelse, frame)
+        except InterpretedError:
+            if not node.handlers:
+                raise
+            handler = node.handlers[0]
+            if handler.name:
+                frame.names[handler.name] = NOT_READ
+            self.execute(handler.body, frame)
+        finally:
+            self.execute(node.finalbody, frame)
+
+
+class _Super(Native):
+    """`super()`: the methods of the classes after the one that calls it."""
+
+    def __init__(self, evaluator: Evaluator, classes: Sequence[ClassValue], bound: Any):
+        self._evaluator, self._classes, self._bound = evaluator, classes, bound
+        self.methods = frozenset(
+            node.name for one in classes for node in one.node.body if isinstance(node, ast.FunctionDef)
+        )
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        for one in self._classes:
+            for node in one.node.body:
+                if isinstance(node, ast.FunctionDef) and node.name == name:
+                    function = FunctionValue(node, one.frame, (self._bound,), one)
+                    return lambda *args, **options: self._evaluator.call(function, args, options)
+        raise AttributeError(name)

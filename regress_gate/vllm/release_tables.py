@@ -1,0 +1,322 @@
+"""The arguments, variables and dependencies of every release of vLLM since 0.8.5, known without installing one.
+
+They were read from the published wheels (`regress-gate diff-config --refresh`) and are shipped as one file, in which a
+line is an argument, a variable or a dependency with the releases in which it changed. Not for builds between releases,
+and not for what an installed build says of itself: that is in `baselines/builds`.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion
+from packaging.version import Version as Pep440
+
+from regress_gate.errors import InputError
+from regress_gate.files import replace_file
+from regress_gate.model.version import Channel, Version
+from regress_gate.paths import release_tables_directory
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig
+
+TABLE_FILE = Path(__file__).with_name("release_tables.json")
+FIRST_RELEASE = "0.8.5"
+SUCCESSORS: Mapping[str, str] = {
+    "VLLM_ATTENTION_BACKEND": "--attention-backend",
+}
+"""New names that vLLM's own texts about deprecations do not give, or give only in its log: of variables and arguments.
+One counts only where the candidate has it."""
+_PARTS = ("arguments", "env", "mentioned", "requirements", "cpu_requirements")
+_MAX_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRelease:
+    """What was read of one release."""
+
+    version: str
+    wheel: str
+    """Name of the file."""
+    sha256: str
+    """As its index gives it."""
+    config: BuildConfig
+    cpu_requirements: Mapping[str, str]
+    """Those of the CPU build; empty if there is none."""
+
+
+def build_config(version: Version) -> BuildConfig | None:
+    """What is known of a release, whatever its variant; None for other builds and for unknown releases.
+
+    Its version is the one asked for. Raises InputError if the file of a release that the user read is damaged.
+    """
+    if version.channel is not Channel.RELEASE or version.number is None:
+        return None
+    if version.number in _shipped()["releases"]:
+        return _from_table(_shipped(), version)
+    path = release_tables_directory() / f"{version.number}.json"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return _from_table(_parse(content, path), version)
+
+
+def known_releases() -> list[Version]:
+    """The releases of the shipped table and those that the user read, the oldest first."""
+    names = {*_shipped()["releases"], *(path.stem for path in release_tables_directory().glob("*.json"))}
+    return sorted(
+        (Version.parse(name) for name in names if _order(name) is not None), key=lambda one: Pep440(str(one.number))
+    )
+
+
+def nearest_release(version: Version) -> Version:
+    """The newest known release that is not newer than the build; the newest of all for one known by its commit."""
+    releases = known_releases()
+    if version.number is None:
+        return releases[-1]
+    key = Pep440(version.number)
+    older = [one for one in releases if Pep440(str(one.number)) <= key]
+    return older[-1] if older else releases[0]
+
+
+def names_of(part: str) -> Collection[str]:
+    """All names of a part of the shipped table, of whatever release."""
+    names: Collection[str] = _shipped()[part].keys()
+    return names
+
+
+def absence_text(part: str, name: str, version: Version) -> str:
+    """Why a release lacks a name that others have: `removed in 0.31.0`, `new in 0.24.0`; empty for unknown names."""
+    steps = _shipped()[part].get(name, ())
+    if version.order_key is None or not steps:
+        return ""
+    gone = [step[0] for step in steps if len(step) == 1 and _key(step[0]) <= version.order_key]
+    if gone:
+        return f"removed in {gone[-1]}"
+    return f"new in {steps[0][0]}" if _key(steps[0][0]) > version.order_key else ""
+
+
+@cache
+def any_release() -> BuildConfig:
+    """Every argument and variable that any known release had, each as the last one had it. For reading a launch line
+    whose version is not known."""
+    table = _shipped()
+    last: dict[str, dict[str, list[list[Any]]]] = {
+        part: {name: [[FIRST_RELEASE, next(step[1] for step in reversed(steps) if len(step) > 1)]] for name, steps in
+               table[part].items()}
+        for part in _PARTS
+    }  # fmt: skip
+    newest = _sorted(table["releases"])[-1]
+    return _from_table({**table, **last}, Version(newest))
+
+
+@cache
+def _any_index() -> ArgumentIndex:
+    return ArgumentIndex(any_release().arguments)
+
+
+def ever_known(key: str) -> str | None:
+    """The name of the argument that a flag means in some release, by its whole name."""
+    index = _any_index()
+    return index.find(key) if key in index.keys else None
+
+
+def last_argument(key: str) -> Argument | None:
+    """The argument of a flag as the last release that had it had it."""
+    name = ever_known(key)
+    return None if name is None else any_release().arguments[name]
+
+
+_ABSENT = object()
+
+
+def _order(text: str) -> Pep440 | None:
+    try:
+        return Pep440(text)
+    except InvalidVersion:
+        return None
+
+
+def _sorted(releases: Iterable[str]) -> list[str]:
+    return sorted(releases, key=Pep440)
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    return _parse(TABLE_FILE.read_bytes(), TABLE_FILE)
+
+
+def _parse(content: bytes, where: Path) -> dict[str, Any]:
+    try:
+        table = json.loads(content) if len(content) <= _MAX_BYTES else None
+    except (ValueError, RecursionError):
+        table = None
+    if not isinstance(table, dict) or not all(isinstance(table.get(part), dict) for part in ("releases", *_PARTS)):
+        raise InputError("is no table of releases", where=where, todo="delete it, or read the release again")
+    return table
+
+
+@cache
+def _key(release: str) -> Pep440:
+    return Pep440(release)
+
+
+def _at(steps: Iterable[list[Any]], release: Pep440) -> Any:
+    """The value in a release: that of the last step up to it."""
+    value: Any = _ABSENT
+    for step in steps:
+        if _key(step[0]) > release:
+            break
+        value = step[1] if len(step) > 1 else _ABSENT
+    return value
+
+
+def _from_table(table: Mapping[str, Any], version: Version) -> BuildConfig:
+    number = str(version.number)
+    release = Pep440(number)
+
+    def part(name: str) -> dict[str, Any]:
+        found = {key: _at(steps, release) for key, steps in table[name].items()}
+        return {key: value for key, value in found.items() if value is not _ABSENT}
+
+    arguments = part("arguments")
+    requirements = (part("cpu_requirements") if version.variant == "cpu" else {}) or part("requirements")
+    # What is shipped was validated when it was written: validating it again takes ten times as long as reading it.
+    make: Callable[..., Argument] = Argument.model_construct
+    return BuildConfig.model_construct(
+        schema_version="1",
+        version=version,
+        arguments={name: make(**_argument(name, entry)) for name, entry in arguments.items()},
+        env=part("env"),
+        packages={},
+        requirements=requirements,
+        mentioned=frozenset(part("mentioned")),
+        unread=tuple(table["releases"][number].get("unread", ())),
+    )
+
+
+def _argument(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    fields = dict(entry)
+    if fields.pop("switch", False):
+        fields |= {"flags": _flags(name, switch=True), "values": "none"}
+    fields.setdefault("flags", _flags(name))
+    for key in ("flags", "choices", "names"):
+        if key in fields:
+            fields[key] = tuple(fields[key])
+    return fields
+
+
+def _flags(name: str, *, switch: bool = False) -> tuple[str, ...]:
+    """The flags that an argument of this name usually has."""
+    group, dot, inner = name.partition(".")
+    flag = f"--{group.replace('_', '-')}{dot}{inner}"
+    return (flag, f"--no-{flag[2:]}") if switch else (flag,)
+
+
+# Writing
+
+
+def table_of(releases: Iterable[ReadRelease]) -> dict[str, Any]:
+    """The table of releases, in the order of their versions."""
+    ordered = sorted(releases, key=lambda one: Pep440(one.version))
+    table: dict[str, Any] = {
+        "schema_version": "1",
+        "made_by": "regress-gate diff-config --refresh --write FILE",
+        "releases": {
+            one.version: {
+                "wheel": one.wheel,
+                "sha256": one.sha256,
+                **({"unread": list(one.config.unread)} if one.config.unread else {}),
+            }
+            for one in ordered
+        },
+    }
+    for part in _PARTS:
+        found = [(one.version, _part(one, part)) for one in ordered]
+        table[part] = {name: _steps(name, found) for name in sorted({name for _, values in found for name in values})}
+    return table
+
+
+def _part(release: ReadRelease, part: str) -> Mapping[str, Any]:
+    if part == "cpu_requirements":
+        return release.cpu_requirements
+    if part == "mentioned":
+        return dict.fromkeys(sorted(release.config.mentioned), True)
+    if part == "arguments":
+        document = release.config.as_document()["arguments"]
+        return {name: _compact(name, entry) for name, entry in document.items()}
+    return dict(release.config.as_document().get(part, {}))
+
+
+def _steps(name: str, releases: Iterable[tuple[str, Mapping[str, Any]]]) -> list[list[Any]]:
+    """The releases in which the entry changed, each with its value; without one where it is gone."""
+    steps: list[list[Any]] = []
+    before: Any = _ABSENT
+    for version, values in releases:
+        value = values.get(name, _ABSENT)
+        if value is not before and (_ABSENT in (value, before) or not _equal(value, before)):
+            steps.append([version] if value is _ABSENT else [version, value])
+        before = value
+    return steps
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """As JSON: `True` is not 1."""
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+
+
+def _compact(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    fields = dict(entry)
+    if tuple(fields["flags"]) == _flags(name, switch=True) and fields.get("values") == "none":
+        fields = {"switch": True, **{key: value for key, value in fields.items() if key not in ("flags", "values")}}
+    elif tuple(fields["flags"]) == _flags(name):
+        del fields["flags"]
+    return fields
+
+
+def dump_table(table: Mapping[str, Any]) -> str:
+    """The text of the file: a line is a release, an argument, a variable or a dependency."""
+    lines = []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            inner = ",\n".join(f"  {_json(name)}: {_json(item)}" for name, item in value.items())
+            lines.append(f" {_json(key)}: {{\n{inner}\n }}" if value else f" {_json(key)}: {{}}")
+        else:
+            lines.append(f" {_json(key)}: {_json(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def keep_release(release: ReadRelease) -> Path:
+    """Keep a release for this user, beside those that are shipped. Raises InputError if it cannot be written."""
+    path = release_tables_directory() / f"{release.version}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, dump_table(table_of([release])))
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+    return path
+
+
+def shipped_releases_read() -> list[ReadRelease]:
+    """The releases of the shipped table as they were read, to write them again beside newer ones."""
+    table = _shipped()
+    rows = []
+    for number, entry in table["releases"].items():
+        config = _from_table(table, Version.parse(number))
+        cpu = {name: _at(steps, Pep440(number)) for name, steps in table["cpu_requirements"].items()}
+        rows.append(
+            ReadRelease(
+                number,
+                entry["wheel"],
+                entry["sha256"],
+                config,
+                {name: value for name, value in cpu.items() if value is not _ABSENT},
+            )
+        )
+    return rows
