@@ -7,7 +7,6 @@ from pathlib import Path
 
 from packaging.version import Version as Pep440
 
-from regress_gate.app.deployment_facts import launch_deployment
 from regress_gate.app.provisioning import choose_provisioning, find_build, make_provisioner
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
@@ -82,12 +81,8 @@ def diff_builds(
     )
     deployment = settings.deployment
     if serve_command is not None:
-        deployment = launch_deployment(
-            settings.deployment_flags,
-            settings.config.deployment.facts,
-            launch_line=serve_command,
-            builds=[before, after],
-        )
+        line = parse_serve_command(serve_command, [before, after])
+        deployment = settings.deployment_flags.over(line).over(settings.config.deployment.facts)
     test = try_launch_line(before, after, after.version, deployment)
     return ConfigComparison(
         before.version,

@@ -257,7 +257,8 @@ def _refusals(
         is_variable = problem.code is RefusalKind.VARIABLE
         known = baseline is not None and bool(baseline.env if is_variable else baseline.arguments)
         if (problem.code, problem.key) in refused_before:
-            why = f"{problem}; the baseline does not accept it either"
+            verb = "read" if is_variable else "accept"
+            why = f"{problem}; the baseline does not {verb} it either"
             yield ConfigChange(ConfigChangeKind.LAUNCH_REFUSED, name, value, None, ChangeRelevance.INFORMS, why)
         else:
             kind = kinds[problem.code] if known else ConfigChangeKind.LAUNCH_REFUSED
@@ -353,6 +354,8 @@ def _variable_changes(baseline: BuildConfig, candidate: BuildConfig, deployment:
     for name in sorted(baseline.env.keys() | candidate.env.keys()):
         before, after = baseline.env.get(name), candidate.env.get(name)
         is_set = name in deployment.env
+        if name not in candidate.env and name in candidate.mentioned:
+            continue
         if name not in candidate.env:
             matters = ChangeRelevance.AFFECTS if is_set else ChangeRelevance.INFORMS
             why = "you set it, and it no longer has an effect" if is_set else None

@@ -225,8 +225,11 @@ def successor_of(key: str, code: RefusalKind, baseline: BuildConfig | None, cand
 
 def successor_named(argument: Argument, index: ArgumentIndex, candidate: BuildConfig) -> str | None:
     """The flag that vLLM's own deprecation named in place of the argument, where the candidate has it."""
+    group = argument.flags[0].lstrip("-").rpartition(".")[0]
     for match in SUCCESSOR.finditer(argument.deprecated or ""):
-        name = index.find(argument_key(match[1]))
+        # Keys of a group are named without the group.
+        name = index.find(argument_key(f"{group}.{match[1]}")) if group else None
+        name = name or index.find(argument_key(match[1]))
         if name is not None:
             return candidate.arguments[name].flags[0]
     return None

@@ -21,7 +21,7 @@ class TestServeCommand:
     def test_a_flag_that_no_build_has_is_noted(self, gate):
         line = "vllm serve org/model --tensor-paralel-size 4 -dp 2 --no-enable-prefix-caching --max-model-len 8k"
         assert gate("check", "v0.24.0", "--accelerator", "H100", "--serve-command", line).err == (
-            "regress-gate: note: --serve-command: no known build has tensor_paralel_size "
+            "regress-gate: note: --serve-command: no known release has tensor_paralel_size "
             "(did you mean 'tensor_parallel_size'?)\n"
         )
 

@@ -44,10 +44,10 @@ def test_two_shipped_builds_need_nothing_installed(gate: Gate) -> None:
     done = gate("diff-config", "v0.19.1", "v0.32.0", "--offline", "--serve-command", LINE)
     assert (done.code, done.err) == (0, "")
     head, verdict, *rest = done.out.splitlines()
-    assert head == "vLLM 0.19.1+cpu → 0.32.0+cpu"
-    assert verdict == "the arguments of your launch line are all taken by 0.32.0+cpu"
+    assert head == "vLLM 0.19.1 → 0.32.0"
+    assert verdict == "the arguments of your launch line are all taken by 0.32.0"
     assert "  --gpu-memory-utilization  0.9 → 0.92" in rest
-    assert "Dependencies (32)" in rest
+    assert "Dependencies (43)" in rest
     assert max(map(len, rest)) <= 80
     assert not gate.store.exists(), "nothing is made for what only reads"
 
@@ -57,7 +57,7 @@ def test_a_launch_line_that_would_not_start_exits_1(gate: Gate) -> None:
     done = gate("diff-config", "v0.19.1", "v0.32.0", "--serve-command", line)
     assert done.code == 1
     assert done.out.splitlines()[1:5] == [
-        "your launch line would not start on 0.32.0+cpu",
+        "your launch line would not start on 0.32.0",
         "",
         "Keeps your launch line from starting (1)",
         "  --max-num-partial-prefills  this argument was removed",

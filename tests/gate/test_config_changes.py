@@ -144,7 +144,7 @@ def test_variables() -> None:
         ("env_added", "VLLM_NEW", None, 0, I),
     ]
     using = {change.name: change for change in compared(old, new, env={"VLLM_GONE": "1", "VLLM_MOVED": "0"})}
-    assert using["VLLM_GONE"].matters is A, "it starts, but the setting does nothing any more"
+    assert using["VLLM_GONE"].matters is B, "it starts, and the setting does nothing any more"
     assert using["VLLM_MOVED"].matters is I
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from regress_gate.gate.launch_line import RefusalKind, find_launch_problems, launch_problem_texts
+from regress_gate.gate.launch_line import RefusalKind, find_launch_problems
 from regress_gate.model.version import Version
 from regress_gate.store.combined import ShippedBuilds
 from regress_gate.vllm.build_config import BuildConfig
@@ -35,7 +35,7 @@ def old() -> BuildConfig:
     ],
 )
 def test_what_the_parser_takes_is_no_problem(old: BuildConfig, engine_args: dict[str, Any]) -> None:
-    assert launch_problem_texts(old, engine_args, {"VLLM_NOBODY_KNOWS": "1"}) == []
+    assert find_launch_problems(old, engine_args, {"HF_HOME": "/x", "VLLM_ASCEND_ENABLE_NZ": "1"}) == []
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,24 @@ def test_what_the_parser_refuses_is_told(
     assert str(problem).startswith(text)
 
 
-def test_an_unknown_variable_is_refused_only_where_the_user_asks_for_it(old: BuildConfig) -> None:
-    strict = {"fail_on_environ_validation": True}
-    env = {"VLLM_NOBODY_KNOWS": "1", "HF_HOME": "/x", "VLLM_LOGGING_LEVEL": "INFO"}
-    assert launch_problem_texts(old, strict, env) == ["0.19.1+cpu refuses the unknown variable VLLM_NOBODY_KNOWS"]
+@pytest.mark.parametrize(
+    ("engine_args", "text", "ignored"),
+    [
+        ({}, "0.19.1+cpu does not read the variable VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)", True),
+        (
+            {"fail_on_environ_validation": True},
+            "0.19.1+cpu refuses the unknown variable VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)",
+            False,
+        ),
+    ],
+)
+def test_an_unknown_variable_is_ignored_or_refused_where_the_user_asks_for_it(
+    old: BuildConfig, engine_args: dict[str, Any], text: str, ignored: bool
+) -> None:
+    (problem,) = find_launch_problems(old, engine_args, {"VLLM_LOGING_LEVEL": "1", "VLLM_LOGGING_LEVEL": "INFO"})
+    assert (str(problem), problem.ignored) == (text, ignored)
 
 
 def test_a_build_that_could_not_tell_its_arguments_refuses_nothing(old: BuildConfig) -> None:
     silent = old.model_copy(update={"arguments": {}, "env": {}})
-    assert launch_problem_texts(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []
+    assert find_launch_problems(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []

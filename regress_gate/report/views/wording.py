@@ -76,9 +76,15 @@ _MOST_REASONS = 3
 """Reasons that only name a missing fact, up to which each gets a line; the known issues name it too."""
 
 
+_LAUNCH_LINE = "FAIL: your launch line has to change"
+
+
 def decision(result: Result) -> str:
     """The decision as an answer; says so when the exit code is not the decision's own."""
     words = (_COMPARE if result.command == "compare" else _CHECK)[result.decision]
+    failing = {reason.code for reason in result.reasons} & {ReasonCode.LAUNCH_LINE, ReasonCode.KNOWN_ISSUE}
+    if result.command != "compare" and failing == {ReasonCode.LAUNCH_LINE}:
+        words = _LAUNCH_LINE
     if result.exit_code != ExitCode[result.decision.name]:
         words += f" (exit code {result.exit_code})"
     return words
