@@ -259,9 +259,11 @@ def advise_check(
         return f"Do not {going} as it is: {'; '.join(parts)}."
     if decision is Decision.PASS:
         return f"No known issue stops a {going}; nothing was measured, so compare it before you move."
-    asked = "Give more facts about the deployment, then check again." if _lacks_facts(reasons) else ""
+    undecided = [reason for reason in reasons if reason.code is ReasonCode.UNDECIDED]
+    asked = "Give more facts about the deployment, then check again." if any(one.issue for one in undecided) else ""
+    untried = "Start it once with your launch line." if any(one.issue is None for one in undecided) else ""
     todo = _coverage_todo(coverage, baseline, candidate) if ReasonCode.NOT_COVERED in codes else ""
-    return " ".join(filter(None, (todo, asked)))
+    return " ".join(filter(None, (todo, asked, untried)))
 
 
 def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: Version) -> str:
@@ -275,10 +277,6 @@ def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: V
         f"The records do not say whether {candidate} is good: measure it (regress-gate compare {sides} "
         "--measure), or check again with newer records (a newer vllm-regress-gate)."
     )
-
-
-def _lacks_facts(reasons: Sequence[Reason]) -> bool:
-    return any(reason.code is ReasonCode.UNDECIDED and reason.issue is not None for reason in reasons)
 
 
 def _blockers_text(reasons: Sequence[Reason]) -> str:
