@@ -15,6 +15,7 @@ from typing import Annotated
 from packaging.version import Version as Pep440
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
+from regress_gate.accelerators.registry import family_of_variant
 from regress_gate.known.matching.facts import ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import match_keys
 from regress_gate.known.matching.versions import affects, event_key, release_events
@@ -239,8 +240,6 @@ def never_released(version: Version, releases: Mapping[Pep440, date]) -> Pep440 
 
     The list cannot tell for nightlies, commits, candidates, builds of a fork, and releases outside of its time.
     """
-    from regress_gate.accelerators.registry import family_of_variant
-
     key = version.order_key
     if key is None or key.is_prerelease or key in releases or not min(releases) < key < max(releases):
         return None
