@@ -220,7 +220,7 @@ def _notebook_html(decision: str, advice: str, reasons: Sequence[str], frame: "p
     from jinja2 import Environment  # only notebooks need it
     from markupsafe import Markup
 
-    table = Markup(frame.to_html(index=False, border=0, escape=True))  # noqa: S704 - pandas has escaped the cells
+    table = Markup(frame.to_html(index=False, border=0, escape=True))  # nosec B704 # noqa: S704 - pandas has escaped the cells
     template = Environment(autoescape=True).from_string(_NOTEBOOK_TEMPLATE)
     return template.render(decision=decision, advice=advice, reasons=reasons, table=table)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from regress_gate.ingest import parsing
-from regress_gate.ingest.unpacking import SMALL
+from regress_gate.ingest.unpacking import NO_DATA, SMALL
 
 MAX_BYTES = 512 * 1024 * 1024
 """Largest file that is read whole; parsing.py refuses smaller ones whose values would need too much memory."""
@@ -32,7 +32,6 @@ _NUL = "holds NUL bytes: it was cut off while it was written; make the result ag
 _BINARY = "a binary file"
 _TOO_LARGE = f"larger than {MAX_BYTES // 1024**2} MiB; split it, or save without the arrays of single requests"
 _TEXT_TOO_LARGE = f"text larger than {MAX_TEXT // 1024**2} MiB; split it"
-_NO_DATA = "it gives no data now: a device or a log of the system, not a file"
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -156,7 +155,7 @@ def _larger_on_disk(file: IO[bytes], limit: int) -> bool:
 def _read(file: IO[bytes], size: int) -> bytes:
     data: bytes | None = file.read(size)
     if data is None:  # a file that is not a real one, opened without waiting: /proc/kmsg
-        raise OSError(errno.EAGAIN, _NO_DATA)
+        raise OSError(errno.EAGAIN, NO_DATA)
     return data
 
 

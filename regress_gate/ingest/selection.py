@@ -177,7 +177,7 @@ def without_gz(name: str) -> str:
 
 MAX_FILES = 200_000
 """Files of one import, also those that are not read."""
-MAX_EXAMINED = 500_000
+MAX_EXAMINED = 250_000
 """Entries of folders that one pattern may look at; a few seconds."""
 _SHOWN_NAME = 200
 """Characters of a name that is too long for any file."""

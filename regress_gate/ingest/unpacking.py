@@ -26,6 +26,7 @@ GROWTH_FROM = 64 * 1024 * 1024
 """Unpacked bytes from which the limit on growth holds."""
 SMALL = 64 * 1024
 """Files with fewer bytes are read at once."""
+NO_DATA = "it gives no data now: a log of the system or a device, not a file"
 _BUFFER = 256 * 1024
 
 
@@ -47,6 +48,8 @@ def read_small(path: str) -> bytes | None:
         if size >= SMALL:
             return None
         data = os.read(handle, SMALL)
+    except BlockingIOError as error:
+        raise OSError(error.errno, NO_DATA) from None
     finally:
         os.close(handle)
     # Fewer or more bytes: the file is being written, or the file system returned only a part.

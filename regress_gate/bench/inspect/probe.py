@@ -155,7 +155,7 @@ def _engine_hints() -> dict[str, Any]:
 
 def _resolved(name: str, hint: Any, names: dict[str, Any]) -> Any:
     try:
-        return eval(hint, names) if isinstance(hint, str) else hint  # noqa: S307 - an annotation of vLLM's own
+        return eval(hint, names) if isinstance(hint, str) else hint  # nosec B307 # noqa: S307 - an annotation of vLLM's own
     except Exception as error:  # an annotation may run any code; only its own hint is lost
         sys.stderr.write(f"the type of {name}, {hint}, cannot be read: {error!r}\n")
         return None

@@ -20,7 +20,7 @@ from regress_gate.model.deployment import ArgValue, engine_arg_key
 from regress_gate.model.suite import ServerConfig
 
 DIRECTORY_VARIABLE = "REGRESS_GATE_LOCKS"
-_DIRECTORY = "/tmp"  # noqa: S108 - the one that all users and jobs share, whatever TMPDIR is given to each
+_DIRECTORY = "/tmp"  # nosec B108 # noqa: S108 - all users and jobs share it, whatever their TMPDIR
 _POLL = 0.5
 _PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 """vLLM uses one accelerator for each member of each of these, so their product in all."""
@@ -88,7 +88,7 @@ def _open_lock_file(path: Path) -> int:
         os.close(file)
         raise MachineBusyError(f"the lock {path} is not a file")
     if status.st_uid == os.getuid():
-        os.fchmod(file, 0o666)  # regardless of the umask
+        os.fchmod(file, 0o666)  # nosec B103 # all users take this lock, whatever the umask
     return file
 
 

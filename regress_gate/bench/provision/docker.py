@@ -242,7 +242,7 @@ class DockerEnvironment(Environment):
                 *(*passed, f"--env={TOKEN_VARIABLE}"),
                 # The entry points of images differ; all have the program.
                 *("--entrypoint=vllm", self.image, "serve"),
-                *serve_arguments(request, port, host="127.0.0.1" if settings.host_network else "0.0.0.0"),  # noqa: S104 - inside the container; published on 127.0.0.1
+                *serve_arguments(request, port, host="127.0.0.1" if settings.host_network else "0.0.0.0"),  # nosec B104 # noqa: S104 - inside the container; published on 127.0.0.1
             ),
             dict(environ) | added,
             None,
