@@ -52,6 +52,12 @@ def _check_rate(totals: LoadTotals, name: str, rate: float | None, counted: int 
         check_rate(name, rate, counted, totals.duration, totals.rounding)
 
 
+def check_moments(begin_name: str, begin: float | None, end_name: str, end: float | None) -> None:
+    """Refuse an end before its beginning, a negative duration, if both are stated."""
+    if begin is not None and end is not None and end < begin:
+        raise RefusalError(f"{end_name} is {begin - end:g} s before {begin_name}, which cannot be: edited, or mixed up")
+
+
 def check_rate(name: str, rate: float, counted: float | None, duration: float | None, rounding: float = 0.0) -> None:
     """Refuse an impossible rate, or one that is not the count over `duration` seconds if both are stated."""
     if rate < 0 or (rate == 0 and not rounding):

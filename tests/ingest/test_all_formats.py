@@ -187,3 +187,52 @@ def _with_another_value(value, data):
         changed[key] = _with_another_value(value[key], data)
         return changed
     return data.draw(ANYTHING)
+
+
+def positive_numbers(value, path=()):
+    """The path of each positive number in a JSON value."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from positive_numbers(inner, (*path, key))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        yield path
+
+
+def negate(value, path):
+    for key in path[:-1]:
+        value = value[key]
+    value[path[-1]] = -value[path[-1]]
+
+
+def json_values(sample):
+    """The documents of a sample; None if it is no JSON."""
+    try:
+        return [json.loads(sample.make())]
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in sample.make().splitlines() if line.strip()]
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("sample", [each for each in EVERY if json_values(each.values[0]) is not None])
+@given(data=st.data())
+def test_a_negative_number_changes_no_metric(sample, data):
+    """A negative latency, duration or count is refused, or what it belongs to is left out; no mean is made from it."""
+    documents = json_values(sample)
+    paths = list(positive_numbers(documents))
+    # By its keys first: most numbers of a file stand in its long arrays.
+    kinds = sorted({tuple(key for key in path if isinstance(key, str)) for path in paths})
+    kind = data.draw(st.sampled_from(kinds))
+    path = data.draw(
+        st.sampled_from([one for one in paths if tuple(key for key in one if isinstance(key, str)) == kind])
+    )
+    before = numbers(read_anew(sample, sample.make()))
+    negate(documents, path)
+    intake = read_anew(sample, "\n".join(map(json.dumps, documents)).encode())
+    check(intake)
+    after = numbers(intake)
+    if len(after) == len(before):
+        for old, new in zip(before, after, strict=True):
+            assert {name: new[name] for name in new} == pytest.approx({name: old.get(name) for name in new})

@@ -33,6 +33,7 @@ torchcodec that does not fit breaks the import of vLLM."""
 WHEEL_INDEX = "https://wheels.vllm.ai/"
 MAX_LISTING = 2**24
 """Bytes of one page of the index."""
+OTHER_WAYS = "measure a container with --image, or your own launch line with --serve-command"
 FETCH_TIMEOUT = 30.0
 """Seconds without a byte."""
 
@@ -108,7 +109,7 @@ def _only_variant(base: str, wanted: str, what: object, get: Fetch) -> str:
     if len(variants) == 1:
         return variants[0]
     if not variants:
-        raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none)")
+        raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none); {OTHER_WAYS}")
     raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(variants)}: choose one with --variant")
 
 
@@ -126,7 +127,7 @@ def _content(url: str, what: object, get: Fetch) -> bytes:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (403, 404):
-            raise ProvisionError(f"no wheels are published for {what} ({url} is not there)") from None
+            raise ProvisionError(f"no wheels are published for {what} ({url} is not there); {OTHER_WAYS}") from None
         raise ProvisionError(f"{url} answers with status {error.code}") from None
     except OSError as error:
         raise ProvisionError(f"{url} cannot be read: {error}") from None
@@ -138,7 +139,7 @@ def _entry_for_this_machine(entries: list[dict[str, Any]], what: object) -> dict
         if machine in str(entry.get("platform_tag", "")) and isinstance(entry.get("path"), str):
             return entry
     platforms = ", ".join(sorted({str(entry.get("platform_tag")) for entry in entries})) or "none"
-    raise ProvisionError(f"{what} has no wheel for {machine} in this variant (published: {platforms})")
+    raise ProvisionError(f"{what} has no wheel for {machine} in this variant (published: {platforms}); {OTHER_WAYS}")
 
 
 @dataclass(frozen=True, slots=True)

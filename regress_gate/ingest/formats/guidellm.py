@@ -26,7 +26,7 @@ from regress_gate.ingest.formats.guidellm_cell import (
 )
 from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
 from regress_gate.ingest.parsing import NotJsonError
-from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.plausibility import RefusalError, check_moments
 from regress_gate.measurement.totals import MeasuredRequest
 from regress_gate.text import plural
 
@@ -162,6 +162,7 @@ def _measured_statistics(benchmark: Object, entries: Sequence[Any], era: Era) ->
     if era is Era.UNKNOWN:
         return None
     start, end = fields.number(benchmark, "start_time"), fields.number(benchmark, "end_time")
+    check_moments("start_time", start, "end_time", end)
     requests = []
     for entry in entries:
         if not isinstance(entry, dict):
@@ -177,6 +178,7 @@ def _measured_statistics(benchmark: Object, entries: Sequence[Any], era: Era) ->
 def _is_within(entry: Object, start: float, end: float) -> bool:
     """Whether a request counts as between warm-up and cool-down, by the tool's own rule."""
     began, ended = fields.number(entry, "request_start_time"), fields.number(entry, "request_end_time")
+    check_moments("request_start_time", began, "request_end_time", ended)
     return (ended is None or ended >= start) and (began is None or began <= end)
 
 
