@@ -111,7 +111,10 @@ class TestRocm:
         publish_rocm(tmp_path, "0.19.1")
         with pytest.raises(ProvisionError, match=r"no rocm wheels are published for 0\.19\.1"):
             find_wheel(index, "0.19.1", "rocm", Version.parse("0.19.1"))
-        with pytest.raises(ProvisionError, match=r"no wheels are published for 0\.19\.2 .*; measure a container with --image, or .* --serve-command"):
+        with pytest.raises(
+            ProvisionError,
+            match=r"no wheels are published for 0\.19\.2 .*; measure a container with --image, or .* --serve-command",
+        ):
             find_wheel(index, "0.19.2", "rocm", Version.parse("0.19.2"))
 
     def test_its_recipe_has_the_builds_of_torch_beside_it(self, tmp_path: Path, index: str) -> None:
