@@ -51,7 +51,7 @@ def test_a_server_without_a_health_page_says_nothing_of_its_health(serve: Callab
     assert not has_health_page(serve(404))
 
 
-def test_one_that_is_ill_from_the_beginning_is_not_measured(serve: Callable[..., str]) -> None:
+def test_a_server_that_is_unhealthy_from_the_beginning_is_not_measured(serve: Callable[..., str]) -> None:
     with pytest.raises(LoadError, match="/health answers 503: the server is not healthy"):
         has_health_page(serve(503))
     with pytest.raises(LoadError, match="/health answers nothing"):
@@ -63,7 +63,7 @@ def test_one_bad_answer_is_no_failure(serve: Callable[..., str], monkeypatch: py
     assert find_health_failure(serve(503, 503, 200)) is None
 
 
-def test_one_that_stays_ill_has_failed(serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_unhealthy_has_failed(serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_servers, "_HEALTH_POLL", 0.01)
     monkeypatch.setattr(external_servers, "RECOVERY_WITHIN", 0.1)
     failure = find_health_failure(serve(503))

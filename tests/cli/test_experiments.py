@@ -132,7 +132,7 @@ def test_a_suite_that_was_edited_since_is_refused(store: Repository, wanted: Mea
 
 
 @pytest.mark.parametrize("document", [{}, {"experiment": "old", "suite": {}}, {"unknown": 1}])
-def test_plans_of_another_version_of_the_program_are_in_nobodys_way(
+def test_plans_of_another_version_of_the_program_are_ignored(
     store: Repository, wanted: MeasurementTask, document: dict[str, Any]
 ) -> None:
     experiment = begin(store, wanted)

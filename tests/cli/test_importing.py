@@ -21,7 +21,7 @@ def stored_runs(gate):
         return sorted(store.runs(), key=lambda run: run.started)
 
 
-def test_a_dry_run_tells_of_each_file_what_would_become_of_it(gate):
+def test_a_dry_run_shows_what_would_become_of_each_file(gate):
     write(gate.directory / "r" / "a.json", result())
     write(gate.directory / "r" / "b.json", result(duration=-1))
     write(gate.directory / "r" / "c.log", "started")
@@ -205,7 +205,7 @@ def test_a_folder_that_grows_is_one_run_as_if_it_were_imported_at_once(gate):
     assert len(run.trials) == 3
 
 
-def test_what_one_option_refuses_of_many_files_is_said_once(gate):
+def test_one_reason_for_many_files_is_given_once(gate):
     for number in range(5):
         write(gate.directory / "r" / f"{number}.json", plain(made_up(number)))
     done = gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt")
@@ -216,7 +216,7 @@ def test_what_one_option_refuses_of_many_files_is_said_once(gate):
     assert gate("import", "r", *FLAGS, "--pattern", "{version}/{run}.txt", "-v").err.count("refused  r/") == 5
 
 
-def test_what_differs_among_results_that_are_told_of_together_is_said_of_none(gate):
+def test_what_differs_among_grouped_results_is_left_out(gate):
     for number in range(5):
         content = {**plain(made_up(number, concurrency=number + 1)), "vllm_version": "0.19.1", "run": "7"}
         write(gate.directory / "r" / f"{number}.json", content)
@@ -226,7 +226,7 @@ def test_what_differs_among_results_that_are_told_of_together_is_said_of_none(ga
     assert "scenario" not in done.err
 
 
-def test_a_dry_run_tells_what_is_stored_already(gate):
+def test_a_dry_run_shows_what_is_stored_already(gate):
     write(gate.directory / "r" / "a.json", result())
     gate("import", "r", *FLAGS, "--run-per-file")
     before = gate.store.read_bytes()

@@ -72,7 +72,7 @@ class TestImport:
         again = gate("import", "results", *self.FLAGS)
         assert "stay in" not in again.err
 
-    def test_bystanders_are_no_results_when_refusals_are_counted(self, gate):
+    def test_unrelated_files_are_not_counted_with_the_refusals(self, gate):
         write_starts(gate.directory / "results", starts=1)
         write(gate.directory / "results" / "broken.json", '{"date": "2026", "completed": ')
         write(gate.directory / "results" / "server.log", "INFO started")
@@ -103,7 +103,7 @@ class TestImport:
         assert gate("import", "results", *self.FLAGS, "--dry-run").code == 2
         assert not gate.store.exists()
 
-    def test_what_no_file_and_no_flag_says_is_asked_for_in_one_line(self, gate):
+    def test_facts_that_no_file_and_no_flag_gives_are_asked_for_in_one_line(self, gate):
         write_starts(gate.directory / "results", starts=2)
         refused = gate("import", "results")
         assert refused.code == 2
@@ -230,7 +230,7 @@ class TestPinAndPrune:
         assert "delete these?" in done.err
         assert len(held(stored)) == left
 
-    def test_with_nobody_to_ask_nothing_is_deleted(self, stored):
+    def test_without_a_terminal_nothing_is_deleted(self, stored):
         refused = stored("baseline", "prune", "v0.20.0", stdin="")
         assert refused.code == 2
         assert "--yes" in refused.err.splitlines()[-1]

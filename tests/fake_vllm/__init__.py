@@ -1,4 +1,4 @@
-"""A server that speaks vLLM's HTTP dialect and whose latencies and faults are known, because they are told to it.
+"""A server that speaks vLLM's HTTP dialect and with latencies and faults that its flags set.
 
-`python -m tests.fake_vllm --help` lists what can be told. It runs no model; for what real vLLM does, run real vLLM.
+`python -m tests.fake_vllm --help` lists the flags. It runs no model; for what real vLLM does, run real vLLM.
 """

@@ -1,4 +1,4 @@
-"""Starts the fake server: bind, print the port, wait as long as a start takes, serve until asked to end."""
+"""Starts the fake server: bind, print the port, wait as long as a start takes, serve until SIGTERM."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ async def serve(options: Options) -> None:
     sys.stdout.flush()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, (lambda: None) if options.deaf else stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, (lambda: None) if options.ignore_sigterm else stop.set)
     log.starting(options)
     if options.child:
         faults.start_child(options.child)

@@ -1,6 +1,6 @@
-"""What the fake server answers whole (not streamed): tokens and logprobs that depend on nothing but the prompt.
+"""Answers of the fake server that are not streamed: tokens and logprobs depend on the prompt alone.
 
-Unless told to differ: `--output-noise` changes the tokens of a share of the prompts, `--logprob-drift` all logprobs.
+Unless flags change them: `--output-noise` changes the tokens of a share of the prompts, `--logprob-drift` all logprobs.
 Both differ from start to start when `--starts` is used, as results of a version that is not deterministic do.
 Field by field as vLLM 0.19.1 answers; the meaning of a token is only its number: the text of 17 is " t17".
 """
@@ -95,7 +95,7 @@ def _logprobs(tokens: list[Token], count: int, *, as_ids: bool) -> dict[str, Any
         "token_logprobs": [token.top[0][1] if token.top else None for token in tokens],
         "tokens": names,
         "top_logprobs": [
-            {name(number): value for number, value in _told(token.top, count)} if token.top else None
+            {name(number): value for number, value in _top_tokens(token.top, count)} if token.top else None
             for token in tokens
         ],
     }
@@ -107,11 +107,11 @@ def _ranked(token: Token, count: int) -> dict[str, Any] | None:
     by_value = sorted((value for _, value in token.top), reverse=True)
     return {
         str(number): {"logprob": value, "rank": by_value.index(value) + 1, "decoded_token": text_of(number)}
-        for number, value in _told(token.top, count)
+        for number, value in _top_tokens(token.top, count)
     }
 
 
-def _told(top: tuple[tuple[int, float], ...], count: int) -> list[tuple[int, float]]:
+def _top_tokens(top: tuple[tuple[int, float], ...], count: int) -> list[tuple[int, float]]:
     """The token itself always, and as many of the likeliest as were asked for, which it may be one of."""
     likeliest = sorted(top, key=lambda pair: -pair[1])[:count]
     return [top[0], *(pair for pair in likeliest if pair != top[0])]

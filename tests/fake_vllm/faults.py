@@ -1,4 +1,4 @@
-"""Deaths and bad manners of the whole fake server. Faults of single answers are in `server`."""
+"""Faults of the whole fake server: deaths, and processes that are hard to end. Those of answers are in `server`."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ DEATHS: dict[str, Callable[[], None] | signal.Signals | None] = {
     "illegal": signal.SIGILL,
     "silent": None,
 }
-"""How to die: with a traceback, by a signal as the kernel sends it, or without a word."""
+"""How to die: with a traceback, by a signal as the kernel sends it, or without any output."""
 
 
 def refuse_arguments(options: Options) -> None:
@@ -37,23 +37,23 @@ def refuse_arguments(options: Options) -> None:
 
 
 def die(how: str) -> NoReturn:
-    manner = DEATHS[how]
-    if isinstance(manner, signal.Signals):
+    cause = DEATHS[how]
+    if isinstance(cause, signal.Signals):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os.kill(os.getpid(), manner)
-    elif manner is not None:
-        manner()
+        os.kill(os.getpid(), cause)
+    elif cause is not None:
+        cause()
     os._exit(1)
 
 
-def be_deaf() -> None:
-    """Ignore being asked to end: from the first moment of a child, which inherits it."""
+def ignore_sigterm() -> None:
+    """For a child, which inherits it: set before the child can receive a signal."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def start_child(kind: str) -> None:
-    """`deaf`: ignores being asked to end. `runaway`: in a session of its own, and nobody's child."""
+    """`stubborn`: ignores SIGTERM. `runaway`: in a session of its own, with a parent that has ended."""
     if kind == "runaway":
         subprocess.run([sys.executable, "-c", RUNAWAY], check=True)
     else:
-        subprocess.Popen([sys.executable, "-c", SLEEP], preexec_fn=be_deaf)
+        subprocess.Popen([sys.executable, "-c", SLEEP], preexec_fn=ignore_sigterm)

@@ -78,7 +78,7 @@ def engine_failed() -> None:
 
 
 def engine_gone() -> None:
-    """What the API server says of an engine that is gone; all there is when something has killed it."""
+    """What the API server logs about an engine that is gone; the only lines if the engine was killed."""
     say("ERROR 11-21 06:56:03 [async_llm.py:906] AsyncLLM output_handler failed.")
     say("ERROR 11-21 06:56:03 [async_llm.py:906] Traceback (most recent call last):")
     error = "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)"

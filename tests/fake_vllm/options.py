@@ -2,7 +2,7 @@
 
 FAKE_VLLM_ARGS holds flags; FAKE_VLLM_BEHAVIOUR names a JSON file of flags by version, `{"0.19.1": ["--tpot=0.01"]}`, of
 which those of `--vllm-version` are taken, so that one launch line serves versions that differ. Whatever comes later
-wins: a file may even have a version tell another version.
+wins: a file may even make a version report another one.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything the server was told; the fields are the flags of --help."""
+    """The values of all flags; the fields are those of --help."""
 
     model: str
     host: str
@@ -43,7 +43,7 @@ class Options:
     die_at_start: str | None
     never_ready: bool
     reject_arg: list[str]
-    deaf: bool
+    ignore_sigterm: bool
     child: str | None
     die_after: int | None
     lose_engine_after: int | None
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fake_vllm",
         description="A fake vLLM server. Prints port=N on stdout, a vLLM-like start log on stderr. "
-        "GET /fake/requests tells what arrived and when it was answered (monotonic clock).",
+        "GET /fake/requests shows what arrived and when it was answered (monotonic clock).",
         epilog="Times are in seconds, requests are counted from 1, EVERY N means requests N, 2N, … "
         "Beginning with `serve MODEL`, flags of real vLLM are accepted and ignored. "
         "More flags are read from the environment variable FAKE_VLLM_ARGS, and by version from the JSON file that "
@@ -82,10 +82,10 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="address to listen on")
     add("--port", type=int, default=8000, help="0: any free one")
     add("--served-model-name", help="default: the model's name")
-    add("--vllm-version", default="0.19.1", help="what /version says")
+    add("--vllm-version", default="0.19.1", help="what /version reports")
     add("--seed", type=int, default=0, help="of jitter and run spread")
     add("--starts", type=Path, metavar="FILE", help="count starts in it; the count is added to --seed")
-    add("--kv-cache-tokens", type=int, default=174720, help="what log and /metrics say")
+    add("--kv-cache-tokens", type=int, default=174720, help="what log and /metrics report")
     add("--memory-mb", type=float, default=0.0, metavar="MB", help="memory held from the start on")
     add("--output-noise", type=float, default=0.0, metavar="X", help="share of prompts whose tokens change")
     add("--logprob-drift", type=float, default=0.0, metavar="X", help="how much lower logprobs are on average")
@@ -113,14 +113,14 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const="memory",
         choices=("memory", "import", "killed", "illegal", "silent"),
-        help="die after --startup-delay: with a traceback, by a signal, or without a word",
+        help="die after --startup-delay: with a traceback, by a signal, or without any output",
     )
-    fault.add_argument("--never-ready", action="store_true", help="live and never listen")
+    fault.add_argument("--never-ready", action="store_true", help="run and never listen")
     fault.add_argument(
-        "--reject-arg", action="append", default=[], metavar="NAME", help="do not know this engine argument; repeatable"
+        "--reject-arg", action="append", default=[], metavar="NAME", help="refuse this engine argument; repeatable"
     )
-    fault.add_argument("--deaf", action="store_true", help="ignore being asked to end")
-    fault.add_argument("--child", choices=("deaf", "runaway"), help="start a process that is hard to end")
+    fault.add_argument("--ignore-sigterm", action="store_true", help="ignore SIGTERM and SIGINT")
+    fault.add_argument("--child", choices=("stubborn", "runaway"), help="start a process that is hard to end")
     fault.add_argument("--die-after", type=int, metavar="N", help="engine error and exit when request N+1 arrives")
     fault.add_argument(
         "--lose-engine-after",
@@ -132,11 +132,11 @@ def parser() -> argparse.ArgumentParser:
     fault.add_argument("--unhealthy-after", type=int, metavar="N", help="/health says 503 from request N+1 on")
     fault.add_argument("--hang-after", type=int, metavar="N", help="never answer requests after N")
     fault.add_argument("--error-burst", type=_burst, metavar="N:COUNT", help="HTTP 503 for COUNT requests from N on")
-    fault.add_argument("--garbage-every", type=int, metavar="N", help="send an event that is no JSON")
-    fault.add_argument("--no-usage-every", type=int, metavar="N", help="leave the usage out")
+    fault.add_argument("--garbage-every", type=int, metavar="N", help="send an event that is not JSON")
+    fault.add_argument("--no-usage-every", type=int, metavar="N", help="leave out the usage")
     fault.add_argument("--cut-every", type=int, metavar="N", help="close the connection in the middle of the answer")
     fault.add_argument("--disorder-every", type=int, metavar="N", help="finish the answer, then send its last token")
-    fault.add_argument("--short-every", type=int, metavar="N", help="half the tokens asked for, as if all were well")
+    fault.add_argument("--short-every", type=int, metavar="N", help="half the requested tokens, without an error")
     fault.add_argument(
         "--tokenize", choices=("words", "missing", "garbage", "hang"), default="words", help="how it counts tokens"
     )

@@ -1,4 +1,4 @@
-"""Embeddings and rerankings in vLLM's words: what the request asks for, answered in one piece with made-up numbers."""
+"""Embeddings and rerankings in vLLM's format, answered in one piece with made-up numbers."""
 
 from typing import Any
 

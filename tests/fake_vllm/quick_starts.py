@@ -1,4 +1,4 @@
-"""Short waits for servers that are quick themselves. No result depends on them.
+"""Short waits for the servers of tests, which start at once. No result depends on the waits.
 
 A server of the tests keeps its priority: where several tests run at once, a lower one would cost seconds.
 """

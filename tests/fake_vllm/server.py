@@ -18,7 +18,7 @@ from tests.fake_vllm.pooling import pooled, prompt_of
 _PROMPTS = ("prompt", "input", "query", "documents")
 MAX_BODY = 64 * 2**20
 STARTED = time.time()
-"""When this process began, as the Prometheus client of a real server tells it."""
+"""When this process began, as the Prometheus client of a real server reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Server:
     def peak_running(self) -> int:
         return self._engine.peak_running
 
-    def take_luck(self, luck: float) -> None:
+    def set_luck(self, luck: float) -> None:
         self._engine.luck = luck
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,8 +73,8 @@ class Server:
             case "GET", "/metrics":
                 _send(writer, 200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
             case "GET", "/fake/requests":
-                told = {"peak_running": self.peak_running, "luck": self._engine.luck, "requests": self.requests}
-                _send_json(writer, 200, told)
+                report = {"peak_running": self.peak_running, "luck": self._engine.luck, "requests": self.requests}
+                _send_json(writer, 200, report)
             case _:
                 _send_json(writer, 404, {"detail": "Not Found"})
 
@@ -117,8 +117,8 @@ class Server:
             _send_json(writer, 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}})
             return
         count = len(body["prompt"].split())
-        told = {"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None}
-        _send_json(writer, 200, {} if self._options.tokenize == "garbage" else told)
+        answer = {"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None}
+        _send_json(writer, 200, {} if self._options.tokenize == "garbage" else answer)
 
     async def _complete_whole(self, number: int, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         if (refusal := completion.check(body)) is not None:
@@ -130,16 +130,16 @@ class Server:
             if not self._options.whole_at_once:
                 async for _ in self._engine.token_times(number, max(1, asked)):
                     pass
-            told = completion.answer(self._options, number, body, asked)
+            answer = completion.answer(self._options, number, body, asked)
             if _hits(self._options.no_usage_every, number):
-                told["usage"] = None
+                answer["usage"] = None
             if _hits(self._options.cut_every, number):
                 writer.transport.abort()
             elif _hits(self._options.garbage_every, number):
                 _send(writer, 200, b'{"choices": [{"text": \xff\xfe')
             else:
-                _send_json(writer, 200, told)
-        self._engine.prompt_tokens += told["usage"]["prompt_tokens"] if told["usage"] else 0
+                _send_json(writer, 200, answer)
+        self._engine.prompt_tokens += answer["usage"]["prompt_tokens"] if answer["usage"] else 0
         self._engine.generated_tokens += asked
         self._engine.finished += 1
 
@@ -219,7 +219,7 @@ class Server:
 
 
 class Events:
-    """The server-sent events of one answer, in vLLM's words."""
+    """The server-sent events of one answer, in vLLM's format."""
 
     def __init__(self, number: int, model: str) -> None:
         self._common = {"id": f"cmpl-{number:032x}", "object": "text_completion", "created": 0, "model": model}

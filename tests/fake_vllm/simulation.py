@@ -206,9 +206,9 @@ class SimulatedServer:
         """Refuse connections from now on."""
         self._loop.stop_listening(self._port)
 
-    def take_luck(self, luck: float) -> None:
-        """Be as fast as another start was."""
-        self._server.take_luck(luck)
+    def set_luck(self, luck: float) -> None:
+        """Take the speed factor of another start."""
+        self._server.set_luck(luck)
 
     @property
     def peak_running(self) -> int:
@@ -247,7 +247,7 @@ class SimulatedMeter:
             server = SimulatedServer(
                 runner, f"--served-model-name={model}", *self._flags[_get(url, "/version")["version"]]
             )
-            server.take_luck(_get(url, "/fake/requests")["luck"])
+            server.set_luck(_get(url, "/fake/requests")["luck"])
             return server.measure_workload(
                 workload, model=model, limits=meter.limits, scenario=scenario, ordinal=ordinal, progress=progress
             )

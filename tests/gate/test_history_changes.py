@@ -81,7 +81,7 @@ def test_a_loss_is_positive_for_every_metric(name, levels, worse, count):
 
 
 @pytest.mark.parametrize("count", [2, 10], ids=["neighbours", "change points"])
-def test_less_than_half_the_margin_matters_to_nobody(count):
+def test_a_change_below_half_the_margin_is_not_reported(count):
     line = history(np.repeat([0.1, 0.102], count), ripple=[luck / 10 for luck in RIPPLE])
     assert changes(line).found == ()
     assert len(changes(line, margins={"ttft_median": 0.01}).found) == 1

@@ -1,7 +1,7 @@
 """Real vLLM, end to end: installed, started, measured, stopped, stored. Only with `pytest -m real_vllm`.
 
-Takes some minutes, some GB of disk and of memory, and the package registry. What a busy machine does to the client is
-tested elsewhere, so the guards do not decide here.
+Takes some minutes, some GB of disk and memory, and the package registry. The guards against a busy machine are tested
+elsewhere and are off here.
 """
 
 import json
@@ -45,7 +45,7 @@ scenarios:
       env: {VLLM_CPU_KVCACHE_SPACE: "1"}
     workload: {dataset: {format: sharegpt, file: chat.json}, concurrency: 2, num_requests: 6}
 """
-TURNS = [{"value": "what is there to be said of so few words"}, {"value": "that they are counted by the server"}]
+TURNS = [{"value": "how many tokens does this prompt have"}, {"value": "the server counts them"}]
 
 
 RUNS = ("--runs", "1", "--wait-for-machine", "20m")

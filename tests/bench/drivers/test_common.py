@@ -71,7 +71,7 @@ def test_what_the_tool_defines_otherwise_is_kept_apart_as_its_imported_files_are
 
 
 @every_driver
-def test_nobody_claims_to_know_whether_the_client_kept_up(name, tool):
+def test_a_driver_does_not_claim_that_the_client_kept_up(name, tool):
     result = tool(name, WRITTEN[name]).measure()
     assert result.why_void is None
     assert math.isnan(result.guards.loop_lag_p99)
@@ -169,7 +169,7 @@ def test_in_an_open_loop_it_is_said_from_when_latency_counts(name, tool):
     assert any("latency counts from the moment of sending" in note for note in result.notes)
 
 
-def test_as_a_meter_it_takes_each_scenarios_tokenizer_and_tells_when_it_is_done(tool):
+def test_as_a_meter_it_takes_each_scenarios_tokenizer_and_reports_the_end(tool):
     made = tool("aiperf", AIPERF)
     meter = DriverMeter(find_driver("aiperf", made.path), {"c4": "org/other"})
     told = []

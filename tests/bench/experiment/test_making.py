@@ -133,7 +133,7 @@ class TestOneServer:
         assert run.metrics["startup_time"] > 0
         assert run.metrics["peak_memory"] > 2**20
 
-    def test_so_are_trials_conditions_answers_and_what_the_server_said(self, run: Run) -> None:
+    def test_trials_conditions_answers_and_server_facts_are_kept(self, run: Run) -> None:
         (trial,) = run.trials
         assert (trial.scenario, trial.ordinal, trial.completed, trial.failed) == ("c2", 1, 4, 0)
         assert run.conditions.outside_cpu_cores is not None
@@ -213,7 +213,7 @@ class TestFailing:
         assert before["lines"][0].startswith("torch.OutOfMemoryError")
         assert (bay.directory / f"of-{CAND}" / "starts").read_text() == ".."
 
-    def test_a_start_that_fails_once_is_told_and_no_evidence(self, bay: Bay) -> None:
+    def test_a_start_that_fails_once_is_noted_and_no_evidence(self, bay: Bay) -> None:
         (made,) = bay.made(BOTH[1:], {CANDIDATE: bay.environment(CAND, "--die-at-start", "--faulty-start=1")})
         assert made.run.failure is None
         assert len(made.run.trials) == 1
@@ -222,7 +222,7 @@ class TestFailing:
         assert made.notes[0].startswith("a start failed before one served: the server ended ")
         assert len(list((bay.directory / "logs").iterdir())) == 2
 
-    def test_what_speaks_of_the_surroundings_is_no_run(self, bay: Bay) -> None:
+    def test_an_environment_fault_is_no_run(self, bay: Bay) -> None:
         class Offline(FakeEnvironment):
             def launch(self, request: ServeRequest, port: int) -> Launch:
                 says = (
@@ -236,7 +236,7 @@ class TestFailing:
             bay.made(BOTH[1:], {CANDIDATE: Offline(CAND, {})})
         assert caught.value.failure.kind is ServerFailureKind.ENVIRONMENT
 
-    def test_nor_is_what_failed_beside_another_program_on_the_gpus(
+    def test_a_failure_beside_another_program_on_the_gpus_is_no_run(
         self, bay: Bay, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         class Crowded(ConditionsWatch):
@@ -332,7 +332,7 @@ class _Absent(FakeEnvironment):
         return replace(super().launch(request, port), command=("/nowhere/vllm",))
 
 
-def test_a_command_that_cannot_be_run_is_no_word_on_the_version_and_ends_the_other_server(bay: Bay) -> None:
+def test_a_command_that_cannot_run_is_no_evidence_on_the_version_and_ends_the_other_server(bay: Bay) -> None:
     tokens: list[str] = []
 
     class Watched(_Absent):

@@ -124,7 +124,7 @@ PLANS = st.builds(
 
 class TestMissing:
     @given(PLANS, st.data())
-    def test_what_counts_is_not_made_again_and_the_rest_is_made_in_order(
+    def test_runs_that_count_are_not_made_again_and_the_rest_is_made_in_order(
         self, plan: ExperimentPlan, data: st.DataObject
     ) -> None:
         units = list(plan.units(["server"]))
@@ -150,7 +150,7 @@ class TestMissing:
         assert missing_units(plan, ["server"], map(make_run, first), {}, 3) == [second]
 
     @given(PLANS, st.integers(1, 4), st.data())
-    def test_what_was_tried_as_often_as_it_may_be_is_left(
+    def test_a_run_without_attempts_left_is_not_made_again(
         self, plan: ExperimentPlan, limit: int, data: st.DataObject
     ) -> None:
         units = list(plan.units(["server"]))
@@ -175,7 +175,7 @@ def test_a_plan_survives_being_kept_as_json(plan: ExperimentPlan) -> None:
     assert list(again.versions) == list(plan.versions)  # the order is part of it
 
 
-def test_a_plan_that_was_kept_before_there_were_looks_is_looked_at_once() -> None:
+def test_a_plan_from_before_interim_analyses_has_one_analysis() -> None:
     document = make_plan(most_blocks=6).as_document()
     del document["most_blocks"]
     assert ExperimentPlan.from_document(document) == make_plan()

@@ -158,7 +158,7 @@ class TestComplete:
         assert [entry.id for entry in outcome.stored] == [1, 2, 3, 4]
         assert world.is_ended()
 
-    def test_each_run_is_told_under_its_own_number_in_whatever_order_they_are_stored(
+    def test_each_run_is_reported_by_its_own_number_whatever_the_order_of_storing(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         add = world.store.add_runs
@@ -180,11 +180,11 @@ class TestComplete:
         runs = world.store.runs()
         assert [[trial.scenario for trial in run.trials] for run in runs] == [["s1"], ["s2"]]
 
-    def test_runs_keep_how_often_their_plan_was_to_be_looked_at(self, world: World) -> None:
+    def test_runs_keep_the_number_of_planned_analyses(self, world: World) -> None:
         world.carry_out(world.plan(versions=BOTH, blocks=1, most_blocks=6))
         assert [run.place.most_blocks for run in world.store.runs() if run.place] == [6, 6]
 
-    def test_each_run_that_was_stored_is_told_with_how_far_it_is(self, world: World) -> None:
+    def test_each_stored_run_is_reported_with_the_progress(self, world: World) -> None:
         told: list[tuple[int, int, int]] = []
         world.carry_out(world.plan(), on_stored=lambda entry, done, units: told.append((entry.id, done, units)))
         assert told == [(1, 1, 3), (2, 2, 3), (3, 3, 3)]
@@ -232,7 +232,7 @@ class TestVoid:
         assert world.places() == [(1, SINGLE)] * RUN_ATTEMPTS + [(2, SINGLE)]
         assert not world.is_ended()
 
-    def test_another_call_tries_again_under_labels_that_nobody_has(self, world: World) -> None:
+    def test_another_call_tries_again_under_new_labels(self, world: World) -> None:
         plan = world.plan(blocks=1)
         world.carry_out(plan, why_void=lambda _run: "busy")
         outcome = world.carry_out(plan, why_void=lambda run: None if run.label.endswith("/4") else "busy")
@@ -273,14 +273,14 @@ class Asked:
 
 
 class TestStopped:
-    def test_after_every_block_it_is_asked_whether_more_are_wanted(self, world: World) -> None:
+    def test_an_interim_analysis_follows_every_block(self, world: World) -> None:
         asked = Asked(world)
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=4), after_block=asked)
         assert [len(places) for places in asked.places] == [2, 4, 6]
         assert outcome.ending is ExperimentEnd.COMPLETE
 
     @pytest.mark.parametrize("resident", [False, True])
-    def test_when_no_more_are_wanted_none_is_made_and_the_plan_is_ended(self, world: World, resident: bool) -> None:
+    def test_a_stopped_experiment_makes_no_more_runs_and_is_ended(self, world: World, resident: bool) -> None:
         plan = world.plan(versions=BOTH, blocks=5, resident=resident)
         outcome = world.carry_out(plan, after_block=Asked(world, enough=2))
         assert (outcome.ending, outcome.why) == (ExperimentEnd.STOPPED, "it is decided")
@@ -293,7 +293,7 @@ class TestStopped:
         world.carry_out(world.plan(versions=BOTH, blocks=2), after_block=asked)
         assert [block for block, _ in asked.places[0]] == [1, 1, 1, 1]
 
-    def test_a_void_run_is_made_again_before_it_is_asked(self, world: World) -> None:
+    def test_a_void_run_is_made_again_before_the_interim_analysis(self, world: World) -> None:
         asked = Asked(world)
         plan = world.plan(versions=BOTH, blocks=2)
         world.carry_out(
@@ -301,7 +301,7 @@ class TestStopped:
         )
         assert asked.places == [[(1, BASELINE), (1, CANDIDATE), (1, CANDIDATE)]]
 
-    def test_a_block_that_is_given_up_is_nothing_to_ask_about(self, world: World) -> None:
+    def test_a_block_that_is_given_up_is_not_analysed(self, world: World) -> None:
         asked = Asked(world)
         plan = world.plan(versions=BOTH, blocks=3)
         world.carry_out(
@@ -309,13 +309,13 @@ class TestStopped:
         )
         assert [places[-1][0] for places in asked.places] == [2]
 
-    def test_a_block_in_which_a_server_failed_is_nothing_to_ask_about(self, world: World) -> None:
+    def test_a_block_with_a_failed_server_is_not_analysed(self, world: World) -> None:
         world.maker.how = lambda slot, _made: {"failure": FAILURE} if (slot.block, slot.side) == (1, CANDIDATE) else {}
         asked = Asked(world)
         world.carry_out(world.plan(versions=BOTH, blocks=3), after_block=asked)
         assert [len(places) for places in asked.places] == [4]
 
-    def test_who_goes_on_is_asked_first_about_the_blocks_that_are_there(self, world: World) -> None:
+    def test_a_resumed_experiment_is_analysed_before_its_first_block(self, world: World) -> None:
         def interrupt(_slot: Slot, made: int) -> dict[str, Any]:
             if made == 3:
                 raise KeyboardInterrupt
@@ -329,7 +329,7 @@ class TestStopped:
         assert (outcome.ending, outcome.stored) == (ExperimentEnd.STOPPED, ())
         assert world.is_ended()
 
-    def test_of_half_a_block_nobody_is_asked(self, world: World) -> None:
+    def test_half_a_block_is_not_analysed(self, world: World) -> None:
         def interrupt(_slot: Slot, made: int) -> dict[str, Any]:
             if made == 1:
                 raise KeyboardInterrupt

@@ -183,7 +183,7 @@ class TestFailures:
         measure_trials([one], [scenario("c1")], FakeMeter(), Watch(), trials=1)
         assert windows[0] <= asked[0]
 
-    def test_a_dead_server_is_told_as_one_and_not_as_a_client_that_reaches_nothing(self) -> None:
+    def test_a_dead_server_is_reported_as_dead_not_as_unreachable(self) -> None:
         def answer(*_: object) -> LoadResult:
             raise LoadError("no server answers")
 

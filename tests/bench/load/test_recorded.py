@@ -208,7 +208,7 @@ def test_tokens_that_the_server_does_not_count_are_not_guessed(simulate, tmp_pat
     assert [(found.kind, found.count) for found in result.failures] == [(RequestFailureKind.NO_USAGE, 3)]
 
 
-def test_a_length_that_fits_no_conversation_is_told_without_counting_any(simulate, tmp_path):
+def test_a_length_that_fits_no_conversation_is_an_error_before_any_is_counted(simulate, tmp_path):
     server = simulate("--tokenize", "hang")
     dataset = conversations(tmp_path, *[(10, 8)] * 4)
     with pytest.raises(InputError, match="output_len is 2045, and a conversation may have 2048 tokens in all; ask for"):

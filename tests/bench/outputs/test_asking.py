@@ -95,7 +95,7 @@ def test_a_server_that_refuses_logprobs_is_asked_for_less(scripted, refused, not
     assert not any(answer.prompt_logprobs for answer in got.outputs.answers)
 
 
-def test_a_server_that_silently_leaves_prompt_logprobs_out_is_noted(scripted):
+def test_a_server_that_leaves_prompt_logprobs_out_is_noted(scripted):
     got = collect_outputs(
         scripted(lambda body: answering({key: body[key] for key in body if key != "prompt_logprobs"})).url, "tiny"
     )
@@ -137,7 +137,7 @@ def test_a_prompt_that_is_not_answered_is_kept_with_its_error_and_the_others_are
     assert got.notes == (f"1 of 16 prompts were not answered; the first, sql: {errors['sql']}",)
 
 
-def test_a_server_that_fails_on_everything_has_answered_that(scripted):
+def test_a_server_that_fails_every_request_has_answered(scripted):
     got = collect_outputs(scripted(lambda _: (500, b"")).url, "tiny")
     assert got.outputs is not None
     assert [answer.error for answer in got.outputs.answers] == ["HTTP 500"] * 16

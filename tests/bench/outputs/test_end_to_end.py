@@ -43,7 +43,7 @@ def test_the_same_answers_pass(decide):
     assert {series.candidate.mean for series in result.series if series.scenario == "outputs"} == {1.0}
 
 
-def test_other_tokens_fail_and_it_is_told_where(decide):
+def test_other_tokens_fail_and_their_place_is_named(decide):
     result = decide("--output-noise", "0.5")
     assert result.decision is Decision.FAIL
     assert "outputs/accuracy_agreement" in {

@@ -366,7 +366,7 @@ class TestLife:
         server.stop()
         assert docker.running() == [theirs["pid"]]
 
-    def test_an_engine_that_does_not_answer_is_told(
+    def test_a_container_engine_that_does_not_answer_is_an_error(
         self, docker: FakeDocker, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("FAKE_DOCKER", str(docker.folder))

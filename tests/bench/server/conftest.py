@@ -18,11 +18,11 @@ REQUEST = ServeRequest("tiny", "tiny")
 
 
 class ProgramEnvironment(Environment):
-    """Serves `program.py` with some manners."""
+    """Serves `program.py` with some behaviours."""
 
     def __init__(
         self,
-        manners: str,
+        behaviours: str,
         *,
         command: tuple[str, ...] = (),
         in_process_group: bool = True,
@@ -31,7 +31,7 @@ class ProgramEnvironment(Environment):
     ) -> None:
         self.version = None
         self.libraries = {}
-        self._command = command or (sys.executable, str(PROGRAM), manners)
+        self._command = command or (sys.executable, str(PROGRAM), behaviours)
         self._in_process_group = in_process_group
         self._environ = {**os.environ, **(variables or {})}
         self._after_stop = after_stop
@@ -56,7 +56,7 @@ def start(tmp_path: Path, states: Path) -> Iterator[Start]:
     running: list[Server] = []
 
     def begin(
-        manners: str = "well",
+        behaviours: str = "well",
         *,
         command: tuple[str, ...] = (),
         group: bool = True,
@@ -65,7 +65,7 @@ def start(tmp_path: Path, states: Path) -> Iterator[Start]:
         **options: Any,
     ) -> Server:
         environment = ProgramEnvironment(
-            manners, command=command, in_process_group=group, variables=variables, after_stop=after_stop
+            behaviours, command=command, in_process_group=group, variables=variables, after_stop=after_stop
         )
         options = {"ready_within": 60.0, "log": tmp_path / "server.log", **options}
         server = start_server(environment, REQUEST, state_directory=states, **options)

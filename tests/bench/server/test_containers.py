@@ -61,7 +61,9 @@ def test_it_is_found_and_ended(docker: FakeDocker, tmp_path: Path) -> None:
     assert find_orphans(states) == []
 
 
-def test_an_engine_that_cannot_start_it_is_no_verdict_on_the_version(docker: FakeDocker, tmp_path: Path) -> None:
+def test_an_engine_that_cannot_start_a_container_is_no_evidence_on_the_version(
+    docker: FakeDocker, tmp_path: Path
+) -> None:
     provisioner = DockerProvisioner(directory=docker.folder / "facts", environ=docker.environ())
     environment = provisioner.provision(Version.parse("0.19.1"))
     docker.fail("run", "docker: Error response from daemon: invalid mount config", 125)

@@ -71,7 +71,7 @@ def test_one_launch_line_serves_versions_that_differ(tmp_path: Path, monkeypatch
     assert lucks == [1, 2, 3]  # each start has a seed of its own
 
 
-def test_a_version_may_tell_another(serve: Serve) -> None:
+def test_a_version_may_report_another_version(serve: Serve) -> None:
     server = serve("--vllm-version=0.18.0", version="0.19.1")
     assert server.facts is not None
     assert server.facts.version == Version.parse("0.18.0")
@@ -158,7 +158,7 @@ def test_one_that_lives_unhealthy(serve: Serve, monkeypatch: pytest.MonkeyPatch)
     assert failure.kind is ServerFailureKind.UNRESPONSIVE
 
 
-@pytest.mark.parametrize("flags", [["--child=deaf"], ["--child=runaway"], ["--deaf"]])
+@pytest.mark.parametrize("flags", [["--child=stubborn"], ["--child=runaway"], ["--ignore-sigterm"]])
 def test_nothing_survives_the_stop(serve: Serve, flags: Sequence[str]) -> None:
     server = serve(*flags)
     pids = [process.pid for process in server.processes()]

@@ -14,7 +14,7 @@ def work(done: list[str]) -> None:
         done.append("all")
 
 
-def test_it_is_delivered_when_the_moment_is_over() -> None:
+def test_a_deferred_signal_is_delivered_at_the_end_of_the_block() -> None:
     done: list[str] = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -49,9 +49,9 @@ def nothing_stays(states: Path) -> Iterator[None]:
         os.kill(pid, signal.SIGKILL)
 
 
-def start_tool(states: Path, manners: str, processes: int) -> subprocess.Popen[str]:
+def start_tool(states: Path, behaviours: str, processes: int) -> subprocess.Popen[str]:
     tool = subprocess.Popen(
-        [sys.executable, "-c", TOOL, manners, str(states), str(processes)],
+        [sys.executable, "-c", TOOL, behaviours, str(states), str(processes)],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -64,9 +64,9 @@ def start_tool(states: Path, manners: str, processes: int) -> subprocess.Popen[s
     return tool
 
 
-@pytest.mark.parametrize(("manners", "processes"), [("well", 1), ("family", 4), ("runaway", 2)])
-def test_what_a_killed_tool_left_is_found_and_ended(states: Path, manners: str, processes: int) -> None:
-    with start_tool(states, manners, processes) as tool:
+@pytest.mark.parametrize(("behaviours", "processes"), [("well", 1), ("family", 4), ("runaway", 2)])
+def test_what_a_killed_tool_left_is_found_and_ended(states: Path, behaviours: str, processes: int) -> None:
+    with start_tool(states, behaviours, processes) as tool:
         token = next(states.glob("*.json")).stem
         assert find_orphans(states) == []  # its tool lives
         tool.send_signal(signal.SIGKILL)
@@ -274,7 +274,7 @@ class TestContainers:
             yield server
 
     @pytest.mark.usefixtures("left")
-    def test_a_container_that_a_killed_tool_left_is_told_and_ended(self, docker: FakeDocker, states: Path) -> None:
+    def test_a_container_left_by_a_killed_tool_is_reported_and_ended(self, docker: FakeDocker, states: Path) -> None:
         (name,) = docker.memory["containers"]
         assert len(docker.running()) == 1
         (orphan,) = find_orphans(states)

@@ -16,11 +16,11 @@ def test_its_processes_are_found_by_the_port_it_listens_on(start: Start) -> None
     assert psutil.pid_exists(server.pid)
 
 
-def test_one_elsewhere_has_no_processes_to_see() -> None:
+def test_a_server_elsewhere_has_no_visible_processes() -> None:
     assert find_listener_processes("http://example.invalid:80") == []
     assert os.getpid() not in [process.pid for process in find_listener_processes("http://127.0.0.1:1")]
 
 
-def test_one_that_is_not_there_is_said_to_be_so() -> None:
+def test_a_server_that_is_not_there_is_reported_as_missing() -> None:
     with pytest.raises(LoadError, match="does not answer"):
         inspect_server("http://127.0.0.1:1")

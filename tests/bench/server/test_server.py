@@ -48,7 +48,7 @@ def wait_for(what: Callable[[], Sized], count: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_server_is_ready_tells_its_facts_and_leaves_nothing_behind(start: Start, states: Path) -> None:
+def test_a_ready_server_has_its_facts_and_leaves_nothing_behind(start: Start, states: Path) -> None:
     server = start()
     token = token_in(states)
     assert server.startup_time is not None
@@ -68,7 +68,7 @@ def test_a_server_is_ready_tells_its_facts_and_leaves_nothing_behind(start: Star
     assert list(states.glob("*")) == []
 
 
-def test_a_death_at_the_start_is_noticed_at_once_and_told_with_its_cause(start: Start, states: Path) -> None:
+def test_a_death_at_the_start_is_noticed_at_once_and_reported_with_its_cause(start: Start, states: Path) -> None:
     with pytest.raises(ServerError) as failed:
         start("die", ready_within=math.inf)  # a start that does not notice the death would never end
     failure = failed.value.failure
@@ -113,15 +113,15 @@ def test_one_that_is_killed_while_others_hold_the_memory_is_not_its_version(star
 
 
 def test_one_that_does_not_end_when_asked_is_killed(start: Start) -> None:
-    server = start("deaf")
+    server = start("stubborn")
     report = server.stop(grace=0.5)
     assert (report.forced, report.left) == (True, ())
     assert not alive(server.pid)
 
 
-@pytest.mark.parametrize(("manners", "children"), [("family", 3), ("runaway", 1), ("family,deaf", 3)])
-def test_children_are_ended_wherever_they_went(start: Start, states: Path, manners: str, children: int) -> None:
-    server = start(manners)
+@pytest.mark.parametrize(("behaviours", "children"), [("family", 3), ("runaway", 1), ("family,stubborn", 3)])
+def test_children_are_ended_wherever_they_went(start: Start, states: Path, behaviours: str, children: int) -> None:
+    server = start(behaviours)
     wait_for(server.processes, 1 + children)
     members = [process.pid for process in server.processes()]
     assert len(members) == 1 + children
@@ -141,7 +141,7 @@ def test_children_are_ended_also_when_the_server_died_before(start: Start) -> No
     assert [pid for pid in members if alive(pid)] == []
 
 
-def test_a_death_under_load_is_told_as_one(start: Start) -> None:
+def test_a_death_under_load_is_reported_as_a_death(start: Start) -> None:
     server = start("crash")
     break_it(server.url)
     failure = server.failure(health=True)
@@ -152,7 +152,9 @@ def test_a_death_under_load_is_told_as_one(start: Start) -> None:
     assert failure.lines == ("RuntimeError: CUDA error: an illegal access",)
 
 
-def test_a_server_that_lives_and_stays_unhealthy_is_told_as_such(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_server_that_stays_unhealthy_is_reported_as_unhealthy(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "UNRESPONSIVE_AFTER", 0.5)
     server = start("mute")
     break_it(server.url)
@@ -226,14 +228,14 @@ def test_what_serves_out_of_sight_is_not_guessed_at_and_must_not_serve_on(
         thread.join()
 
 
-def test_a_command_that_cannot_be_run_is_told(start: Start, states: Path) -> None:
+def test_a_command_that_cannot_run_is_an_error(start: Start, states: Path) -> None:
     with pytest.raises(ServerError, match="no-such-vllm cannot be run") as failed:
         start(command=("/no-such-vllm",))
     assert failed.value.failure.kind is ServerFailureKind.NOT_STARTED
     assert list(states.glob("*")) == []
 
 
-def test_the_state_file_names_everyone_and_is_private(start: Start, states: Path) -> None:
+def test_the_state_file_names_every_process_and_is_private(start: Start, states: Path) -> None:
     server = start("family")
     wait_for(server.processes, 4)
     path = next(states.glob("*.json"))
@@ -245,7 +247,7 @@ def test_the_state_file_names_everyone_and_is_private(start: Start, states: Path
 
 
 @pytest.mark.parametrize(("group", "processes"), [(True, 1), (False, 0)])
-def test_whoever_watches_learns_of_a_server_before_it_is_ready(start: Start, group: bool, processes: int) -> None:
+def test_a_listener_learns_of_a_server_before_it_is_ready(start: Start, group: bool, processes: int) -> None:
     seen: list[tuple[float | None, int]] = []
     server = start(on_spawn=lambda server: seen.append((server.startup_time, len(server.processes()))), group=group)
     # What a launch line starts may be a program that only talks to what serves, until that is seen.
@@ -253,7 +255,7 @@ def test_whoever_watches_learns_of_a_server_before_it_is_ready(start: Start, gro
     assert len(server.processes()) == 1
 
 
-def test_a_server_that_goes_into_the_background_is_told_so_and_ended(start: Start) -> None:
+def test_a_server_that_goes_into_the_background_is_refused_and_ended(start: Start) -> None:
     port = free_port()
     with pytest.raises(ServerError, match="must stay in the foreground") as failed:
         start("daemon", pick_port=lambda: port)
@@ -262,7 +264,7 @@ def test_a_server_that_goes_into_the_background_is_told_so_and_ended(start: Star
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_a_server_that_says_nothing_is_told_by_its_exit_status(start: Start) -> None:
+def test_a_silent_server_is_described_by_its_exit_status(start: Start) -> None:
     with pytest.raises(ServerError) as failed:
         start("quiet")
     assert failed.value.failure.lines == ()
@@ -298,7 +300,7 @@ def test_what_remains_after_the_stop_is_an_error_and_not_the_versions(start: Sta
     assert not failed.value.failure.kind.may_be_the_version
 
 
-def test_nor_is_a_start_that_failed_of_which_something_remains(start: Start) -> None:
+def test_a_failed_start_that_leaves_processes_is_no_evidence(start: Start) -> None:
     with pytest.raises(ServerError, match=r"; then .*no such container.*lm_head") as failed:
         start("die", after_stop=refuse)
     assert failed.value.failure.kind is ServerFailureKind.NOT_STOPPED
@@ -315,12 +317,12 @@ def test_processes_that_cannot_be_ended_are_named(start: Start, monkeypatch: pyt
         pass
 
 
-def test_what_went_wrong_before_the_stop_is_told_first(start: Start) -> None:
+def test_the_error_before_the_stop_is_reported_first(start: Start) -> None:
     with pytest.raises(ValueError, match="first"), start("well", after_stop=refuse):
         raise ValueError("first")
 
 
-def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
+def test_an_interrupted_stop_kills_the_server_at_once(
     start: Start, states: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graces: list[float] = []
@@ -331,7 +333,7 @@ def test_who_interrupts_the_stop_gets_a_quick_one_and_keeps_no_server(
             raise KeyboardInterrupt
         return end_processes(find, grace, **more)
 
-    server = start("deaf")
+    server = start("stubborn")
     monkeypatch.setattr(module, "end_processes", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
         server.stop()

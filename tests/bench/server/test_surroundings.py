@@ -39,7 +39,7 @@ CONSEQUENCE = "RuntimeError: Engine core initialization failed. See root cause a
         ("pynvml.NVMLError_LibRmVersionMismatch: Driver/library version mismatch", "the GPU or its driver"),
     ],
 )
-def test_what_speaks_of_hub_disk_memory_and_devices(line: str, what: str) -> None:
+def test_lines_about_hub_disk_memory_and_devices_are_environment_faults(line: str, what: str) -> None:
     found = environment_cause((line, CONSEQUENCE), ready=False)
     assert found is not None
     assert found.startswith(what)
@@ -59,7 +59,7 @@ def test_what_speaks_of_hub_disk_memory_and_devices(line: str, what: str) -> Non
         "ConnectionRefusedError: [Errno 111] Connection refused",
     ],
 )
-def test_what_a_version_may_bring_about_stays_with_it(line: str) -> None:
+def test_a_fault_that_the_version_may_cause_is_evidence_on_it(line: str) -> None:
     assert environment_cause((line, CONSEQUENCE), ready=False) is None
 
 
@@ -69,7 +69,7 @@ def test_a_server_that_was_ready_has_its_model_and_can_still_lack_a_disk() -> No
     assert environment_cause((disk,), ready=True) is not None
 
 
-def test_such_a_death_says_so_first_and_is_no_evidence(tmp_path: Path) -> None:
+def test_a_death_by_the_environment_is_named_first_and_is_no_evidence(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n")
     failure = describe_death(1, 2.0, log, ready=False)
@@ -93,7 +93,7 @@ def test_a_kill_while_others_held_the_memory_is_not_the_versions(
     assert describe_death(status, 2.0, tmp_path / "none", ready=True, memory_short=memory_short).kind is kind
 
 
-def test_nor_is_an_engine_that_was_lost_then(tmp_path: Path) -> None:
+def test_an_engine_lost_to_the_environment_is_no_evidence_either(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ERROR 11-21 06:56:03 [a.py:9] vllm.v1.engine.exceptions.EngineDeadError: EngineCore is gone\n")
     assert describe_death(0, 2.0, log, ready=True, memory_short=True).kind is ServerFailureKind.ENVIRONMENT

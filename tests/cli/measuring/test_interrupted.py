@@ -85,7 +85,7 @@ def test_both_resident_servers_are_stopped(lab):
 
 
 def test_who_interrupts_twice_has_no_patience_and_keeps_no_server_either(lab):
-    lab.behave({"0.19.1": ["--deaf", "--tpot=0.2"]})
+    lab.behave({"0.19.1": ["--ignore-sigterm", "--tpot=0.2"]})
     with lab.start("run", "0.19.1", "--runs", 1) as process:
         read_until(process, "measuring")
         process.send_signal(signal.SIGINT)
