@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from regress_gate.app.deployment_facts import launch_deployment
+from regress_gate.app.deployment_facts import deployment_out, launch_deployment
 from regress_gate.app.known_issues import Releases, issue_finder
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import resolve_stored_build, stored_versions
@@ -17,7 +17,7 @@ from regress_gate.known.records.coverage import never_released
 from regress_gate.known.records.releases import find_releases
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import PolicyOverrides
-from regress_gate.model.result import DeploymentOut, ReasonCode, Result
+from regress_gate.model.result import ReasonCode, Result
 from regress_gate.model.version import Ref, Version
 from regress_gate.paths import release_cache_file
 from regress_gate.suites import load_suite
@@ -121,8 +121,7 @@ def check_version(
         missing_facts_text(findings, deciding, complete=facts.deployment.complete),
         WITHOUT_BASELINE if before is None else "",
     ]
-    server = settings.deployed_server
-    deployment = None if server is None else DeploymentOut(name=server.name, where=server.where)
+    deployment = deployment_out(settings.deployed_server)
     result = result.model_copy(update={"advice": " ".join(filter(None, advice)), "deployment": deployment})
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
@@ -92,7 +93,7 @@ def compare_stored(
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
-    result = decide_compare(given, rules)
+    result = decide_compare(given, rules).model_copy(update={"deployment": deployment_out(settings.deployed_server)})
     if all(series.verdict is not Verdict.REGRESSION for series in result.series):
         return result
     history, unread = _read_history(settings, choice.candidate, baseline.version, candidate.version, limits)

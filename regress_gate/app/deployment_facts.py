@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from regress_gate.errors import InputError
 from regress_gate.known.matching.models import read_model_directory
 from regress_gate.model.deployment import Deployment, DeploymentFacts
+from regress_gate.model.result import DeploymentOut
 from regress_gate.text import nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
@@ -53,6 +54,11 @@ def gather_deployment(
         deployment = deployment.over(described)
     version = next((source.version for source in sources if source.version is not None), None)
     return DeploymentFacts(deployment, version, tuple(note for source in sources for note in source.notes))
+
+
+def deployment_out(server: "DeployedServer | None") -> DeploymentOut | None:
+    """How a result names the server of a deployment file."""
+    return None if server is None else DeploymentOut(name=server.name, where=server.where)
 
 
 def launch_deployment(

@@ -265,7 +265,7 @@ class _Script:
 
     def _backslash(self) -> None:
         following = self.text[self.at + 1 : self.at + 2]
-        if following == "\n":
+        if following in ("\n", ""):
             self._advance(2)
         elif match := re.compile(r"\\[ \t]+\n").match(self.text, self.at):
             # Spaces after a backslash end the command in a shell; people mean a continuation.

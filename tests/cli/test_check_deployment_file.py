@@ -166,6 +166,11 @@ class TestSeveralServers:
         assert refused.error.startswith("compose.yaml: holds 2 vLLM servers (good, bad); name one: --deployment ")
         assert gate(*command, "--deployment", "compose.yaml#good").code in (0, 1, 3)
 
+    def test_a_comparison_names_its_server(self, gate, write):
+        write("compose.yaml", ONE_OF_EACH)
+        done = gate("compare", "v0.19.0", "v0.19.1", "--deployment", "compose.yaml#good", "--format", "json")
+        assert done.json["deployment"] == {"name": "good", "where": "compose.yaml:2"}
+
     def test_notes_name_their_server(self, gate, write):
         write("compose.yaml", TWO)
         err = gate("check", "v0.20.0", "--deployment", "compose.yaml", "-q").err

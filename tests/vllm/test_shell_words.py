@@ -17,6 +17,7 @@ def commands(script: str) -> list[list[str]]:
         ("vllm serve m --a 1", ["vllm", "serve", "m", "--a", "1"]),
         ("vllm serve \\\n  m \\\r\n  --a 1", ["vllm", "serve", "m", "--a", "1"]),
         ("vllm serve m \\   \n --a 1", ["vllm", "serve", "m", "--a", "1"]),
+        ("vllm serve m \\", ["vllm", "serve", "m"]),
         ("docker run `\n  image `\n  --a", ["docker", "run", "image", "--a"]),
         ("""run '{"a": "$X b"}' "c d" e\\ f""", ["run", '{"a": "$X b"}', "c d", "e f"]),
         ('run "a\\"b" "\\x"', ["run", 'a"b', "\\x"]),
