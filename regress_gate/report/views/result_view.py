@@ -148,7 +148,7 @@ def _answer(result: Result, detail: Detail) -> list[Block]:
 def _terminal_reasons(result: Result, *, verbose: bool) -> list[str]:
     if verbose:
         return wording.reasons(result.reasons, verbose=True)
-    others = [one for one in result.reasons if one.code not in _SAID_BY_THE_ADVICE]
+    others = [one for one in result.reasons if one.code not in _SAID_BY_THE_ADVICE and one.text not in result.advice]
     return _first(wording.reasons(others), MOST_REASONS, "reason")
 
 
