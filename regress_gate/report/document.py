@@ -176,15 +176,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """What stands in a cell of a grid: one sign, explained by the legend."""
-
-    sign: str
-    meaning: str
-    style: Style
-
-
-@dataclass(frozen=True, slots=True)
 class GridColumn:
     title: str
     group: str = ""
@@ -194,25 +185,18 @@ class GridColumn:
 @dataclass(frozen=True, slots=True)
 class GridRow:
     title: str
-    signs: tuple[Sign | None, ...]
+    signs: tuple[Styled | None, ...]
     """One for each column; None where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Many findings at a glance: one sign in each cell, and a legend of the signs."""
+    """Many findings at a glance: one sign in each cell. The text beside it explains the signs."""
 
     title: str
     """What the rows are."""
     columns: tuple[GridColumn, ...]
     rows: tuple[GridRow, ...]
-    legend: tuple[Sign, ...]
-    """The signs in the order in which they are explained; renderers leave out those that no cell has."""
-
-    @property
-    def used_signs(self) -> tuple[Sign, ...]:
-        used = {sign for row in self.rows for sign in row.signs}
-        return tuple(sign for sign in self.legend if sign in used)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
-from regress_gate.model.result import IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
+from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Reason, ReasonCode, Result
 from regress_gate.report import RenderOptions
 from regress_gate.report.views import issues_view
 from tests.factories.results import a_result, an_issue, render_result, unsettled
@@ -23,8 +23,8 @@ def unknown(number: int, why: str = "the model is not known (--model)", **change
     return an_issue(number, **{"applies": Applies.UNKNOWN, "why": why, "missing": missing, **changes})
 
 
-def compared(*issues: KnownIssueOut) -> Result:
-    return a_result(known_issues=list(issues))
+def compared(*issues: KnownIssueOut, **changes: Any) -> Result:
+    return a_result(known_issues=list(issues), **changes)
 
 
 def checked(*issues: KnownIssueOut, **changes: Any) -> Result:
@@ -35,8 +35,21 @@ def checked(*issues: KnownIssueOut, **changes: Any) -> Result:
 @pytest.mark.parametrize(("make", "most"), [(checked, 10), (compared, 5)], ids=["check", "compare"])
 def test_issues_that_need_more_facts_get_few_lines_and_the_rest_is_counted(make: Any, most: int, format_: str) -> None:
     text = shown(make(*map(unknown, range(101, 131))), format_)
+    if (make, format_) == (compared, "table"):  # one screen
+        assert len(set(re.findall(r"VLLM-1\d\d", text))) == 2
+        assert "30 may apply; -v shows 28 more." in text
+        return
     assert len(set(re.findall(r"VLLM-1\d\d", text))) == most
     assert f"and {30 - most} more: -v shows them" in text
+
+
+def test_a_comparison_on_a_terminal_cuts_nothing_that_is_severe_or_that_the_move_brings() -> None:
+    severe = [an_issue(number, effect=Effect.CARRIED) for number in range(1, 4)]
+    brought = [an_issue(number, severity=Severity.MEDIUM) for number in range(4, 9)]
+    text = shown(compared(*severe, *brought, *map(unknown, range(101, 131))), "table")
+    assert text.count("VLLM_MOE_USE_DEEP_GEMM=0") == 3
+    assert all(f"VLLM-{number}, medium performance, new: " in text for number in range(4, 9))
+    assert "VLLM-101" not in text
 
 
 @both
@@ -81,7 +94,15 @@ def test_a_comparison_names_the_facts_that_would_settle_most(format_: str) -> No
     both_missing = "the model is not known (--model); the platform is not known (--accelerator or --platform)"
     resolved = unknown(4, effect=Effect.RESOLVED)
     text = shown(
-        compared(unknown(1), unknown(2), unknown(3, both_missing), unknown(5, both_missing), resolved), format_
+        compared(
+            unknown(1),
+            unknown(2),
+            unknown(3, both_missing),
+            unknown(5, both_missing),
+            resolved,
+            decision=Decision.INCONCLUSIVE,
+        ),
+        format_,
     )
     assert "facts that would settle most: --serve-command or --deployment (4), --accelerator (2)" in " ".join(
         text.split()

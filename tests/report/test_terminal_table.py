@@ -121,17 +121,17 @@ def test_no_number_of_runs_is_promised_where_none_is_known(runs_needed: int | No
 
 def test_series_that_do_not_gate_are_counted_unless_they_are_worse_or_asked_for() -> None:
     brief, full = table(failing()), table(failing(), verbose=True)
-    assert "chat-c8/itl_p99 " in brief
+    assert "itl_p99  " in brief
     assert "e2el_p99" not in brief
-    assert "Not shown in full: 1 within_margin, 1 that does not gate; -v shows them." in brief
+    assert "2 more do not gate; -v shows all in full." in " ".join(brief.split())
     assert "e2el_p99" in full
-    assert "Not shown" not in full
+    assert "-v shows" not in full
 
 
 def test_without_anything_worse_or_undecided_the_series_nearest_to_their_margins_are_shown() -> None:
-    brief = table(passing(), width=120)
-    rows = re.findall(r"^  (\S+/\S+) ", brief, re.MULTILINE)
-    assert rows == ["batch-c256/output_throughput", "chat-c8/ttft_p99"]
+    brief = table(passing(), width=140)
+    rows = re.findall(r"^  (\S+_\S+) +(\S+-c\d+) ", brief, re.MULTILINE)
+    assert rows == [("output_throughput", "batch-c256"), ("ttft_p99", "chat-c8")]
 
 
 def test_a_change_has_the_sign_of_what_happened_and_says_whether_that_is_good() -> None:
@@ -155,8 +155,9 @@ def test_the_grid_has_a_sign_for_each_gated_series() -> None:
         ("chat-c8", ["?", "✗", "✓"]),
         ("batch-c256", ["✗", "?"]),
     ]
-    assert "✗ regression  ? undecided  ✓ within_margin" in table(failing())
-    assert "X regression  ? undecided  = within_margin" in table(failing(), encoding="ascii")
+    legend = "5 gated series: ✗ 2 regressions, ? 2 undecided, ✓ 1 within_margin."
+    assert legend in table(failing())
+    assert legend.replace("✗", "X").replace("✓", "=") in table(failing(), encoding="ascii")
 
 
 def test_a_grid_that_is_too_wide_goes_on_below_with_the_rows_that_have_something_there() -> None:
@@ -164,7 +165,7 @@ def test_a_grid_that_is_too_wide_goes_on_below_with_the_rows_that_have_something
     series += [a_series("server", name) for name in ("startup_time", "peak_memory", "kv_cache_tokens")]
     lines = [line.split() for line in table(a_result(series=series), width=40).splitlines()]
     first, second = (number for number, words in enumerate(lines) if words[:1] == ["scenario"])
-    assert [words[0] for words in lines[first + 1 : second - 1]] == ["c1", "c4", "server"]
+    assert [words[0] for words in lines[first + 1 : first + 4]] == ["c1", "c4", "server"]
     assert [words[0] for words in lines[second + 1 : second + 2]] == ["server"]
     assert max(map(len, table(a_result(series=series), width=40).splitlines())) <= 40
 
@@ -172,9 +173,9 @@ def test_a_grid_that_is_too_wide_goes_on_below_with_the_rows_that_have_something
 def test_among_very_many_series_those_that_decide_are_not_drowned() -> None:
     brief = table(crowded())
     assert brief.count("regression\n") == 4
-    assert "/output_throughput" not in brief
+    assert "output_throughput" not in brief
     assert "36 more scenarios with nothing worse or undecided" in brief
-    assert "Not shown in full: 112 within_margin, 80 that do not gate; -v shows them." in " ".join(brief.split())
+    assert "✓ 112 within_margin. 80 more do not gate; -v shows all in full." in " ".join(brief.split())
     assert table(crowded(), verbose=True, width=200).count("ttft_mean") == 40
 
 
@@ -197,7 +198,7 @@ def test_issues_that_do_not_apply_are_only_counted() -> None:
 
 def test_issues_are_ordered_by_effect_and_then_by_whether_they_apply() -> None:
     order = ["New with this move", "VLLM-28882", "VLLM-30101", "Carried over", "VLLM-27007", "Resolved", "VLLM-25555"]
-    brief = [*order[:2], *order[5:], "May be new", "VLLM-30101", "Of low severity", "VLLM-27007"]
+    brief = [*order[:3], "VLLM-27007"]
     for told, expected in ((table(failing(), verbose=True), order), (table(failing()), brief)):
         _, issues = told.split("\nKnown issues\n")
         places = [issues.index(name) for name in expected]
@@ -237,7 +238,7 @@ def test_an_unknown_applicability_is_not_an_answer() -> None:
 
 def test_a_very_long_scenario_keeps_both_its_ends() -> None:
     result = a_result(series=[a_series("begin-" + "x" * 500 + "-end")])
-    for verbose, end in ((False, "-end/ttft_p99 "), (True, "-end\n")):
+    for verbose, end in ((False, "-end"), (True, "-end\n")):
         text = table(result, verbose=verbose)
         assert "begin-" in text
         assert end in text

@@ -31,7 +31,6 @@ from regress_gate.report.document import (
     Paragraph,
     Row,
     Section,
-    Sign,
     Sparkline,
     Style,
     Styled,
@@ -155,7 +154,7 @@ class _Writer:
             case Table():
                 return _lines(self._table(block))
             case Grid():
-                return [_lines(self._grid(block))[0], self._legend(block)]
+                return _lines(self._grid(block))
             case Chart():
                 return [code(_sparkline(Sparkline(block.values, _CHART_WIDTH)))]
             case Section():
@@ -191,16 +190,10 @@ class _Writer:
         titles = [grid.title, *(f"{column.group} {column.title}".strip() for column in grid.columns)]
         rules = ["---", *(":-:" for _ in grid.columns)]
         rows = (
-            [self._escape(row.title), *("" if one is None else self._sign(one) for one in row.signs)]
+            [self._escape(row.title), *("" if one is None else self._inline(one) for one in row.signs)]
             for row in grid.rows
         )
         return [_row(map(self._escape, titles)), _row(rules), *map(_row, rows)]
-
-    def _legend(self, grid: Grid) -> str:
-        return ", ".join(f"{self._sign(one)} {self._escape(one.meaning)}" for one in grid.used_signs)
-
-    def _sign(self, sign: Sign) -> str:
-        return self._inline(Styled(sign.sign, sign.style))
 
     def _cells(self, row: Row) -> list[str]:
         cells = []

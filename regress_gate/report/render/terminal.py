@@ -187,12 +187,8 @@ class _Writer:
             for row, title in zip(grid.rows, titles, strict=True):
                 signs = [row.signs[index] for index, _ in part]
                 if any(signs):
-                    cells = [Text() if one is None else self.text(Styled(one.sign, one.style)) for one in signs]
+                    cells = [Text() if one is None else self.text(one) for one in signs]
                     self._grid_line(Text(title), first, cells, part, indent)
-        legend: list[Inline] = []
-        for one in grid.used_signs:
-            legend += ["   " if legend else "", Styled(one.sign, one.style), f" {one.meaning}"]
-        self.put(self.text(tuple(legend)), indent)
 
     def _grid_parts(self, grid: Grid, room: int) -> list[list[tuple[int, int]]]:
         """Index and width of the columns that stand side by side, for each part of the grid."""
@@ -310,13 +306,15 @@ class _Writer:
 
 def _is_apart(before: Block, block: Block, depth: int) -> bool:
     """Whether an empty line stands between the two."""
-    if isinstance(before, Section | Table) or isinstance(block, Section | Table | EntryList):
+    if isinstance(before, Section | Table) or isinstance(block, Section | Table) or _is_tall(block):
         return True
     if not depth and isinstance(block, Pairs):
         return not isinstance(before, Pairs)
-    return isinstance(block, Paragraph) and (
-        isinstance(before, EntryList) or (not depth and not isinstance(before, Paragraph))
-    )
+    return isinstance(block, Paragraph) and (_is_tall(before) or (not depth and not isinstance(before, Paragraph)))
+
+
+def _is_tall(block: Block) -> bool:
+    return isinstance(block, EntryList) and not all(entry.is_short for entry in block.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +392,7 @@ class _TableWriter:
                 continue
             below = [other for other, one in columns if one.below == index]
             has_second = bool(below) or any(_as_cell(row.cells[index]).detail for row in self._table.rows)
-            titles = " ".join(filter(None, [*(self._table.columns[other].title for other in below), column.detail]))
+            titles = " ".join(filter(None, [column.detail, *(self._table.columns[other].title for other in below)]))
             header.append([self._title(column.title, index), *([self._title(titles, index)] if has_second else [])])
             are_right.append(column.is_right)
             for cells, row in zip(rows, self._table.rows, strict=True):
@@ -463,11 +461,10 @@ class _TableWriter:
     def _detail(self, row: Row, indices: list[int]) -> Text:
         """The details of these cells; of columns that stand below another one, the texts too."""
         *below, own = indices
-        words = []
+        words = [self._writer.plain(_as_cell(row.cells[own]).detail)]
         for index in below:
             cell = _as_cell(row.cells[index])
             words += [self._writer.text(cell.text).plain, self._writer.plain(cell.detail)]
-        words.append(self._writer.plain(_as_cell(row.cells[own]).detail))
         return Text(" ".join(filter(None, words)), "dim" if row.is_muted else "")
 
 

@@ -12,7 +12,7 @@ from itertools import chain
 
 from regress_gate.known.matching.findings import rank_missing_facts
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
-from regress_gate.model.result import ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
+from regress_gate.model.result import Decision, ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
 from regress_gate.report.document import (
     Block,
     Code,
@@ -95,6 +95,8 @@ def _some(names: list[str]) -> str:
 
 MAX_UNDECIDED = {"check": 10, "compare": 5}
 """Lines of issues of which a fact is missing; in a comparison the measurements come first."""
+MOST_SHORT = 2
+"""Lines of issues that need not stand in full, of a comparison on a terminal."""
 _MOST_FACTS = 3
 _MOST_IN_FULL = 3
 """Issues on which the decision depends, up to which each is shown in full though a fact is missing."""
@@ -144,6 +146,8 @@ def issues_section(result: Result, detail: Detail) -> Section:
         text = "None is recorded for these versions. That is not proof that there are none."
         return Section("Known issues", (*blocks, Paragraph(text)))
     chosen = select_issues(result, verbose=detail.verbose)
+    if result.command == "compare" and not (detail.is_page or detail.verbose):
+        return Section("Known issues", tuple(_one_screen(result, chosen)))
     blocks.append(Paragraph(f"{issue_tally(result)}."))
     parts = (chosen.groups, chosen.undecided, chosen.minor)
     is_folding = detail.is_page
@@ -158,6 +162,36 @@ def issues_section(result: Result, detail: Detail) -> Section:
     if chosen.more:
         blocks.append(Paragraph(f"{chosen.more}."))
     return Section("Known issues", tuple(blocks))
+
+
+def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
+    """For a terminal, where the measurements need the room: in full what must never be cut, a few lines of the rest."""
+    groups = (*chosen.groups, *chosen.undecided, *chosen.minor)
+    short = [one for group in groups for one in group.short]
+    short.sort(key=lambda one: (not _is_brought(one), _EFFECT_ORDER.index(one.effect), _is_minor(one)))
+    shown = short[: max(MOST_SHORT, sum(map(_is_brought, short)))]
+    waiting = [one for one in reported_issues(result) if one.applies is Applies.UNKNOWN and not _matches(one)]
+    hidden = len(short) - len(shown) + len(waiting) - sum(map(len, chosen.undecided))
+    words = [issue_tally(result), *([f"-v shows {hidden} more"] if hidden else [])]
+    if result.decision is not Decision.PASS:
+        words += _most_useful_facts(waiting)
+    line: list[Inline] = ["; ".join(words) + "."]
+    if (coverage := result.coverage) is not None:
+        text = wording.coverage(coverage, with_baseline=result.baseline is not None)
+        line = [Styled(text, Style.PLAIN if coverage.covered else Style.WARNING), f" {line[0]}"]
+    yield Paragraph(tuple(line))
+    for group in groups:
+        if group.full:
+            yield Section(group.title, (EntryList(tuple(map(_entry, group.full))),))
+    if shown:
+        yield EntryList(tuple(_short_entry(one, is_page=False, with_effect=True) for one in shown))
+    elif waiting:
+        yield Paragraph(f"{chosen.more}.")
+
+
+def _is_brought(one: KnownIssueOut) -> bool:
+    """Whether the move brings it for sure, and it is more than low."""
+    return one.applies is Applies.YES and one.effect is Effect.NEW and one.severity is not Severity.LOW
 
 
 def _limited(groups: Sequence[IssueGroup], limit: int) -> Iterator[IssueGroup]:
@@ -313,7 +347,7 @@ def _most_useful_facts(waiting: Sequence[KnownIssueOut]) -> list[str]:
     return [f"the facts that would settle most: {facts}"] if facts else []
 
 
-def _short_entry(one: KnownIssueOut, *, is_page: bool) -> Entry:
+def _short_entry(one: KnownIssueOut, *, is_page: bool, with_effect: bool = False) -> Entry:
     """A terminal gets the first of the flags that would settle whether the issue applies, a page all of them."""
     notes: list[str] = []
     if one.applies is Applies.UNKNOWN:
@@ -323,7 +357,8 @@ def _short_entry(one: KnownIssueOut, *, is_page: bool) -> Entry:
     if not one.version_regression and one.applies is not Applies.UNKNOWN:
         notes.append("no version is free of it")
     note = ", ".join(notes) if is_page else _short_note(notes)
-    return Entry(_head(one), one.summary, note, is_short=True)
+    effect = f", {'may be ' if one.applies is Applies.UNKNOWN else ''}{one.effect}" if with_effect else ""
+    return Entry((*_head(one), effect), one.summary, note, is_short=True)
 
 
 def _short_note(notes: Sequence[str]) -> str:

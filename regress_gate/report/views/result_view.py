@@ -32,7 +32,7 @@ from regress_gate.report.views import issues_view, units, wording
 from regress_gate.report.views.series_view import SeriesFilter, series_section, split_series
 from regress_gate.text import plural
 
-MAX_CONFIG_CHANGES = 3
+MAX_CONFIG_CHANGES = 2
 """Changes besides speed that a terminal lists; `-v` lists all that matter, `diff-config` all."""
 MOST_REASONS = 6
 MOST_ALIKE = 2
@@ -224,9 +224,10 @@ def _run(side: str, run: str) -> str:
 
 
 def _compared(result: Result) -> str:
-    """`cpu-tiny 1 on testbed lab, comparable; 5 runs a side`."""
+    """`suite cpu-tiny@1 on testbed lab; 5 runs a side (your store)`."""
     place = [] if result.suite is None else [f"suite {result.suite.name}@{result.suite.version}"]
-    place += [] if result.testbed is None else [f"testbed {wording.testbed(result.testbed)}"]
+    if result.testbed is not None:
+        place.append(f"testbed {result.testbed.name}" + ("" if result.testbed.comparable else ", NOT comparable"))
     return "; ".join([*([" on ".join(place)] if place else []), _runs(result)])
 
 

@@ -19,19 +19,20 @@ from regress_gate.report.document import (
     Grid,
     GridColumn,
     GridRow,
+    Inline,
+    Line,
     Pair,
     Pairs,
     Paragraph,
     Row,
     RowGroup,
     Section,
-    Sign,
     Style,
     Styled,
     Table,
 )
 from regress_gate.report.views import units
-from regress_gate.text import plural
+from regress_gate.text import clip, plural
 
 MOST_DECISIVE = 8
 """Series that are worse or undecided, and stand in full on a terminal."""
@@ -51,7 +52,7 @@ _VERDICT_STYLE = {
     Verdict.UNDECIDED: Style.WARNING,
 }
 _SIGNS = {
-    verdict: Sign(sign, verdict.value, _VERDICT_STYLE[verdict])
+    verdict: Styled(sign, _VERDICT_STYLE[verdict])
     for verdict, sign in (
         (Verdict.REGRESSION, "✗"),
         (Verdict.UNDECIDED, "?"),
@@ -85,7 +86,7 @@ def _is_shown(one: SeriesResult, which: SeriesFilter) -> bool:
 def series_section(result: Result, detail: Detail) -> Section:
     if not result.series:
         return Section("Series", (Paragraph("No series was measured on both sides."),))
-    blocks: list[Block] = [Paragraph(f"{series_tally(result.series)}."), *_grid(result.series, detail)]
+    blocks: list[Block] = [Paragraph(series_tally(result.series, detail)), *_grid(result.series, detail)]
     if detail.is_page:
         blocks += _page_series(result.series, detail)
     elif detail.verbose:
@@ -95,20 +96,19 @@ def series_section(result: Result, detail: Detail) -> Section:
     return Section("Series", tuple(blocks))
 
 
-def series_tally(series: Sequence[SeriesResult]) -> str:
-    """`3 gated series: 1 regression, 2 within_margin`."""
-    shown = ", ".join(_verdict_counts(series))
-    return f"{sum(one.gated for one in series)} gated series" + (f": {shown}" if shown else "")
-
-
-def _verdict_counts(series: Sequence[SeriesResult]) -> list[str]:
+def series_tally(series: Sequence[SeriesResult], detail: Detail) -> Line:
+    """`3 gated series: ✗ 1 regression, ✓ 2 within_margin.` It is the legend of the grid, too."""
     gated = Counter(one.verdict for one in series if one.gated)
-    adjectives = {Verdict.WITHIN_MARGIN, Verdict.UNDECIDED}
-    return [
-        plural(gated[verdict], verdict, verdict if verdict in adjectives else None)
-        for verdict in _VERDICT_ORDER
-        if gated[verdict]
-    ]
+    parts: list[Inline] = [f"{gated.total()} gated series"]
+    for verdict in filter(gated.get, _VERDICT_ORDER):
+        adjective = verdict if verdict in (Verdict.WITHIN_MARGIN, Verdict.UNDECIDED) else None
+        parts += [": " if len(parts) == 1 else ", ", _SIGNS[verdict], f" {plural(gated[verdict], verdict, adjective)}"]
+    parts.append(".")
+    if not detail.is_page and not detail.verbose:
+        others = len(series) - gated.total()
+        rest = f"{plural(others, 'more does not gate', 'more do not gate')}; " if others else ""
+        parts.append(f" {rest}-v shows all in full.")
+    return tuple(parts)
 
 
 # At a glance
@@ -121,7 +121,7 @@ def _grid(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
     metrics = sorted(
         {one.metric for one in gated}, key=lambda name: known.index(name) if name in METRICS else len(known)
     )
-    signs: dict[str, dict[str, Sign]] = {}
+    signs: dict[str, dict[str, Styled]] = {}
     for one in gated:
         signs.setdefault(one.scenario, {})[one.metric] = _SIGNS[one.verdict]
     worrying = {one.scenario for one in split_series(gated, SeriesFilter.WORRYING)[0]}
@@ -134,7 +134,6 @@ def _grid(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
                 title="scenario",
                 columns=tuple(_grid_column(name) for name in metrics),
                 rows=tuple(GridRow(name, tuple(map(signs[name].get, metrics))) for name in shown),
-                legend=tuple(_SIGNS.values()),
             )
         )
     if is_long and (rest := len(signs) - len(shown)):
@@ -154,11 +153,9 @@ def _grid_column(metric: str) -> GridColumn:
 def _terminal_series(series: Sequence[SeriesResult]) -> list[Block]:
     worrying = decisive_series(series)
     shown = worrying[:MOST_DECISIVE] or nearest_series(series)
-    blocks = _decisive_table(shown, is_worrying=bool(worrying))
-    names = {one.name for one in shown}
-    if hidden := _hidden_text([one for one in series if one.name not in names]):
-        blocks.append(Paragraph(Styled(f"Not shown in full: {hidden}; -v shows them.", Style.MUTED)))
-    return blocks
+    blocks = _decisive_table(shown, is_worrying=bool(worrying), is_page=False)
+    hidden = len(worrying) - len(shown)
+    return [*blocks, *([Paragraph(f"and {hidden} more worse or undecided: -v shows them")] if hidden > 0 else [])]
 
 
 def _page_series(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
@@ -166,7 +163,7 @@ def _page_series(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
     _, quiet = split_series(series, SeriesFilter.WORRYING)
     quiet_gated, others = split_series(quiet, SeriesFilter.GATED)
     shown = worrying or nearest_series(series)
-    blocks = _decisive_table(shown[: detail.rows], is_worrying=bool(worrying))
+    blocks = _decisive_table(shown[: detail.rows], is_worrying=bool(worrying), is_page=True)
     if detail.quiet_series:
         for title, rest in (
             ("Gated series that are within their margins", quiet_gated),
@@ -195,16 +192,18 @@ def _share_of_margin(one: SeriesResult) -> float:
     return math.inf if loss is None else loss / one.margin
 
 
-def _decisive_table(series: Sequence[SeriesResult], *, is_worrying: bool) -> list[Block]:
+def _decisive_table(series: Sequence[SeriesResult], *, is_worrying: bool, is_page: bool) -> list[Block]:
+    """On a terminal the scenario stands beside or below the metric, because a row must not be too wide."""
     if not series:
         return []
     notes: dict[str, int] = {}
     title = "worse or undecided" if is_worrying else "nearest to its margin"
-    table = Table.of(
-        _columns(series, Column(title, max_width=_LONGEST_NAME)),
-        tuple(_row(one, one.name, notes) for one in series),
+    first = Column(title, max_width=_LONGEST_NAME) if is_page else Column(title, "scenario", max_width=_LONGEST_METRIC)
+    rows = (
+        _row(one, one.name, "", notes) if is_page else _row(one, one.metric, clip(one.scenario, _LONGEST_METRIC), notes)
+        for one in series
     )
-    return [table, *_footnotes(notes)]
+    return [Table.of(_columns(series, first), tuple(rows)), *_footnotes(notes)]
 
 
 def _full_table(series: Sequence[SeriesResult]) -> list[Block]:
@@ -217,7 +216,7 @@ def _full_table(series: Sequence[SeriesResult]) -> list[Block]:
         columns=_columns(series, Column("metric", max_width=_LONGEST_METRIC)),
         groups=tuple(
             RowGroup(
-                name, tuple(_row(one, one.metric, notes, has_mark=True) for one in sorted(members, key=_row_order))
+                name, tuple(_row(one, one.metric, "", notes, has_mark=True) for one in sorted(members, key=_row_order))
             )
             for name, members in scenarios.items()
         ),
@@ -245,13 +244,13 @@ def _footnotes(notes: dict[str, int]) -> list[Block]:
     return [Pairs(pairs)] if pairs else []
 
 
-def _row(one: SeriesResult, name: str, notes: dict[str, int], *, has_mark: bool = False) -> Row:
+def _row(one: SeriesResult, name: str, detail: str, notes: dict[str, int], *, has_mark: bool = False) -> Row:
     """`notes`: footnotes with their numbers; those of this series are added."""
     numbers = [str(notes.setdefault(note, len(notes) + 1)) for note in one.notes]
     remark = "" if one.gated or has_mark else "does not gate"
     return Row(
         (
-            Cell(name, f"[{','.join(numbers)}]" if numbers else ""),
+            Cell(name, f"{detail} [{','.join(numbers)}]".strip() if numbers else detail),
             Cell(
                 units.both_values((one.baseline.mean, one.candidate.mean), one.unit, one.metric),
                 units.spreads((one.baseline.cv, one.candidate.cv), (one.baseline.runs, one.candidate.runs)),
@@ -293,10 +292,3 @@ def _confidence(series: Sequence[SeriesResult]) -> str:
     """`95%`; the two ends where the series differ in it."""
     levels = sorted({one.confidence for one in series})
     return " to ".join(units.percent(level) for level in (levels[:1] + levels[1:][-1:]))
-
-
-def _hidden_text(series: Sequence[SeriesResult]) -> str:
-    others = sum(not one.gated for one in series)
-    return ", ".join(
-        [*_verdict_counts(series), *([plural(others, "that does not gate", "that do not gate")] if others else [])]
-    )

@@ -16,7 +16,6 @@ from regress_gate.model.result import (
     ReasonCode,
     Result,
     ReviewDepth,
-    TestbedOut,
 )
 from regress_gate.text import plural
 
@@ -140,12 +139,6 @@ def coverage(coverage: CoverageOut, *, with_baseline: bool) -> str:
     how = {ReviewDepth.SWEEP: "the whole tracker was read", ReviewDepth.SEARCH: "found by searching threads"}
     reach = f"reviewed through {coverage.reviewed_through}"
     return f"{counted}; {reach} ({how[coverage.depth]}, {coverage.reviewed})."
-
-
-def testbed(testbed: TestbedOut) -> str:
-    if not testbed.comparable:
-        return f"{testbed.name}, NOT comparable"
-    return f"{testbed.name}, comparable" + (" with differences" if testbed.differences else "")
 
 
 def reason(reason: Reason) -> str:
