@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
+from regress_gate.gate.launch_line import LaunchProblem, LaunchTest, RefusalKind
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.report import RenderOptions, render
@@ -93,7 +94,8 @@ New arguments and variables (2)
 
 def view(changes, *, problems=("it would not start",), **facts):
     versions = Version.parse("0.19.1"), Version.parse("0.20.0")
-    return ConfigChangesView(*versions, Deployment(**facts), problems, changes)
+    launch = LaunchTest([LaunchProblem(RefusalKind.FLAG, "gone", text) for text in problems])
+    return ConfigChangesView(*versions, Deployment(**facts), launch, changes)
 
 
 def config_table(changes, options=None, **more):
