@@ -257,7 +257,8 @@ def _names_gone(baseline: BuildConfig, candidate: BuildConfig, engine_args: Mapp
         old, new = before.find(key), after.find(key)
         if old is None or new is None or not isinstance(value, str):
             continue
-        was, now = baseline.arguments[old].names, candidate.arguments[new].names
+        was = baseline.arguments[old].names or baseline.arguments[old].choices
+        now = candidate.arguments[new].names
         if was is not None and now is not None and _spelled(value, was) and not _spelled(value, now):
             text = f"{candidate.version} no longer has {value!r} for {flag_text(key)}; {baseline.version} has it"
             problems.append(LaunchProblem(RefusalKind.CHOICE, key, text))

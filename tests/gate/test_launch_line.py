@@ -3,14 +3,18 @@
 Each answer was compared with what the parser of that real build says of the same line.
 """
 
+import shlex
 from typing import Any
 
 import pytest
 
-from regress_gate.gate.launch_line import RefusalKind, find_launch_problems
+from regress_gate.gate.launch_line import LaunchTest, RefusalKind, find_launch_problems, try_launch_line
+from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.store.combined import ShippedBuilds
 from regress_gate.vllm.build_config import BuildConfig
+from regress_gate.vllm.release_tables import any_release, build_config
+from regress_gate.vllm.serve_command import parse_serve_command
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +97,151 @@ def test_an_unknown_variable_is_ignored_or_refused_where_the_user_asks_for_it(
 def test_a_build_that_could_not_tell_its_arguments_refuses_nothing(old: BuildConfig) -> None:
     silent = old.model_copy(update={"arguments": {}, "env": {}})
     assert find_launch_problems(silent, {"whatever": 1}, {"VLLM_X": "1"}) == []
+
+
+def tried(candidate: str, *, baseline: str | None = None, line: str = "", **facts: Any) -> LaunchTest:
+    """The test of a whole line, `VLLM_X=1 --flag value`, on a known release."""
+    builds = [None if one is None else build_config(Version.parse(one)) for one in (baseline, candidate)]
+    words, env = shlex.split(line), {}
+    known = [*(one for one in builds[::-1] if one is not None), any_release()]
+    while words and "=" in words[0] and not words[0].startswith("-"):
+        name, _, env[name] = words.pop(0).partition("=")
+    parsed = parse_serve_command(f"vllm serve m {shlex.join(words)}", known)
+    deployment = parsed.model_copy(update={"env": env, **facts})
+    return try_launch_line(builds[0], builds[1], Version.parse(candidate), deployment)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "line"),
+    [
+        ("0.32.0", "--tensor-parallel-size 2 -tp 2 --max_model_len 32k --kv-cache-dtype fp8 --enable-auto-tool-choice"),
+        ("0.32.0", "--tool-call-parser hermes --served-model-name a b --api-key x --chat-template t.jinja --host h"),
+        ("0.32.0", "-O3 -cc.mode 3 --compilation-config.cudagraph_mode FULL --max-num-batched-tokens=8192"),
+        ("0.32.0", '--no-enable-prefix-caching --enable-chunked-prefill -q fp8 --hf-overrides \'{"a": {"b": 1}}\''),
+        (
+            "0.32.0",
+            (
+                "--moe-backend flashinfer-cutlass --max-model-len auto --kv-cache-memory-bytes 80g --lora-modules a=b c=d "
+                "--num-gpu-blocks-override None"
+            ),
+        ),
+        ("0.32.0", '--tensor-parallel 2 --gpu-memory-util .9 --speculative-config \'{"method": "mtp"}\''),
+        ("0.32.0", '--kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\''),
+        ("0.10.1", "-O3 --task embed --guided-decoding-backend xgrammar --swap-space 4 --disable-log-requests"),
+        ("0.8.5", "--device cuda --num-scheduler-steps 8 --enable-reasoning --reasoning-parser deepseek_r1 -O 3"),
+        ("0.32.0", "VLLM_LOGGING_LEVEL=DEBUG HF_TOKEN=x VLLM_ASCEND_ENABLE_NZ=1 VLLM_HOST_PORT=1 --port 80"),
+    ],
+)
+def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
+    test = tried(candidate, line=line)
+    assert (test.problems, test.untested) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "line", "text"),
+    [
+        (
+            "0.32.0",
+            None,
+            "--tensor-paralel-size 2",
+            "0.32.0 has no --tensor-paralel-size (did you mean --tensor-parall",
+        ),
+        ("0.32.0", "0.19.1", "--max-num-partial-prefills 2", "0.32.0 has no --max-num-partial-prefills; removed in 0."),
+        ("0.32.0", "0.10.0", "--guided-decoding-backend xgrammar", "it is now --structured-outputs-config.backend"),
+        ("0.32.0", None, "--disable-log-requests", "it is now --no-enable-log-requests"),
+        ("0.19.1", None, "--cuda-graph-sizes 8", "it is now --cudagraph-capture-sizes"),
+        (
+            "0.19.1",
+            None,
+            "-cc.level 3",
+            "0.19.1 has no --compilation-config.level; it is now --compilation-config.mode",
+        ),
+        ("0.19.1", None, '-cc \'{"pass_config": {"enable_noop": true}}\'', "compilation-config.pass_config.eliminate"),
+        ("0.9.0", "0.32.0", "--performance-mode throughput", "0.9.0 has no --performance-mode; new in 0.1"),
+        ("0.32.0", None, "--max-num-seqs many", "in 0.32.0 --max-num-seqs must be a whole number, not 'many'"),
+        ("0.32.0", None, "--max-num-seqs 1e3", "in 0.32.0 --max-num-seqs must be a whole number, not '1000.0'"),
+        ("0.32.0", None, "--gpu-memory-utilization 90%", "must be a number, not '90%'"),
+        ("0.32.0", None, "--max-model-len 32kb", "must be a whole number such as 32768 or 32k, not '32kb'"),
+        ("0.32.0", None, "--limit-mm-per-prompt {a:1", "0.32.0 --limit-mm-per-prompt must be JSON"),
+        ("0.32.0", "0.19.1", "--mamba-cache-mode all", "in 0.32.0 --mamba-cache-mode cannot be 'all'"),
+        ("0.32.0", None, "--enable-prefix-caching=1", "--enable-prefix-caching takes no value"),
+        ("0.32.0", "0.26.0", "VLLM_RPC_TIMEOUT=1", None),
+        ("0.15.0", "0.14.1", "VLLM_ATTENTION_BACKEND=FLASHINFER", "it is now --attention-backend; 0.14.1 reads it"),
+        ("0.15.0", None, "VLLM_USE_V1=1", "0.15.0 does not read the variable VLLM_USE_V1; removed in 0.11.1"),
+        ("0.32.0", "0.19.1", "VLLM_LOGING_LEVEL=1", "VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)"),
+        ("0.32.0", "0.19.1", "VLLM_NOBODY_KNOWS=1", "0.32.0 does not read the variable VLLM_NOBODY_KNOWS"),
+    ],
+)
+def test_what_a_release_refuses_or_no_longer_reads(
+    candidate: str, baseline: str | None, line: str, text: str | None
+) -> None:
+    test = tried(candidate, baseline=baseline, line=line)
+    if text is None:
+        assert test.problems == ()
+    else:
+        (problem,) = test.problems
+        assert text in problem.text
+
+
+def test_a_variable_that_neither_version_reads_is_a_notice() -> None:
+    test = tried("0.32.0", baseline="0.19.1", line="VLLM_USE_V1=1")
+    assert test.problems == ()
+    assert list(test.notices) == ["0.32.0 does not read the variable VLLM_USE_V1, and 0.19.1 does not read it either"]
+
+
+def test_a_deprecation_is_a_notice_in_the_words_of_vllm() -> None:
+    test = tried("0.12.0", line="--cuda-graph-sizes 8")
+    assert test.problems == ()
+    assert test.notices[0].startswith("--cuda-graph-sizes is deprecated in 0.12.0: ")
+    assert "removed in v0.13.0" in test.notices[0]
+    (problem,) = tried("0.13.0", line="--cuda-graph-sizes 8").problems
+    assert problem.text == "0.13.0 has no --cuda-graph-sizes; it is now --cudagraph-capture-sizes"
+
+
+def test_a_value_that_only_the_baseline_names_is_a_problem() -> None:
+    gone = tried("0.32.0", baseline="0.8.5", line="--quantization marlin")
+    own = tried("0.32.0", baseline="0.19.1", line="--quantization a_plugins_own")
+    assert [problem.code for problem in gone.problems] == [RefusalKind.CHOICE]
+    assert own.problems == ()
+
+
+@pytest.mark.parametrize("other", ["0.23.1rc1.dev1403+g4080263bb", "0.33.1rc1", "commit:0123abc", "9.9.9"])
+def test_a_build_that_is_not_known_is_neither_passed_nor_failed(other: str) -> None:
+    test = tried(other, baseline="0.19.1", line="--whatever 1")
+    assert test.problems == ()
+    assert f"the arguments of {other} are not known (the nearest known release is 0." in test.untested
+
+
+def test_without_a_launch_line_nothing_is_untested() -> None:
+    assert tried("9.9.9") == LaunchTest(())
+
+
+def test_a_fork_is_not_tested() -> None:
+    test = tried("0.32.0", line="--whatever 1", distribution="rocm/vllm:v0.32")
+    assert test.problems == ()
+    assert "rocm/vllm:v0.32" in test.untested
+    assert tried("0.32.0", line="--whatever 1", distribution="vllm/vllm-openai:v0.32.0").problems
+
+
+def test_the_plugin_of_a_platform_may_have_arguments_of_its_own() -> None:
+    ascend = {"accelerator": "Ascend 910B"}
+    test = tried("0.32.0", line="--ascend-scheduler 1", **ascend)
+    assert (test.problems, len(test.notices)) == ((), 1)
+    assert tried("0.32.0", line="--max-num-partial-prefills 2", **ascend).problems
+    assert tried("0.32.0", line="--ascend-scheduler 1", accelerator="H100").problems
+
+
+def test_a_release_that_could_not_be_read_as_a_whole_refuses_no_flag() -> None:
+    whole = build_config(Version.parse("0.32.0"))
+    assert whole is not None
+    partly = whole.model_copy(update={"unread": ("not followed: vllm.x:1",)})
+    test = try_launch_line(None, partly, partly.version, Deployment(engine_args={"whatever": 1, "max_num_seqs": "x"}))
+    assert [problem.code for problem in test.problems] == [RefusalKind.VALUE]
+    assert test.untested == "--whatever was not tested: not all arguments of 0.32.0 could be read"
+
+
+def test_of_an_argument_whose_value_is_not_known_the_name_is_tested() -> None:
+    config = build_config(Version.parse("0.32.0"))
+    deployment = Deployment(unknown_args=("max_num_seqs", "gone_flag"), unknown_env=("VLLM_NOBODY_KNOWS",))
+    test = try_launch_line(None, config, Version.parse("0.32.0"), deployment)
+    assert [problem.key for problem in test.problems] == ["gone_flag", "VLLM_NOBODY_KNOWS"]

@@ -61,6 +61,16 @@ _CONVERTERS = {
     "nullable_str": External("builtins.str"),
 }
 """vLLM's own functions for values, by what they take."""
+_VALUES_BY_FLAG = {
+    "--quantization": (("vllm.model_executor.layers.quantization", "QuantizationMethods"),),
+    "--load-format": (("vllm.model_executor.model_loader", "LoadFormats"),),
+    "--tool-call-parser": (
+        ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+        ("vllm.entrypoints.openai.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+    ),
+    "--reasoning-parser": (("vllm.reasoning", "_REASONING_PARSERS_TO_REGISTER"),),
+}
+"""Where vLLM lists the values of arguments to which plugins may add more."""
 _DEPRECATED = re.compile(
     r"^deprecated\b|\b(is|are|been) (now )?deprecated|\(deprecated|deprecated:|been replaced by|will be removed", re.I
 )
@@ -128,12 +138,27 @@ def _read_arguments(read: Callable[[str], str | None], problems: list[str]) -> d
         return {}
     problems += [f"not followed: {place}" for place in evaluator.skipped]
     hints = _engine_hints(evaluator)
+    _name_values(evaluator, parser)
     arguments: dict[str, Argument] = {}
     for flags, options in parser.registered:
         _add(arguments, evaluator, flags, options, hints, problems)
     if not arguments:
         problems.append("it registers no arguments")
     return arguments
+
+
+def _name_values(evaluator: Evaluator, parser: "_Parser") -> None:
+    """Add the values that vLLM itself has for arguments that take any text."""
+    for flags, options in parser.registered:
+        places = _VALUES_BY_FLAG.get(flags[0], ()) if flags else ()
+        if "choices" in options or "names" in options:
+            continue
+        for module, name in places:
+            value = evaluator.get(module, name)
+            values = value.args if isinstance(value, TypeForm) else evaluator.iterate(value)
+            if values and all(isinstance(one, str) for one in values):
+                options["names"] = list(values)
+                break
 
 
 def _register(evaluator: Evaluator, parser: "_Parser") -> bool:
@@ -370,7 +395,9 @@ def _field_options(evaluator: Evaluator, rules: _Rules, one: Any) -> dict[str, A
         options["type"] = External("builtins.str")
         enum = next((m for m in members if isinstance(m, ClassValue) and evaluator.is_enum(m)), None)
         if enum is not None:
-            options |= {"names": list(evaluator.members(enum)), "type": _ANY}
+            texts = "builtins.str" in evaluator.external_bases(enum)
+            values = [one.value if texts else one.name for one in evaluator.members(enum).values()]
+            options |= {"names": values, "type": _ANY}
     if has_none:
         options["type"] = TypeForm(_ANY, (options["type"],))
         if options.get("choices"):
