@@ -121,7 +121,7 @@ def tried(candidate: str, *, baseline: str | None = None, line: str = "", **fact
         (
             "0.32.0",
             (
-                "--moe-backend flashinfer-cutlass --max-model-len auto --kv-cache-memory-bytes 80g --lora-modules a=b c=d "
+                "--moe-backend flashinfer-cutlass --max-model-len auto --kv-cache-memory-bytes 80g --lora-modules a=b "
                 "--num-gpu-blocks-override None"
             ),
         ),
