@@ -24,6 +24,8 @@ class Measured:
     """Wall time."""
     peak: int
     """Largest resident memory in bytes. Never less than that of the process that started it."""
+    processor: float = 0.0
+    """Seconds of processor time, its children's included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ def run_command(
     # An exception that nobody caught exits 1 too, as a decision does; only its complaint tells the two apart.
     if process.returncode not in expected or "error" in complaint.lower():
         raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}: {complaint}")
-    return Measured(seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Measured(seconds, peak, usage.ru_utime + usage.ru_stime)
 
 
 def in_turns(
@@ -78,7 +81,11 @@ def in_turns(
         for name, command in commands.items():
             found[name].append(run_command(command, directory, expected))
     return {
-        name: Measured(statistics.median(run.seconds for run in runs), max(run.peak for run in runs))
+        name: Measured(
+            statistics.median(run.seconds for run in runs),
+            max(run.peak for run in runs),
+            statistics.median(run.processor for run in runs),
+        )
         for name, runs in found.items()
     }
 

@@ -249,7 +249,7 @@ def plan_blocks(settings: Settings, task: MeasurementTask, amount: MeasurementAm
     """
     earlier = counted_runs(settings, task)
     stored = whole_blocks(earlier, task)
-    blocks = max(0, (amount.runs or DEFAULT_BLOCKS) - stored)
+    blocks = max(0, (amount.runs or task.suite.blocks or DEFAULT_BLOCKS) - stored)
     policy = settings.policy(task.suite.gate)
     plan = plan_runs(earlier, policy, task.suite, blocks=blocks, have=stored, stops_early=stops_early)
     if amount.budget is not None and plan.seconds_a_block:

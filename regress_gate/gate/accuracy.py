@@ -128,6 +128,11 @@ class OutputComparison:
     """Which side alone has answers."""
 
 
+def outputs_scenario(server: str) -> str:
+    """The scenario name of the answers of a server of the suite."""
+    return OUTPUTS_SCENARIO + server.removeprefix(_SERVER_PREFIX)
+
+
 def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[str, OutputComparison]:
     """By scenario name the run-level values of both sides; empty where no run has answers.
 
@@ -135,9 +140,7 @@ def compare_outputs(baseline: Sequence[Run], candidate: Sequence[Run]) -> dict[s
     """
     ours, theirs = _by_server(baseline), _by_server(candidate)
     return {
-        OUTPUTS_SCENARIO + server.removeprefix(_SERVER_PREFIX): _compare_server(
-            ours.get(server, []), theirs.get(server, [])
-        )
+        outputs_scenario(server): _compare_server(ours.get(server, []), theirs.get(server, []))
         for server in sorted(ours | theirs)
     }
 

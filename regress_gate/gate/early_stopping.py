@@ -10,12 +10,13 @@ to be a regression. One such series is enough for the gate not to pass, because 
 loss is likely, the gate might still fail, and measuring goes on.
 
 Assumptions, each chosen so that measuring goes on when in doubt: the true spread is so small that the observed one
-would be seen in only one of fifty cases (by the chi-squared distribution of a variance), the degrees of freedom are few
-(a side's runs less one), and the corrections over many series and many analyses cost nothing. Stopping for futility is
-not binding: it makes no false alarm likelier, because it can only take away chances to fail (C. Jennison and B. W.
-Turnbull, Group Sequential Methods, 1999, chapter 10). Of simulated experiments of eight blocks in which nothing
-changed, at most 2.5 % were stopped that would have passed, at any spread (tests/gate/test_early_stopping.py). Limits: a
-spread that shrinks as the machine becomes quieter is not foreseen.
+would be seen in only one of fifty cases over all undecided series (by the chi-squared distribution of a variance, with
+Bonferroni's correction); a fraction's interval shrinks as that of one without any failure does; the degrees of freedom
+are few (a side's runs less one); and the corrections over many series and many analyses cost nothing. Stopping for
+futility is not binding: it makes no false alarm likelier, because it can only take away chances to fail (C. Jennison
+and B. W. Turnbull, Group Sequential Methods, 1999, chapter 10). Of simulated experiments of eight blocks in which
+nothing changed, at most 2.5 % were stopped that would have passed, at any spread (tests/gate/test_early_stopping.py).
+Limits: a spread that shrinks as the machine becomes quieter is not foreseen.
 
 `expect_stop` predicts after which block a plan will probably stop, from the expected spread. A pass needs all series,
 so the slowest series says when an unchanged version is shown to be one. A loss of twice the margin may be in any
@@ -55,7 +56,9 @@ def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> st
 
     `undecided` are the gated series without a verdict after `made` of at `most` blocks, which is the larger number.
     """
-    reaches = {series.name: _smallest_half_width(series, most - made) for series in undecided}
+    # Of many series, one looks noisy by chance: the correction keeps that from stopping what would pass.
+    chance = SMALL_SPREAD_CHANCE / max(1, len(undecided))
+    reaches = {series.name: _smallest_half_width(series, most - made, chance) for series in undecided}
     if any(_may_fail(series, reaches[series.name]) for series in undecided):
         return None
     lacking = [
@@ -71,16 +74,20 @@ def why_futile(undecided: Sequence[SeriesResult], *, made: int, most: int) -> st
     return f"{worst.name}{others} cannot be shown within {their} with {plural(most, 'block')}{_spread_text(worst)}"
 
 
-def _smallest_half_width(series: SeriesResult, more: int) -> float | None:
-    """The least half-width, as a loss, of the interval after so many more runs a side; None if not known."""
+def _smallest_half_width(series: SeriesResult, more: int, chance: float) -> float | None:
+    """The least half-width, as a loss, of the interval after so many more runs a side; None if not known.
+
+    That of a fraction of which no request is counted shrinks with the number of runs, not with its root.
+    """
     runs = min(series.baseline.runs, series.candidate.runs)
     if series.change is None or series.interval is None or series.interval[1] is None or runs < 2:
         return None
     now = _as_loss(series.interval[1], series) - _as_loss(series.change, series)
     tail, freedom = (1 + series.confidence) / 2, 2 * (runs - 1)
     quantiles = float(stdtrit(runs + more - 1, tail) / stdtrit(runs - 1, tail))
-    luck = math.sqrt(freedom / float(chdtri(freedom, SMALL_SPREAD_CHANCE)))
-    return now * math.sqrt(runs / (runs + more)) * quantiles * luck
+    luck = math.sqrt(freedom / float(chdtri(freedom, chance)))
+    shrinks = runs / (runs + more)
+    return now * (shrinks if series.scale is Scale.DIFFERENCE else math.sqrt(shrinks)) * quantiles * luck
 
 
 def _half_width_too_large(series: SeriesResult, reaches: dict[str, float | None]) -> float | None:

@@ -7,18 +7,19 @@ Not for which runs are made, or in which order.
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from regress_gate.gate.accuracy import compare_outputs
+from regress_gate.bench.experiment.experiment_plan import server_groups
+from regress_gate.gate.accuracy import SCORES, compare_outputs, outputs_scenario
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
-from regress_gate.gate.replicates import SeriesKey, SeriesValues, run_level_values
-from regress_gate.model.metric import METRICS, STATISTICS, Metric, Scale, metric
+from regress_gate.gate.replicates import SERVER_GROUP, SeriesKey, SeriesValues, run_level_values
+from regress_gate.model.metric import LATENCIES, METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
-from regress_gate.model.suite import Scenario, Suite
+from regress_gate.model.suite import Suite, Workload
 from regress_gate.model.version import Version
 from regress_gate.stats.design import (
     POWER,
@@ -133,6 +134,8 @@ def adjusted_effects(runs: Sequence[Run], keys: Sequence[SeriesKey]) -> dict[Ser
 
 
 _SIDES = 2
+_ASSUMED_SIZE_CV = 0.01
+"""Of memory and KV-cache tokens before any run: the same build takes nearly the same at each start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +172,13 @@ class RunPlan:
     runs_a_side: int
     """After the blocks, with what is stored already."""
     seconds_a_block: float | None
-    """None: no run of this suite was made by the tool on this testbed yet."""
+    """None: no run of this suite was made by the tool on this testbed yet, and the suite has no estimate."""
     series: tuple[SeriesPlan, ...]
     """Those that gate."""
+    estimated_by: str | None = None
+    """Where the time comes from, if it is the suite's estimate; None: from runs."""
+    gpus: int | None = None
+    """GPUs that a run keeps, if the suite says so."""
     likely_end: ExpectedStop | None = None
     """For a plan with interim analyses, where `blocks` is the largest number; None if all blocks are made."""
 
@@ -183,10 +190,15 @@ class RunPlan:
     def seconds(self) -> float | None:
         return None if self.seconds_a_block is None else self.blocks * self.seconds_a_block
 
+    @property
+    def gpu_minutes(self) -> float | None:
+        return None if self.seconds is None or self.gpus is None else self.seconds / 60 * self.gpus
+
     def as_document(self) -> dict[str, Any]:
         """As `compare --plan --format json` prints it under the key `plan`.
 
-        `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet);
+        `blocks` to be made, `runs_a_side` after them, `minutes_a_block` and `minutes` (null: not known yet),
+        `estimated_by` (where they come from before any run; null: from runs) and `gpu_minutes` (null: not known);
         `likely_end` (null: all blocks are made) with the block after which it will probably end where nothing changed
         (`unchanged`) and where one series `lost` twice its margin, each null where the last block will probably not
         show it; `power` (the probability behind the changes), and for each gated series its `scenario`, `metric`,
@@ -200,6 +212,8 @@ class RunPlan:
             "likely_end": None if self.likely_end is None else asdict(self.likely_end),
             "minutes_a_block": None if self.seconds_a_block is None else round(self.seconds_a_block / 60, 2),
             "minutes": None if self.seconds is None else round(self.seconds / 60, 2),
+            "estimated_by": self.estimated_by,
+            "gpu_minutes": None if self.gpu_minutes is None else round(self.gpu_minutes, 1),
             "power": POWER,
             "series": [
                 {
@@ -223,18 +237,19 @@ def plan_runs(
 
     What can be shown is what the last analysis shows; in a plan that `stops_early`, at its levels.
 
-    Scenarios without runs are assumed to scatter as the policy expects. Metrics that are measured once per server
-    start, and answers, are planned only after they have been measured.
+    Only series that the suite can produce are planned, of those that gate. What was never measured is assumed to
+    scatter as the policy expects.
     """
-    gated = {
+    possible = _possible_series(suite, policy)
+    measured = {
         key: spread
         for key, spread in series_spread(earlier).items()
-        if policy.gates(key[1]) and _supported(metric(key[1]), spread.smallest_trial)
+        if key in possible and _supported(metric(key[1]), spread.smallest_trial)
     }
     seen = {trial.scenario for run in earlier for trial in run.trials}
-    for scenario in suite.scenarios:
-        if scenario.name not in seen:
-            gated.update(_series_not_yet_run(scenario, policy, suite.trials))
+    servers = {SERVER_GROUP if run.place is None else run.place.group for run in earlier}
+    seen |= servers | {outputs_scenario(server) for server in servers}
+    gated = measured | {key: spread for key, spread in possible.items() if key[0] not in seen}
     runs = have + blocks
     # One-sided, and the first step of Holm's correction: what one regression among unchanged series has to pass.
     error, confidence = policy.false_alarm_budget / max(1, len(gated)), policy.confidence
@@ -256,12 +271,18 @@ def plan_runs(
         )
         for (name, measured), each in expected.items()
     ]
-    return RunPlan(blocks, runs, _seconds_a_block(earlier, suite), tuple(series), end)
+    seconds, cost = _seconds_a_block(earlier, suite), suite.cost
+    estimated = None if cost is None or seconds is not None else cost.source
+    if cost is not None and seconds is None:
+        seconds = _SIDES * cost.minutes * 60
+    return RunPlan(blocks, runs, seconds, tuple(series), estimated, None if cost is None else cost.gpus, end)
 
 
 def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSeries:
     # Failures and answers are expected to be equal between runs; drawing requests still makes failures scatter.
     assumed = policy.expected_cv if known.scale is Scale.RATIO else 0.0
+    if known.unit in ("bytes", "tokens"):
+        assumed = min(assumed, _ASSUMED_SIZE_CV)
     return ExpectedSeries(
         direction=known.direction,
         scale=known.scale,
@@ -273,31 +294,44 @@ def _expected(known: Metric, spread: SeriesSpread, policy: Policy) -> ExpectedSe
     )
 
 
-def _series_not_yet_run(scenario: Scenario, policy: Policy, trials: int) -> dict[SeriesKey, SeriesSpread]:
-    """The gated series that a scenario will have."""
-    requests = scenario.workload.num_requests or 0
-    spread = SeriesSpread(noise=None, level=0.0, requests=requests * trials, smallest_trial=requests or None)
-    return {
-        (scenario.name, known.name): spread
-        for known in METRICS.values()
-        if not known.per_run
-        and policy.gates(known.name)
-        and _supported(known, spread.smallest_trial)
-        and _is_measured_by(scenario, known)
-    }
+def _possible_series(suite: Suite, policy: Policy) -> dict[SeriesKey, SeriesSpread]:
+    """The gated series that runs of the suite will have, with what is known of them before any run."""
+    series: dict[SeriesKey, SeriesSpread] = {}
+    for scenario in suite.scenarios:
+        requests = scenario.workload.num_requests or 0
+        spread = SeriesSpread(noise=None, level=0.0, requests=requests * suite.trials, smallest_trial=requests or None)
+        series |= {
+            (scenario.name, name): spread
+            for name in _metrics_of(scenario.workload)
+            if policy.gates(name) and _supported(metric(name), spread.smallest_trial)
+        }
+    once = SeriesSpread(noise=None, level=0.0, requests=0.0, smallest_trial=None)
+    for group in server_groups(suite):
+        series |= {(group.name, name): once for name in _SERVER_METRICS if policy.gates(name)}
+        if all(scenario.workload.api == "completions" for scenario in group.scenarios):
+            answers = replace(once, level=1.0)
+            series |= {(outputs_scenario(group.name), name): answers for name in SCORES if policy.gates(name)}
+    return series
+
+
+_SERVER_METRICS = ("startup_time", "peak_memory", "kv_cache_tokens")
+
+
+def _metrics_of(workload: Workload) -> list[str]:
+    """What the load client measures of a workload, in the order of the catalogue."""
+    if workload.api != "completions":
+        families, others = ["e2el"], {"request_throughput", "total_throughput", "failed_requests"}
+    else:
+        families = [family for family in LATENCIES if family not in ("tpot", "itl") or workload.output_len != 1]
+        others = {"request_throughput", "output_throughput", "total_throughput", "failed_requests"}
+    names = {f"{family}_{statistic}" for family in families for statistic in STATISTICS} | others
+    names |= {"goodput"} if workload.slo is not None else set()
+    return [name for name in METRICS if name in names]
 
 
 def _supported(known: Metric, smallest_trial: int | None) -> bool:
     """Whether the trials have enough requests for the percentile to gate."""
     return known.tail is None or smallest_trial is None or smallest_trial >= known.min_requests
-
-
-def _is_measured_by(scenario: Scenario, known: Metric) -> bool:
-    workload = scenario.workload
-    if known.name == "goodput":
-        return workload.slo is not None
-    streamed = {f"{family}_{statistic}" for family in ("ttft", "tpot", "itl") for statistic in STATISTICS}
-    return workload.api == "completions" or known.name not in {*streamed, "output_throughput"}
 
 
 def _seconds_a_block(earlier: Sequence[Run], suite: Suite) -> float | None:

@@ -169,6 +169,17 @@ class ConditionLimits(StrictModel):
     """Processes on the GPUs that are not the server's; None: no limit."""
 
 
+class RunCost(StrictModel):
+    """What a run of the suite costs on the machine that it is made for. Used until runs were made there."""
+
+    minutes: StrictFloat = Field(gt=0)
+    """Of one run: start, warm-up, all scenarios and stop."""
+    gpus: StrictInt = Field(default=1, ge=0)
+    """GPUs that it keeps."""
+    source: Annotated[str, StringConstraints(min_length=1, max_length=300)]
+    """Where the number comes from, in words that follow "by"."""
+
+
 class Suite(StrictModel):
     name: Name
     version: Name
@@ -185,6 +196,9 @@ class Suite(StrictModel):
     conditions: ConditionLimits = ConditionLimits()
     gate: PolicyOverrides = PolicyOverrides()
     """Changes to the default policy; the user's own policy takes precedence."""
+    blocks: StrictInt | None = Field(default=None, ge=1, le=100)
+    """The most blocks of a comparison, if the user names no number; None: that of the program."""
+    cost: RunCost | None = None
 
     @field_validator("version", mode="before")
     @classmethod

@@ -9,7 +9,7 @@ from regress_gate.model.documents import Document, validate
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Answer, BlockPosition, Outputs
-from regress_gate.model.suite import Suite
+from regress_gate.model.suite import RunCost, Suite
 from tests.factories.runs import make_run, make_side_of, make_trial
 
 POLICY = Policy(metrics=("ttft_median", "ttft_p99", "output_throughput", "failed_requests", "startup_time"))
@@ -90,7 +90,10 @@ class TestBeforeAnyRun:
 
     def test_everything_is_assumed(self):
         plan = planned([])
-        assert set(by_name(plan)) == {"c8/ttft_median", "c8/ttft_p99", "c8/output_throughput", "c8/failed_requests"}
+        assert set(by_name(plan)) == {
+            *(f"c8/{name}" for name in ("ttft_median", "ttft_p99", "output_throughput", "failed_requests")),
+            "server/startup_time",
+        }
         assert {series.noise_runs for series in plan.series} == {0}
         assert by_name(plan)["c8/ttft_median"].run_cv == POLICY.expected_cv
         assert plan.seconds is None
@@ -106,6 +109,42 @@ class TestBeforeAnyRun:
             *(f"chat/{name}" for name in ("goodput", "ttft_median", "e2el_median", "output_throughput")),
             "embed/e2el_median",
         }
+
+    def test_only_what_the_suite_can_produce_is_planned(self):
+        """The default policy also gates what other tools measure: one pass of a batch, starts of an engine alone."""
+        names = {name.partition("/")[2] for name in by_name(planned([], policy=Policy()))}
+        assert names.isdisjoint({"batch_latency_median", "batch_throughput", "cold_start_time", "warm_start_time"})
+        assert names.isdisjoint({"normalized_latency_median", "tpot_per_token_median", "goodput"})
+        assert {"startup_time", "peak_memory", "kv_cache_tokens", "accuracy_agreement", "e2el_median"} <= names
+
+    def test_what_stored_runs_have_beyond_the_suite_is_not_planned(self):
+        earlier = runs_of("0.19.0", 4, normalized_latency_median=0.1, tpot_median=0.01)
+        assert set(by_name(planned(earlier, policy=Policy()))) == {
+            *(f"c8/{name}" for name in ("ttft_median", "tpot_median", "output_throughput", "failed_requests"))
+        }
+
+    def test_a_server_that_embeds_gives_no_answers(self):
+        suite = a_suite(a_scenario("embed", api="embeddings", output_len=None))
+        assert set(by_name(planned([], suite=suite, policy=Policy(metrics=("accuracy_*", "peak_memory"))))) == {
+            "server/peak_memory"
+        }
+
+    def test_every_server_of_a_suite_has_its_own_start_and_answers(self):
+        suite = a_suite(a_scenario("a"), a_scenario("b", server={"env": {"X": "1"}}))
+        names = set(by_name(planned([], suite=suite, policy=Policy(metrics=("startup_time", "accuracy_agreement")))))
+        assert names == {
+            "server-a/startup_time", "server-b/startup_time",
+            "outputs-a/accuracy_agreement", "outputs-b/accuracy_agreement",
+        }  # fmt: skip
+
+    def test_an_answer_of_one_token_has_no_time_per_output_token(self):
+        policy = Policy(metrics=("ttft_median", "tpot_median", "itl_p99"))
+        assert set(by_name(planned([], suite=a_suite(a_scenario(output_len=1)), policy=policy))) == {"c8/ttft_median"}
+
+    def test_sizes_are_assumed_to_be_nearly_the_same_at_every_start(self):
+        plan = by_name(planned([], policy=Policy(metrics=("peak_memory", "startup_time"))))
+        assert plan["server/peak_memory"].run_cv == 0.01
+        assert plan["server/startup_time"].run_cv == POLICY.expected_cv
 
     def test_how_requests_are_drawn_is_known_before_any_is_sent(self):
         few, many = (planned([], suite=a_suite(a_scenario(requests=n))) for n in (20, 2000))
@@ -183,6 +222,16 @@ class TestTime:
 
     def test_imported_runs_tell_no_time(self):
         assert planned(runs_of("0.19.0", 3)).seconds_a_block is None
+
+    def test_the_suites_estimate_stands_in_until_a_run_was_made(self):
+        cost = RunCost(minutes=4, gpus=2, source="the datasheet")
+        suite = SUITE.model_copy(update={"cost": cost})
+        plan = planned([], suite=suite, blocks=3)
+        assert (plan.seconds, plan.estimated_by, plan.gpu_minutes) == (3 * 2 * 240, "the datasheet", 48)
+        document = plan.as_document()
+        assert (document["minutes"], document["gpu_minutes"], document["estimated_by"]) == (24, 48, "the datasheet")
+        measured = planned([placed(1, 1, 1, seconds=50), placed(2, 1, 2, seconds=70)], suite=suite, blocks=3)
+        assert (measured.seconds, measured.estimated_by, measured.gpu_minutes) == (360, None, 12)
 
 
 class TestEffects:

@@ -1,15 +1,22 @@
 """The suites that come with the program: each is whole, can be served and sent, and keeps what it promises."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
+from regress_gate.bench.experiment.experiment_plan import suite_digest
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.provision.interface import ServeRequest, serve_arguments
+from regress_gate.gate.planning import plan_runs
 from regress_gate.known.matching.scope import in_region
 from regress_gate.known.records.loading import load_records
 from regress_gate.model.documents import parse_yaml
+from regress_gate.model.policy import Policy, PolicyOverrides
+from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Scenario, Suite, Workload
+from regress_gate.store.combined import ShippedBaselines
 from regress_gate.suites import shipped_suites
 from regress_gate.suites.lint import lint_suite
 from tests.cli.conftest import ROOT
@@ -66,6 +73,44 @@ def test_the_tiny_suite_has_the_shapes_of_load_that_matter():
     assert {loads[name].concurrency for name in ("c1", "c4", "c16")} == {1, 4, 16}
     assert loads["prefix"].prefix_len > 0.8 * loads["prefix"].input_len
     assert loads["rate"].request_rate
+
+
+def test_the_measured_suite_is_the_one_of_the_shipped_baselines():
+    """Runs of a suite that was edited under the same version are not compared."""
+    places = [run.place for run in ShippedBaselines().runs(suite=SuiteRef("cpu-tiny", SUITES["cpu-tiny"].version))]
+    digests = {place.suite_digest for place in places if place and place.suite_digest}
+    assert digests == {suite_digest(SUITES["cpu-tiny"])}
+
+
+GPU_SUITES = sorted(name for name, suite in SUITES.items() if suite.accelerator != "cpu")
+
+
+def test_every_gpu_suite_says_what_it_costs_as_the_model_of_the_machine_does():
+    assert all(SUITES[name].cost for name in GPU_SUITES)
+    done = subprocess.run([sys.executable, ROOT / "benchmarks" / "suite_cost.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("GPU minutes")) == (0, len(GPU_SUITES)), done.stdout
+
+
+@pytest.mark.parametrize("name", GPU_SUITES)
+class TestAGpuSuite:
+    @pytest.mark.parametrize("cv", [0.02, 0.03])
+    def test_promises_an_unchanged_version_a_pass_within_eight_blocks(self, name: str, cv: float):
+        suite = SUITES[name]
+        assert suite.blocks is not None
+        assert suite.blocks <= 8
+        assert suite.gate.expected_cv == 0.02
+        policy = Policy().over(suite.gate, PolicyOverrides(expected_cv=cv))
+        plan = plan_runs([], policy, suite, blocks=suite.blocks, have=0, stops_early=True)
+        assert [series.name for series in plan.series if series.stays_undecided] == []
+        assert plan.likely_end is not None
+        assert plan.likely_end.unchanged is not None
+        assert plan.gpu_minutes
+
+    @pytest.mark.slow
+    def test_passes_an_unchanged_version_and_fails_one_that_lost_twice_its_margin(self, name: str):
+        script = ROOT / "benchmarks" / "suite_promise.py"
+        done = subprocess.run([sys.executable, script, "--suite", name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
 
 
 def test_suites_that_were_never_measured_start_with_a_notice():

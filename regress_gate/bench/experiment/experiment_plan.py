@@ -83,8 +83,8 @@ class ExperimentPlan:
 
 
 def suite_digest(suite: Suite) -> str:
-    """SHA-256 of its content, independent of the file's formatting."""
-    return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
+    """SHA-256 of what is measured and how it is judged, independent of the file's formatting."""
+    return hashlib.sha256(suite.model_dump_json(exclude={"blocks", "cost"}).encode()).hexdigest()
 
 
 def server_groups(suite: Suite) -> list[ServerGroup]:

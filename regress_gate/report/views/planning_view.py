@@ -95,6 +95,10 @@ def _time(plan: RunPlan, budget: float | None) -> str:
     text = f"about {duration_text(plan.seconds)}"
     if plan.blocks > 1:
         text += f"{' at most' if plan.stops_early else ''}, {duration_text(plan.seconds_a_block)} a block"
+    if plan.gpus and plan.gpu_minutes is not None:
+        text += f"; {plan.gpu_minutes:.0f} GPU minutes{' at most' if plan.stops_early else ''}"
+    if plan.estimated_by is not None:
+        text += f" (estimated by {plan.estimated_by})"
     if budget is None:
         return text
     if plan.seconds > budget:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from regress_gate.model.suite import ServerConfig, Suite, Workload
+from regress_gate.model.suite import RunCost, ServerConfig, Suite, Workload
 from regress_gate.report.document import (
     Block,
     Column,
@@ -87,8 +87,22 @@ def _run_pairs(suite: Suite) -> Iterator[Pair]:
         first, *more = (f"{key.removeprefix('max_')} is above {value:g}" for key, value in limits.items())
         yield Pair("void when", first, tuple(more))
     yield Pair("run", f"trials={suite.trials}, request_timeout={suite.request_timeout:g} s")
+    if suite.blocks is not None:
+        yield Pair("blocks", f"at most {suite.blocks}")
+    if suite.cost is not None:
+        yield Pair("cost", _cost_text(suite.cost, suite.blocks), (f"estimated by {suite.cost.source}",))
     policy = suite.gate.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     yield from (Pair(key, value_text(value)) for key, value in policy.items())
+
+
+def _cost_text(cost: RunCost, blocks: int | None) -> str:
+    """`7 min a run; 112 GPU minutes for 8 blocks`."""
+    text = f"{cost.minutes:g} min a run" + (f" on {plural(cost.gpus, 'GPU')}" if cost.gpus else "")
+    if blocks is None:
+        return text
+    minutes = 2 * blocks * cost.minutes
+    whole = f"{minutes * cost.gpus:.0f} GPU minutes" if cost.gpus else f"{minutes:.0f} min"
+    return f"{text}; {whole} for {plural(blocks, 'block')}"
 
 
 def _server_pairs(server: ServerConfig) -> Iterator[Pair]:
