@@ -245,17 +245,19 @@ def compare(
     testbed: str | None = None,
     deployment: DeploymentLike | None = None,
     config: str | Path | None = None,
+    gate: Sequence[str] = (),
     allow_incomparable: bool = False,
 ) -> GateResult:
     """Decide from stored runs whether to move from `baseline` to `candidate`. Measures nothing.
 
+    `gate` names the metrics that gate, or patterns of them, in place of those of the configuration.
     Raises NoDataError for a version without runs, InputError if `suite` or `testbed` must be given.
     """
     # With the statistics: `import regress_gate` stays fast.
     from regress_gate.app.compare import ComparisonScope, compare_stored
 
     url = store.url if isinstance(store, Store) else None if store is None else str(store)
-    settings = _settings(url=url, config=config, suite=suite, testbed=testbed, deployment=deployment)
+    settings = _settings(url=url, config=config, suite=suite, testbed=testbed, deployment=deployment, gate=gate)
     scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
     return GateResult(compare_stored(settings, scope, allow_incomparable=allow_incomparable))
 
@@ -317,6 +319,7 @@ def _settings(
     deployment: DeploymentLike | None = None,
     launch_line: str | None = None,
     deployment_file: str | Path | None = None,
+    gate: Sequence[str] = (),
 ) -> Settings:
     if deployment is not None and not isinstance(deployment, Deployment):
         deployment = validate(Deployment, Document(dict(deployment), "deployment", {}))
@@ -328,6 +331,7 @@ def _settings(
         deployment_flag=deployment,
         launch_line=launch_line,
         deployment_target=None if deployment_file is None else str(deployment_file),
+        gate_flags=tuple(gate),
     )
 
 

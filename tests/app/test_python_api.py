@@ -125,6 +125,16 @@ class TestRuns:
             assert series.loc[(scenario, "failed_requests"), "candidate"] == pytest.approx(mean)
 
 
+def test_a_comparison_gates_what_is_named_and_its_frame_has_both_signs() -> None:
+    series = rg.compare("0.24.0", "0.32.0", gate=["output_throughput"]).to_frame()
+    assert set(series.loc[series["gated"], "metric"]) == {"output_throughput"}
+    rates = series[series["gated"]]
+    assert (rates["natural_change"] == -rates["change"]).all()
+    times = series[series["metric"] == "ttft_median"]
+    assert (times["natural_change"] == times["change"]).all()
+    assert set(series["verdict"]) <= {"regression", "improvement", "within_margin", "undecided"}
+
+
 class TestSamples:
     def test_each_request_carries_its_run_and_times_follow_the_definitions(self) -> None:
         trial = stored_runs.make_trial("a", samples=make_samples([[0.05, 0.15], [0.1]]))
