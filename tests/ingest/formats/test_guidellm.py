@@ -128,6 +128,7 @@ def test_requests_of_the_warm_up_are_left_out(generation):
     made = report(generation)
     warm_up = request(generation, 0)
     warm_up["request_end_time"] = made["benchmarks"][0]["start_time"] - 1
+    warm_up["request_start_time"] = made["benchmarks"][0]["start_time"] - 2
     made["benchmarks"][0]["requests"]["successful"].insert(0, warm_up)
     assert reading(as_json(made)).metrics == approx(BY_REQUESTS | RATES)
 
@@ -321,7 +322,8 @@ TTFT = "metrics__time_to_first_token_ms__successful"
         (changed(requests=False, **{f"{TTFT}__mean": -1.0}), "mean_ttft_ms is negative"),
         (changed(requests=False, metrics__request_latency__successful__mean=96.0), "longer than the whole run"),
         (changed(requests=False, metrics__request_latency__successful__mean=0.2), "requests in flight"),
-        (changed(start_time=1e300), "is no time"),
+        (changed(start_time=1e300, end_time=1e301), "is no time"),
+        (changed(start_time=1e300), "end_time is 1e+300 s before start_time"),
         (changed(requests=False, metrics__output_token_count__successful__mean=-5.0), "output_token_count is -5"),
         (changed(warmup_duration=1.0, metrics__requests_per_second__successful__mean=-1.0), "request_throughput is -1"),
         (changed(metrics__request_goodput={"successful": {"mean": 17.0}}), "request_goodput is 17, throughput 16"),
