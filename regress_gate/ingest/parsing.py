@@ -23,8 +23,8 @@ _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b', re
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BYTES_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
-MAX_MEMORY = 900 * 1024**2
-"""Bytes that the text and the values of one file may need together. The rest of an import stays below 1 GiB with it."""
+MAX_MEMORY = 830 * 1024**2
+"""Bytes that the text and the values of one file may need together. A whole import needs less than 1 GiB with it."""
 USUAL_RATIO = 4
 """The same, as a multiple of the text's size: beyond it the parser is used that needs less memory and more time."""
 MAX_RATIO = 6
@@ -80,9 +80,10 @@ def _needs_lean_parser(data: bytes | bytearray) -> bool:
         return False
     most = min(MAX_MEMORY, max(MAX_RATIO * size, FREE_MEMORY))
     signs: Counter[bytes] = Counter()
+    held = size if isinstance(data, bytearray) else 2 * size  # only a bytearray can be emptied
     for more in _signs_outside_strings(data):
         signs += more
-        if size + _objects_memory(signs) > most:
+        if held + _objects_memory(signs) > most:
             raise LargeJsonError(
                 f"its values would need more than {most // 1024**2:,} MiB of memory; split it, or save without the "
                 "arrays of single requests"
@@ -90,7 +91,7 @@ def _needs_lean_parser(data: bytes | bytearray) -> bool:
     return _orjson_memory(signs, size) > limit
 
 
-_SIGNS = (b"{", b"[", b",", b":", b'"')
+_SIGNS = (b"{", b"[", b",", b":", b".", b'"')
 
 
 def _orjson_memory(signs: Mapping[bytes, int], size: int) -> int:
@@ -104,8 +105,9 @@ def _objects_memory(signs: Mapping[bytes, int]) -> int:
     values = _values(signs)
     texts = max(0, signs[b'"'] // 2 - pairs)
     numbers = max(0, values - objects - lists - texts)
+    floats = min(numbers, signs[b"."])
     dictionaries = 64 * objects + 120 * min(objects, pairs) + 24 * pairs
-    return dictionaries + 56 * lists + 8 * max(0, values - pairs) + 32 * numbers + 56 * texts
+    return dictionaries + 56 * lists + 8 * max(0, values - pairs) + 32 * numbers - 8 * floats + 56 * texts
 
 
 def _values(signs: Mapping[bytes, int]) -> int:
