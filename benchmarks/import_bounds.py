@@ -3,7 +3,7 @@
     python benchmarks/import_bounds.py [--scale 0.1]
 
 Memory, less that of the program's start, is compared with the size of the file (for an archive: of its largest member)
-and may be four times that, and in all 1 GiB. Time is compared with that of reading and hashing the same bytes once,
+and may be four times that, and in all 1 GiB. Time is compared with that of reading and hashing the unpacked bytes,
 after the start of the program; a file with holes is not read to its end. Files are made here, from a fixed seed.
 """
 
@@ -28,9 +28,14 @@ MAX_TIME = 25.0
 """Times the time of hashing. A large valid file is parsed, checked and stored: that one has a bound of its own."""
 MAX_TIME_VALID = 120.0
 HASH = """
-import hashlib, sys
-with open(sys.argv[1], "rb") as file:
-    hashlib.file_digest(file, "sha256")
+import hashlib, sys, zipfile
+if sys.argv[1].endswith(".zip"):
+    with zipfile.ZipFile(sys.argv[1]) as archive:
+        for name in archive.namelist():
+            hashlib.sha256(archive.read(name))
+else:
+    with open(sys.argv[1], "rb") as file:
+        hashlib.file_digest(file, "sha256")
 """
 
 
