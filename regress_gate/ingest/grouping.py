@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regress_gate.errors import InputError
@@ -17,7 +18,7 @@ from regress_gate.ingest.identity import Identity, merge_testbeds
 from regress_gate.ingest.interface import Reading
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS_KEY, METRICS, VLLM_DEFINITIONS_TEXT, definitions_match
-from regress_gate.model.run import AUTO_LABEL_PREFIX, Conditions, Run, SuiteRef, Trial, TrialSource
+from regress_gate.model.run import AUTO_LABEL_PREFIX, FILE_LABEL_PREFIX, Conditions, Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.text import plural
@@ -142,10 +143,18 @@ class GroupedRuns:
     notes: tuple[str, ...]
 
 
-def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: bool = False) -> GroupedRuns:
+def group_runs(
+    items: list[CompleteResult],
+    *,
+    run_per_file: bool,
+    cold_first: bool = False,
+    first_files: Mapping[str, str] = MappingProxyType({}),
+) -> GroupedRuns:
     """Put the results into runs, in their order.
 
-    `cold_first`: exclude first runs after a cold start; raises InputError if these are not known.
+    `cold_first`: exclude first runs after a cold start; raises InputError if these are not known. `first_files`: by
+    hash, of files that have results of an earlier file, the hash of that file. With `run_per_file` they are one run: a
+    file that grew beside one server start.
     """
     refused: dict[int, str] = {}
     unlabelled: dict[tuple[object, ...], list[int]] = {}
@@ -156,7 +165,7 @@ def group_runs(items: list[CompleteResult], *, run_per_file: bool, cold_first: b
                 refused[index] = f"its run is {label}, which contradicts --run-per-file; leave one of them out"
             labels[index] = label
         elif run_per_file:
-            labels[index] = f"file-{item.source.sha256[:12]}"
+            labels[index] = FILE_LABEL_PREFIX + first_files.get(item.source.sha256, item.source.sha256)[:12]
         else:
             # A sidecar describes one server start, so results with different sidecars are different runs.
             start = item.sidecar.path if item.sidecar else None
@@ -305,7 +314,12 @@ def _run(joined: _PendingRun) -> Run:
         label=joined.label,
         trials=trials,
         started=started if known.started_unix is None else datetime.fromtimestamp(known.started_unix, UTC),
-        conditions=Conditions(known.outside_cpu_cores_mean),
+        conditions=Conditions(
+            outside_cpu_cores=known.outside_cpu_cores_mean,
+            steal_cpu_cores=known.steal_cpu_cores_mean,
+            gpu_throttled=known.gpu_throttled,
+            gpu_other_processes=known.gpu_other_processes,
+        ),
         libraries=known.libraries,
         metrics=metrics,
     )
@@ -320,7 +334,8 @@ def _workload(reading: Reading) -> Mapping[str, Any]:
 def _trial(item: CompleteResult, ordinal: int, sidecar: "SidecarFile | None") -> Trial:
     reading = item.reading
     once = per_run_metrics(reading)
-    cores = None if sidecar is None else sidecar.content.outside_cpu_cores.get(PurePath(item.name).stem)
+    recorded = {} if sidecar is None else sidecar.content.outside_cpu_cores
+    cores = recorded.get(PurePath(item.name).stem, recorded.get(item.name))
     metrics = reading.metrics
     return Trial(
         scenario=item.scenario,

@@ -1,7 +1,7 @@
 """Identity of each result of one import: collects the sources, finds duplicates, derives scenario names.
 
 The rules that combine the sources are in identity.py. Reports all missing identity in one error. Not for results that
-are in the store: these are known by their bytes alone.
+are in the store: the store finds those by their bytes and numbers.
 """
 
 import os
@@ -19,6 +19,7 @@ from regress_gate.ingest.identity import IDENTITY_KEYS, Identity, IdentityFlags,
 from regress_gate.ingest.interface import SIDECAR_NAME, FileOutcome, FileReport, Reader, Reading
 from regress_gate.ingest.selection import Candidate
 from regress_gate.measurement.plausibility import RefusalError
+from regress_gate.measurement.same_measurement import MeasurementIndex
 from regress_gate.model.metric import METRICS
 from regress_gate.model.run import IMPORTED_SUITE, TrialSource
 from regress_gate.model.testbed import Testbed
@@ -26,10 +27,6 @@ from regress_gate.text import MAX_NAME, MAX_PATH, excerpt, plural, slugify
 
 if TYPE_CHECKING:
     from regress_gate.ingest.sidecar import SidecarFile
-
-_TIMED_METRICS = frozenset(name for name, metric in METRICS.items() if metric.unit in ("s", "1/s"))
-_DISTINCTIVE_DIGITS = 10
-"""Two measurements that agree in this many digits of times and rates are the same measurement."""
 
 
 class KnownResult(NamedTuple):
@@ -40,6 +37,8 @@ class KnownResult(NamedTuple):
     """The path, and the position of the result in the file."""
     reading: Reading
     identity: Identity
+    sha256: str
+    """Of the file."""
 
 
 class DuplicateIndex:
@@ -48,24 +47,27 @@ class DuplicateIndex:
     def __init__(self) -> None:
         self.paths: set[str] = set()
         """Files whose results were read elsewhere."""
+        self.first_files: dict[str, str] = {}
+        """By hash, of files that have results of an earlier file: the hash of the first such file. Both were written
+        beside the same server start."""
+        self.misplaced: dict[str, str] = {}
+        """By hash, of files with results of an earlier file under another identity: why they are refused."""
         self._by_hash: dict[str, KnownResult] = {}
-        self._by_numbers: dict[tuple[object, ...], list[KnownResult]] = {}
+        self._by_numbers = MeasurementIndex[KnownResult]()
 
     def of_bytes(self, sha256: str) -> KnownResult | None:
         """The first result that was read from these bytes."""
         return self._by_hash.get(sha256)
 
-    def of_numbers(self, sha256: str, new: KnownResult) -> KnownResult | None:
-        """An earlier result with all numbers of this one; if there is none, remembers this one and returns None."""
-        self._by_hash.setdefault(sha256, new)
-        reading = new.reading
-        numbers = (reading.duration, reading.completed, reading.failed, frozenset(reading.metrics.values()))
-        same_numbers = self._by_numbers.setdefault(numbers, [])
-        for seen in same_numbers:
-            if seen.reading.metrics == reading.metrics and _is_distinctive(reading):
-                return seen
-        same_numbers.append(new)
-        return None
+    def of_numbers(self, new: KnownResult) -> KnownResult | None:
+        """An earlier result that is the same measurement; if there is none, remembers this one and returns None."""
+        self._by_hash.setdefault(new.sha256, new)
+        seen = next(self._by_numbers.matches(new.reading), None)
+        if seen is None:
+            self._by_numbers.add(new.reading, new)
+        elif seen.sha256 != new.sha256:
+            self.first_files.setdefault(new.sha256, self.first_files.get(seen.sha256, seen.sha256))
+        return seen
 
     def outcome_of_copy(
         self, path: str, what: str, place: str, seen: KnownResult, here: Identity
@@ -78,19 +80,6 @@ class DuplicateIndex:
                 which = f"its {field} is {_field_text(mine)} here and {_field_text(theirs)} there"
                 return FileOutcome.REFUSED, f"the same {what} as {place}, but {which}: one is misplaced"
         return FileOutcome.SKIPPED, f"the same {what} as {place}"
-
-
-def _is_distinctive(reading: Reading) -> bool:
-    """Whether the numbers cannot be equal by chance, as scores, sizes and coarse times may be."""
-    timed = {value for name, value in reading.metrics.items() if name in _TIMED_METRICS}
-    if reading.duration is not None:
-        timed.add(reading.duration)
-    return sum(map(_digits, timed)) >= _DISTINCTIVE_DIGITS
-
-
-def _digits(value: float) -> int:
-    """How many significant digits the value has, without the noise of a unit conversion."""
-    return len(f"{value:.11e}".partition("e")[0].replace(".", "").rstrip("0"))
 
 
 def _field_text(value: object) -> str:
@@ -224,9 +213,11 @@ class Identifier:
         except RefusalError as refusal:
             return FileReport(path, FileOutcome.REFUSED, reader.name, str(refusal), reading.notes, position)
         where = path if position is None else f"{path} (result {position + 1})"
-        seen = KnownResult(path, where, reading, identity)
-        if (other := self.duplicates.of_numbers(content.sha256, seen)) is not None:
+        seen = KnownResult(path, where, reading, identity, content.sha256)
+        if (other := self.duplicates.of_numbers(seen)) is not None:
             outcome, reason = self.duplicates.outcome_of_copy(path, "numbers", other.where, other, identity)
+            if outcome is FileOutcome.REFUSED and other.sha256 != content.sha256:
+                self.duplicates.misplaced.setdefault(content.sha256, reason)
             return FileReport(path, outcome, reader.name, reason, position=position)
         source = TrialSource(
             sha256=content.sha256,

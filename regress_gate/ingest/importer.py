@@ -87,7 +87,12 @@ def read_paths(
                     reports.append(result)
     progress(len(candidates), len(candidates))
     items = complete_identities(results)
-    grouped = group_runs(items, run_per_file=identity.run_per_file, cold_first=identity.cold_first)
+    grouped = group_runs(
+        items,
+        run_per_file=identity.run_per_file,
+        cold_first=identity.cold_first,
+        first_files=identifier.duplicates.first_files,
+    )
     reports += [_report(index, item, grouped) for index, item in enumerate(items)]
     reports += _inputs_without_results(selection.below, reports, identifier.duplicates.paths)
     reports.sort(key=lambda report: (order.get(report.path) or natural_key(report.path), report.position or 0))
@@ -128,6 +133,14 @@ def _read_candidate(
             outcome.append(identifier.identify(candidate, content, reader, result, position))
         else:
             outcome.append(FileReport(shown, result.outcome, reader.name, sanitise(result.reason), position=position))
+    if (misplaced := identifier.duplicates.misplaced.get(content.sha256)) is not None:
+        # The file was written beside the server start of the other one, so that its new results are misplaced as well.
+        outcome = [
+            FileReport(shown, FileOutcome.REFUSED, reader.name, f"in a file with {misplaced}", position=each.position)
+            if isinstance(each, IdentifiedResult)
+            else each
+            for each in outcome
+        ]
     return outcome
 
 

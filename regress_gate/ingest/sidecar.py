@@ -60,7 +60,13 @@ class Sidecar(StrictModel):
     outside_cpu_cores_mean: Cores | None = None
     """CPU cores that processes other than server and client kept busy, on average over the run."""
     outside_cpu_cores: dict[str, Cores | None] = Field(default_factory=dict)
-    """The same for each result file, by its name without `.json`."""
+    """The same for each result file, by its name with or without `.json`."""
+    steal_cpu_cores_mean: Cores | None = None
+    """CPU cores that the machine's host gave to others, on average over the run."""
+    gpu_throttled: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Fraction of the run in which a GPU was slowed by heat, power brake or hardware protection."""
+    gpu_other_processes: Annotated[int, Field(ge=0)] | None = None
+    """Processes on the GPUs that were not the server's, maximum at one time."""
     memory_mb_total: Positive | None = None
     """Largest memory use of the server, summed over its processes, in units of 1e6 bytes."""
     libraries: dict[str, str] = Field(default_factory=dict)

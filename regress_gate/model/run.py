@@ -33,6 +33,8 @@ IMPORTED_SUITE = SuiteRef("imported", "1")
 
 AUTO_LABEL_PREFIX = "import-"
 """Prefix of the label of an imported run without a given name."""
+FILE_LABEL_PREFIX = "file-"
+"""Prefix of the label of a run that is one file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ For commands that only read. A run that is in both counts as the store's. Withou
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from heapq import merge
 from itertools import groupby
 from pathlib import Path
@@ -173,6 +174,17 @@ class CombinedStore(Closing):
         stored = self.store.runs(version=version, testbed=testbed, suite=suite, with_samples=with_samples)
         keys = {run.key for run in stored} if shipped else set()
         return sorted([*stored, *(run for run in shipped if run.key not in keys)], key=run_order)
+
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """See Repository.one_state."""
+        with nullcontext() if self.store is None else self.store.one_state():
+            yield
+
+    def unfinished_plans(self) -> dict[str, Mapping[str, Any]]:
+        """The plans of experiments that still run or were interrupted, by experiment."""
+        experiments = [] if self.store is None else self.store.experiments()
+        return {experiment.id: experiment.plan for experiment in experiments if experiment.ended is None}
 
     def run(self, id_: int, *, with_samples: bool = False) -> Run | None:
         """The stored run that the ref `run:ID` names."""

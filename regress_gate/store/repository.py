@@ -4,7 +4,7 @@ Not for decisions, and not for the baselines shipped with the program: `combined
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +91,8 @@ class Repository(Closing):
 
     def __init__(self, database: Database):
         self._database = database
+        self._state: Connection | None = None
+        """The transaction of all reads, while there is one."""
 
     def close(self) -> None:
         self._database.close()
@@ -99,21 +101,32 @@ class Repository(Closing):
     def location(self) -> StoreLocation:
         return self._database.location
 
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """All reads inside see the same state of the store, whatever other processes write meanwhile."""
+        with self._database.reading() as connection:
+            self._state = connection
+            try:
+                yield
+            finally:
+                self._state = None
+
     def add_runs(self, runs: Iterable[Run]) -> AddedRuns:
         """Store all runs, or none if there is an error.
 
-        A result (source hash and position) that is already stored is skipped. Trials of a run whose key is known are
-        added to that run; a trial whose scenario and ordinal are taken gets the next free ordinal. Facts fill in
-        missing ones. Raises InputError for contradicting facts and for values that cannot be stored.
+        A result that is already stored, by its bytes or by its numbers, is skipped. Trials of a run whose key is known
+        are added to that run, as are new results of a file that holds results of it; a trial whose scenario and ordinal
+        are taken gets the next free ordinal. Facts fill in missing ones. Raises InputError for contradicting facts and
+        for values that cannot be stored.
         """
         with self._database.writing() as connection:
             return writer.add_runs(connection, runs)
 
     def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
         """The results of the runs (source hash and position) that are already stored, each with its stored run."""
-        hashes = {stored_values.name("source hash", trial.source.sha256) for run in runs for trial in run.trials}
+        runs = list(runs)
         with self._reading() as connection:
-            return writer.stored_sources(connection, hashes)
+            return writer.stored_results(connection, runs)
 
     def runs(
         self,
@@ -298,7 +311,7 @@ class Repository(Closing):
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._database.reading() as connection:
+        with nullcontext(self._state) if self._state is not None else self._database.reading() as connection:
             try:
                 yield connection
             except (ValueError, TypeError) as error:

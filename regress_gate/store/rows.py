@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import Column, Connection, Dialect, Table, delete, distinct, func, insert, select, update
 
 from regress_gate.errors import InputError
+from regress_gate.measurement.same_measurement import first_key
 from regress_gate.model.run import Run, SuiteRef, Trial, TrialSource
 from regress_gate.model.testbed import MEMORY_TOLERANCE, REPORTED_FACTS, Testbed
 from regress_gate.model.version import Version
@@ -133,7 +134,7 @@ RUN_COLUMNS = (
 )  # fmt: skip
 TRIAL_COLUMNS = (
     "run_id", "scenario", "ordinal", "completed", "failed", "duration", "started", "conditions", "workload", "metrics",
-    "counted",
+    "counted", "numbers",
 )  # fmt: skip
 SOURCE_COLUMNS = (
     "trial_id", "sha256", "position", "path", "format", "tool", "client_version", "command", "imported_at",
@@ -164,6 +165,7 @@ def trial_row(run_id: int, ordinal: int, trial: Trial) -> tuple[Any, ...]:
         json_text(stored_values.json_values("workload", trial.workload)),
         json_text(stored_values.numbers("metric", trial.metrics)),
         trial.completed is not None,
+        first_key(trial),
     )
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -101,7 +101,10 @@ trial = Table(
     Column("metrics", Text, nullable=False),
     # False: the source has no count, and `completed` is 0. NULL in rows that are older than this column.
     Column("counted", Boolean),
+    # The first key of `measurement.same_measurement`; NULL for numbers that may be equal by chance.
+    Column("numbers", Text),
     UniqueConstraint("run_id", "scenario", "ordinal"),
+    Index("trial_by_numbers", "numbers"),
 )
 
 source = Table(

@@ -130,6 +130,8 @@ class AddedRuns:
     duplicates: tuple[DuplicateResult, ...]
     mismatches: tuple[RunMismatch, ...] = ()
     """Stored runs that keep duplicates which this import assigned to another run."""
+    continued: tuple[int, ...] = ()
+    """Stored runs that got new results, because the import has results of them as well: the same server start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,21 @@
 """Adding runs, inside a transaction of the repository: finds the new results and their runs, and inserts them in bulk.
 
-Queries are made per batch of runs, never per run, and only for rows that may have been stored before.
+Queries are made per batch of runs, never per run, and only for rows that may have been stored before. A result is known
+by its bytes (hash and position) or by its numbers: the same file may have grown, or been written anew.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import orjson
 from sqlalchemy import Column, ColumnElement, Connection, delete, insert, select, update
 
-from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef
+from regress_gate.errors import InputError
+from regress_gate.measurement.same_measurement import is_same_measurement, measurement_keys
+from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef, Trial
 from regress_gate.model.version import Version
 from regress_gate.store import rows, schema, stored_values
 from regress_gate.store.rows import ImportTarget, ImportTargets, version_from
@@ -25,6 +29,9 @@ _PARAMETERS = 500
 
 _SAMPLES = 100
 """Trials whose samples are encoded at a time."""
+
+ResultKey = tuple[str, int]
+"""Hash of a file, and the position of the result in it."""
 
 
 def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
@@ -40,6 +47,7 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
         importer.trials,
         tuple(importer.duplicates),
         tuple(importer.mismatches()),
+        tuple(importer.continued),
     )
 
 
@@ -58,7 +66,7 @@ class _Importer:
         self._connection = connection
         self._targets = ImportTargets(connection)
         self._was_empty = connection.execute(select(schema.source.c.trial_id).limit(1)).first() is None
-        self._own: set[tuple[str, int]] = set()
+        self._own: set[ResultKey] = set()
         """Results stored by this import, by hash and position."""
         self.new: dict[int, None] = {}
         self.extended: dict[int, None] = {}
@@ -68,11 +76,13 @@ class _Importer:
         self.duplicates: list[DuplicateResult] = []
         self._requested: dict[int, dict[RunKey, None]] = {}
         """For each stored run: the runs to which this import assigned results of it."""
+        self.continued: dict[int, None] = {}
+        """Stored runs that got new results, because the same files hold results of them."""
 
     def add(self, batch: list[Run]) -> None:
+        known = self._known_results(batch)
+        batch = self._joined_with_stored(batch, known)
         targets = [self._targets.find(run) for run in batch]
-        known = self._known_sources(batch)
-        batch = self._with_stored_labels(batch, targets, known)
         drafts = self._stored_drafts(batch, targets)
         for run, target in zip(batch, targets, strict=True):
             fresh = []
@@ -96,54 +106,65 @@ class _Importer:
 
     def mismatches(self) -> Iterator[RunMismatch]:
         """Stored runs with results that this import assigned to other runs."""
+        for id_, stored in self._stored_run_keys(set(self._requested)).items():
+            yield from (RunMismatch(id_, stored, other) for other in self._requested[id_] if other != stored)
+
+    def _known_results(self, batch: list[Run]) -> dict[ResultKey, int]:
+        """Results stored before this import, with their runs."""
+        for run in batch:
+            for trial in run.trials:
+                stored_values.name("source hash", trial.source.sha256)
+        if self._was_empty:
+            return {}
+        known = stored_results(self._connection, batch)
+        return {key: run for key, run in known.items() if key not in self._own and run not in self.new}
+
+    def _joined_with_stored(self, batch: list[Run], known: dict[ResultKey, int]) -> list[Run]:
+        """The batch, in which new results beside known ones take the label of the stored run that has those.
+
+        New results of a file with known ones are always of their run: the file grew beside that server. So are those of
+        other files that were imported together, if neither run was named. Raises InputError if the known results of a
+        file are of another version, testbed or suite.
+        """
+        stored = self._stored_run_keys(set(known.values()))
+        joined: list[Run] = []
+        for run in batch:
+            held = {
+                _result_key(trial): known[_result_key(trial)] for trial in run.trials if _result_key(trial) in known
+            }
+            if not held or len(held) == len(run.trials):
+                joined.append(run)
+                continue
+            by_file: dict[str, int] = {}
+            for (sha256, _), id_ in held.items():
+                by_file[sha256] = max(id_, by_file.get(sha256, id_))
+            same_target = [id_ for id_ in held.values() if replace(stored[id_], label=run.label) == run.key]
+            labels = {run.label, *(stored[id_].label for id_ in same_target)}
+            are_unnamed = len(set(same_target)) == 1 and all(label.startswith(AUTO_LABEL_PREFIX) for label in labels)
+            parts: dict[str, list[Trial]] = defaultdict(list)
+            for trial in run.trials:
+                start = by_file.get(trial.source.sha256, same_target[0] if are_unnamed else None)
+                if start is None or _result_key(trial) in held:
+                    parts[run.label].append(trial)
+                    continue
+                if start not in same_target:
+                    _refuse_elsewhere(run, trial, start, stored[start])
+                parts[stored[start].label].append(trial)
+                if stored[start].label != run.label:
+                    self.continued[start] = None
+            joined += [replace(run, label=label, trials=tuple(trials)) for label, trials in parts.items()]
+        return joined
+
+    def _stored_run_keys(self, ids: set[int]) -> dict[int, RunKey]:
         run = schema.run
         query = select(
             run.c.id, *_build_columns(), schema.testbed.c.name, schema.suite.c.name, schema.suite.c.version, run.c.label
         ).select_from(schema.joined_runs()).order_by(run.c.id)  # fmt: skip
-        for some in _chunks(self._requested):
-            for row in self._connection.execute(query.where(run.c.id.in_(some))):
-                stored = RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
-                yield from (
-                    RunMismatch(row[0], stored, requested)
-                    for requested in self._requested[row[0]]
-                    if requested != stored
-                )
-
-    def _known_sources(self, batch: list[Run]) -> dict[tuple[str, int], int]:
-        """Results stored before this import, with their runs."""
-        hashes = {stored_values.name("source hash", trial.source.sha256) for run in batch for trial in run.trials}
-        if self._was_empty:
-            return {}
-        sources = stored_sources(self._connection, hashes)
-        return {identity: run for identity, run in sources.items() if identity not in self._own}
-
-    def _with_stored_labels(
-        self, batch: list[Run], targets: list[ImportTarget], known: dict[tuple[str, int], int]
-    ) -> list[Run]:
-        """The batch, in which a run with an automatic label takes the label of the stored run that has its results.
-
-        So an import of the same results with more of them adds to that run.
-        """
-        stored = {
-            number: {
-                known[key] for trial in run.trials if (key := (trial.source.sha256, trial.source.position)) in known
-            }
-            for number, run in enumerate(batch)
-            if run.label.startswith(AUTO_LABEL_PREFIX)
+        return {
+            row[0]: RunKey(version_from(*row[1:4]), row[4], SuiteRef(*row[5:7]), row[7])
+            for some in _chunks(ids)
+            for row in self._connection.execute(query.where(run.c.id.in_(some)))
         }
-        run = schema.run.c
-        query = select(run.id, run.label, run.build_id, run.testbed_id, run.suite_id)
-        labels_by_id = {
-            id_: (label, tuple(target))
-            for some in _chunks({id_ for ids in stored.values() for id_ in ids})
-            for id_, label, *target in self._connection.execute(query.where(run.id.in_(some)))
-        }
-        joined = list(batch)
-        for number, ids in stored.items():
-            labels = [labels_by_id[id_][0] for id_ in ids if labels_by_id[id_][1] == targets[number].ids]
-            if len(labels) == 1 and labels[0].startswith(AUTO_LABEL_PREFIX):
-                joined[number] = replace(batch[number], label=labels[0])
-        return joined
 
     def _stored_drafts(
         self, batch: list[Run], targets: list[ImportTarget]
@@ -241,15 +262,69 @@ class _Importer:
             self._connection.execute(insert(table), new)
 
 
-def stored_sources(connection: Connection, hashes: Iterable[str]) -> dict[tuple[str, int], int]:
-    """Stored results by hash and position, each with its run."""
+def stored_results(connection: Connection, runs: Iterable[Run]) -> dict[ResultKey, int]:
+    """The results of the runs that are stored already, by their bytes or their numbers, each with its stored run."""
+    trials = [trial for run in runs for trial in run.trials]
+    found = _stored_by_bytes(connection, {trial.source.sha256 for trial in trials})
+    imported = {_result_key(trial) for run in runs if run.place is None for trial in run.trials}
+    others = [trial for trial in trials if _result_key(trial) in imported and _result_key(trial) not in found]
+    return found | _stored_by_numbers(connection, others)
+
+
+def _stored_by_bytes(connection: Connection, hashes: Iterable[str]) -> dict[ResultKey, int]:
     source, trial = schema.source, schema.trial
-    sources: dict[tuple[str, int], int] = {}
+    sources: dict[ResultKey, int] = {}
     query = select(source.c.sha256, source.c.position, trial.c.run_id).join(trial, trial.c.id == source.c.trial_id)
     for some in _chunks(hashes):
         for sha256, position, run_id in connection.execute(query.where(source.c.sha256.in_(some))):
             sources[sha256, position] = run_id
     return sources
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredNumbers:
+    """The numbers of a stored trial."""
+
+    completed: int | None
+    failed: int
+    duration: float | None
+    metrics: Mapping[str, float]
+
+
+def _stored_by_numbers(connection: Connection, trials: Sequence[Trial]) -> dict[ResultKey, int]:
+    """The first stored run that has the same measurement, of trials that have a copy in the store."""
+    wanted: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        for key in measurement_keys(trial):
+            wanted[key].append(trial)
+    table = schema.trial.c
+    query = select(
+        table.numbers, table.run_id, table.completed, table.counted, table.failed, table.duration, table.metrics
+    ).order_by(table.id)
+    found: dict[ResultKey, int] = {}
+    for some in _chunks(wanted):
+        for key, run_id, completed, counted, failed, duration, metrics in connection.execute(
+            query.where(table.numbers.in_(some))
+        ):
+            stored = _StoredNumbers(None if counted is False else completed, failed, duration, orjson.loads(metrics))
+            for trial in wanted[key]:
+                if _result_key(trial) not in found and is_same_measurement(trial, stored):
+                    found[_result_key(trial)] = run_id
+    return found
+
+
+def _result_key(trial: Trial) -> ResultKey:
+    return trial.source.sha256, trial.source.position
+
+
+def _refuse_elsewhere(run: Run, trial: Trial, id_: int, stored: RunKey) -> None:
+    raise InputError(
+        f"holds results of run:{id_}, which is {stored.version} on {stored.testbed} with {stored.suite}, and cannot be "
+        f"{run.version} on {run.testbed.name} with {run.suite} too",
+        where=trial.source.path,
+        todo=f"correct the import, or delete what is stored (regress-gate baseline prune {stored.version} "
+        f"--testbed {stored.testbed}) and import again",
+    )
 
 
 def _build_columns() -> list[Column[Any] | ColumnElement[Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 from regress_gate.ingest.interface import FileReport, ImportResult
 from regress_gate.ingest.registry import READERS
 from regress_gate.model.metric import STATISTICS
-from regress_gate.model.run import AUTO_LABEL_PREFIX
+from regress_gate.model.run import AUTO_LABEL_PREFIX, FILE_LABEL_PREFIX
 from regress_gate.report.document import (
     Block,
     Column,
@@ -105,6 +105,7 @@ class ImportView(View):
             else {
                 "new_runs": list(added.new),
                 "extended_runs": list(added.extended),
+                "same_start_as": list(added.continued),
                 "trials": added.trials,
                 "already_stored": len(added.duplicates),
             },
@@ -134,6 +135,8 @@ class ImportView(View):
         if self.held_problem is not None:
             yield f"what is stored already is not known: {self.held_problem}"
         if self.added is not None:
+            if (continued := continued_note(self.added.continued)) is not None:
+                yield continued
             yield from elsewhere_notes(self.added.mismatches)
 
     def _summary(self) -> Iterator[str]:
@@ -243,8 +246,9 @@ def elsewhere_notes(mismatches: Sequence[RunMismatch]) -> Iterator[str]:
     """Which stored results are not where the import wanted them, and how to move them."""
     places: dict[tuple[str, str], dict[int, None]] = {}
     for held in mismatches:
-        is_generated = held.stored.label.startswith(AUTO_LABEL_PREFIX) and held.requested.label.startswith(
-            AUTO_LABEL_PREFIX
+        labels = held.stored.label, held.requested.label
+        is_generated = any(
+            all(label.startswith(prefix) for label in labels) for prefix in (AUTO_LABEL_PREFIX, FILE_LABEL_PREFIX)
         )
         if replace(held.stored, label="") == replace(held.requested, label="") and is_generated:
             continue  # the label was generated from what was imported together
@@ -256,6 +260,15 @@ def elsewhere_notes(mismatches: Sequence[RunMismatch]) -> Iterator[str]:
             f"results of this import stay in {_numbered(runs)} of {version} on {testbed}, where they were stored "
             f"before, not where this import puts them; `{prune}` deletes what is stored there, then import again"
         )
+
+
+def continued_note(runs: Sequence[int]) -> str | None:
+    """Which stored runs the new results belong to, although they came in another file."""
+    if not runs:
+        return None
+    return (
+        f"results of {_numbered(runs)} are in these files as well: the same server start, which the new results extend"
+    )
 
 
 def _file_values(report: FileReport) -> dict[str, Any]:

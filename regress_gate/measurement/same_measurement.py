@@ -1,0 +1,142 @@
+"""Whether two results are one measurement: the same numbers, whatever file or table they came in.
+
+Times and rates of two measurements never agree in all their digits, so that equal ones are a copy. Scores, sizes and
+coarse times do agree by chance, and show nothing. Rates and the duration follow from each other, so that together they
+count once. Not for where a copy came from, nor for what is done about it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+from regress_gate.model.metric import METRICS
+
+DISTINCTIVE_DIGITS = 10
+"""Two results that agree in this many significant digits of times and rates are the same measurement."""
+_TOLERANCE = 1e-10
+"""Relative difference that a conversion of units may leave."""
+_LEAST_SHARE = 0.5
+"""Share of the values that both results have which must be equal: a reader may learn to compute one of them better."""
+_RATES = frozenset(name for name, known in METRICS.items() if known.unit == "1/s") | {"duration"}
+_TIMED = frozenset(name for name, known in METRICS.items() if known.unit in ("s", "1/s")) | {"duration"}
+_FIRST = (
+    "ttft_mean", "tpot_mean", "e2el_mean", "itl_mean", "output_throughput", "request_throughput", "total_throughput",
+    "duration", "ttft_median", "tpot_median", "e2el_median", "itl_median", "batch_latency_mean", "batch_throughput",
+)  # fmt: skip
+"""What most formats have, so that a result with more values is still found by these."""
+_FIRST_SET = frozenset(_FIRST)
+_MOST_KEYS = 8
+_INDEX_KEYS, _LEAST_DIGITS = 3, 4
+"""Values by which a result is found in memory, and the digits that each must have."""
+
+
+class Measured(Protocol):
+    """One result: a trial, or what a reader made of a file."""
+
+    @property
+    def completed(self) -> int | None: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def duration(self) -> float | None: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+
+
+def is_same_measurement(one: Measured, other: Measured) -> bool:
+    """Whether the values that both have are so many and so exact that they cannot be equal by chance."""
+    if (
+        one.completed is not None
+        and other.completed is not None
+        and (one.completed, one.failed) != (other.completed, other.failed)
+    ):
+        return False
+    left, right = _timed_values(one), _timed_values(other)
+    common = left.keys() & right.keys()
+    if not common - {"duration"}:
+        return False  # two parts of one result, perhaps, but no copies
+    equal = {name: left[name] for name in common if math.isclose(left[name], right[name], rel_tol=_TOLERANCE)}
+    return len(equal) >= _LEAST_SHARE * len(common) and _distinctive_digits(equal) >= DISTINCTIVE_DIGITS
+
+
+def measurement_keys(measured: Measured) -> list[str]:
+    """Texts by which copies of this result are looked up, the most telling first; empty if copies cannot be told.
+
+    Two results are candidates if the first key of one is among the keys of the other.
+    """
+    values = _timed_values(measured)
+    if exact := list(islice(_exact_names(values), _MOST_KEYS)):
+        return [_key(name, values[name]) for name in exact]
+    if _distinctive_digits(values) < DISTINCTIVE_DIGITS:
+        return []
+    coarse = sorted(values, key=lambda name: (-significant_digits(values[name]), name))
+    return [_key(name, values[name]) for name in coarse[:_MOST_KEYS]]
+
+
+def first_key(measured: Measured) -> str | None:
+    """The first of `measurement_keys`; None if there is none."""
+    values = _timed_values(measured)
+    name = next(_exact_names(values), None)
+    return next(iter(measurement_keys(measured)), None) if name is None else _key(name, values[name])
+
+
+def _exact_names(values: Mapping[str, float]) -> Iterator[str]:
+    """The values that alone cannot be equal by chance."""
+    for name in (*_FIRST, *sorted(values.keys() - _FIRST_SET)):
+        if name in values and significant_digits(values[name]) >= DISTINCTIVE_DIGITS:
+            yield name
+
+
+def _key(name: str, value: float) -> str:
+    return f"{name}={value:.9e}"
+
+
+def significant_digits(value: float) -> int:
+    """How many significant digits the value has, without the noise of a unit conversion."""
+    return len(f"{value:.11e}".partition("e")[0].replace(".", "").replace("-", "").rstrip("0"))
+
+
+def _timed_values(measured: Measured) -> dict[str, float]:
+    values = {name: value for name, value in measured.metrics.items() if name in _TIMED and value > 0}
+    if measured.duration:
+        values["duration"] = measured.duration
+    return values
+
+
+def _distinctive_digits(values: Mapping[str, float]) -> int:
+    times = {value for name, value in values.items() if name not in _RATES}
+    rates = [significant_digits(value) for name, value in values.items() if name in _RATES]
+    return sum(map(significant_digits, times)) + max(rates, default=0)
+
+
+T = TypeVar("T")
+
+
+class MeasurementIndex(Generic[T]):
+    """Results in memory, found again by their numbers."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[tuple[str, float], list[tuple[Measured, T]]] = defaultdict(list)
+
+    def matches(self, measured: Measured) -> Iterator[T]:
+        """What was added with the results that are the same measurement, in the order of adding."""
+        seen: set[int] = set()
+        for key in _index_keys(measured):
+            for other, item in self._by_value.get(key, ()):
+                if id(other) not in seen and is_same_measurement(measured, other):
+                    seen.add(id(other))
+                    yield item
+
+    def add(self, measured: Measured, item: T) -> None:
+        for key in _index_keys(measured):
+            self._by_value[key].append((measured, item))
+
+
+def _index_keys(measured: Measured) -> list[tuple[str, float]]:
+    """Some values that most results have, exactly as they are: what thousands of results can be looked up by."""
+    values = _timed_values(measured)
+    names = (name for name in (*_FIRST, *sorted(values.keys() - _FIRST_SET)) if name in values)
+    telling = (name for name in names if significant_digits(values[name]) >= _LEAST_DIGITS)
+    return [(name, values[name]) for name in islice(telling, _INDEX_KEYS)]
