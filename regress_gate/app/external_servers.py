@@ -96,6 +96,7 @@ def measure_servers(
             labels,
             trials=amount.trials or suite.trials,
             done=[_trials_done(run) for run in earlier],
+            asked=[run is not None and run.outputs is not None for run in earlier],
             meter=choose_meter(amount.driver, suite, allow_remote=allow_remote),
             processes=lambda: [process for target in targets for process in find_listener_processes(target.url)],
             progress=progress.requests,

@@ -6,7 +6,7 @@ Not for starting or stopping servers (`experiment`), and not for judging measure
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ import httpx
 import psutil
 
 from regress_gate.bench.experiment.trials import MeasuredServer, Meter, TrialProgress, measure_trials
+from regress_gate.bench.fixed_prompts import collect_outputs
 from regress_gate.bench.load.http_transport import Target, resolve_target
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.pass_requests import load_workloads
@@ -161,24 +162,31 @@ def measure_external_servers(
     *,
     trials: int,
     done: Sequence[Mapping[str, int]],
+    asked: Sequence[bool],
     meter: Meter,
     processes: FindServerProcesses,
     progress: TrialProgress | None = None,
 ) -> list[ExternalRun]:
     """Send every scenario `trials` times to each server, the servers taking turns; one run a server, in their order.
 
-    `labels` and `done` are for each server the label of its run and the earlier trials of this run by scenario.
-    `processes` returns the visible processes of the servers. Answers with errors are data. A server that hangs or is
-    no longer healthy has failed. Raises LoadError if one is not healthy at the beginning, or answers nothing.
+    `labels`, `done` and `asked` are for each server the label of its run, the earlier trials of this run by scenario,
+    and whether it has answered the fixed prompts before. `processes` returns the visible processes of the servers.
+    Answers with errors are data. A server that hangs or is no longer healthy has failed. Raises LoadError if one is not
+    healthy at the beginning, or answers nothing.
     """
     several = len(servers) > 1
     subjects = [_measured_server(server, taken, several=several) for server, taken in zip(servers, done, strict=True)]
     with ConditionsWatch(processes, gpus=() if suite.accelerator == "cpu" else None) as watch:
         measure_trials(subjects, load_workloads(suite), meter, watch, trials=trials, progress=progress)
-    return [
-        ExternalRun(_run_of(server, suite, testbed, label, subject), tuple(subject.void), tuple(subject.notes))
-        for server, label, subject in zip(servers, labels, subjects, strict=True)
-    ]
+    made = []
+    for server, label, subject, was_asked in zip(servers, labels, subjects, asked, strict=True):
+        run, notes = _run_of(server, suite, testbed, label, subject), tuple(subject.notes)
+        if run is not None and run.failure is None and not was_asked:
+            # After the trials, as in planned runs: log-probabilities of prompts need memory that a deployment does not.
+            collected = collect_outputs(server.url, server.serve(suite.scenarios[0].server.model))
+            run, notes = replace(run, outputs=collected.outputs), (*notes, *collected.notes)
+        made.append(ExternalRun(run, tuple(subject.void), notes))
+    return made
 
 
 def _measured_server(server: ExternalServer, done: Mapping[str, int], *, several: bool) -> MeasuredServer:

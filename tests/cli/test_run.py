@@ -320,3 +320,27 @@ def test_two_running_servers_take_turns_and_are_compared(gate, server, suite):
 
     assert gate("compare", "v0.19.0", "v0.19.1", "--url", urls[0]).error == "--url is for measuring; give --measure too"
     assert "--url was given 1 time;" in gate("compare", "v0.19.0", "v0.19.1", "--measure", *given[:6]).error
+
+
+ACCURATE = SUITE.replace("metrics: [", 'metrics: ["accuracy_*", ')
+
+
+@pytest.mark.parametrize(("noise", "decision"), [("0", "pass"), ("1", "fail")])
+def test_a_running_server_is_asked_the_fixed_prompts_and_other_answers_are_found(gate, server, suite, noise, decision):
+    suite.write_text(ACCURATE.format(margin=0.9))
+    for _ in range(2):
+        measure(gate, server("0.19.0"), suite, version="v0.19.0")
+        measure(gate, server("0.19.1", "--output-noise", noise), suite)
+    found = gate("compare", "v0.19.0", "v0.19.1", "--testbed", "lab", "--suite", suite, "--format", "json").json
+    gated = {series["metric"]: series for series in found["series"] if series["gated"]}
+    assert gated["accuracy_agreement"]["baseline"]["runs"] == 2
+    assert found["decision"] == decision
+
+
+def test_a_server_is_asked_the_fixed_prompts_once(gate, server, suite):
+    url = server()
+    for _ in range(2):
+        measure(gate, url, suite)
+    with urllib.request.urlopen(f"{url}/fake/requests") as answer:
+        asked = [one for one in json.load(answer) if one.get("stream") is False]
+    assert len(asked) in (0, 16)
