@@ -14,12 +14,19 @@ from regress_gate.gate.comparison_choice import ComparisonChoice, select_compari
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from regress_gate.gate.regression_origin import add_regression_origins, choose_history
-from regress_gate.gate.replicates import pair_runs
+from regress_gate.gate.replicates import BlockKey, is_in_block, open_blocks, pair_runs
 from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
-from regress_gate.model.policy import PolicyOverrides
+from regress_gate.model.policy import (
+    Policy,
+    PolicyLayer,
+    PolicyOverrides,
+    Waiver,
+    policy_weaknesses,
+    weak_waivers,
+)
 from regress_gate.model.result import Result, Verdict
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits, Suite
@@ -58,15 +65,25 @@ def compare_stored(
     now = datetime.now(UTC)
     own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
     refs = scope.baseline, scope.candidate
-    with open_combined_store(str(settings.store_url.value)) as store:
+    with open_combined_store(str(settings.store_url.value)) as store, store.one_state():
         choice = _choose(store, scope, scope.suite if own is None else f"{own.name}@{own.version}")
         suite = own or find_shipped_suite(choice.candidate.suite)
         limits = suite.conditions if suite else ConditionLimits()
-        policy = settings.policy(suite.gate if suite else None, overrides)
+        layers = settings.policy_layers(
+            suite.gate if suite else None, overrides, f"{suite.name}@{suite.version}" if suite else ""
+        )
+        policy = Policy().over(*(layer.overrides for layer in layers))
         with_samples = needs_samples([name for name in METRICS if policy.gates(name)])
+        holdings = choice.baseline, choice.candidate
+        stored = [
+            _load_runs(store, ref, holding, with_samples=with_samples)
+            for ref, holding in zip(refs, holdings, strict=True)
+        ]
+        blocks = _find_open_blocks(store, stored, choice.candidate)
+        whole = [[run for run in side if not is_in_block(run, blocks)] for side in stored]
         baseline, candidate = (
-            _load_side(store, ref, holding, limits, with_samples=with_samples)
-            for ref, holding in zip(refs, (choice.baseline, choice.candidate), strict=True)
+            make_side(holding.version, side, limits, origin=holding.origin.value)
+            for holding, side in zip(holdings, whole, strict=True)
         )
         earlier = _earlier_runs(store, choice.candidate, baseline, candidate, limits)
     known = find_known_issues(
@@ -85,10 +102,13 @@ def compare_stored(
         coverage=known.coverage,
         config_changes=_find_config_changes(settings, (baseline, candidate), suite),
         earlier=earlier,
+        in_open_blocks=sum(map(len, stored)) - sum(map(len, whole)),
     )
     rules = GateRules(
         policy=policy,
         now=now,
+        notices=_notices(layers, settings.waivers, now),
+        named_metrics=_named_metrics(layers),
         waivers=settings.waivers,
         allow_incomparable=allow_incomparable,
         report_only=report_only,
@@ -113,6 +133,21 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
         with suppress(NoDataError):
             return choose(store.inventory(named))
     return choose(store.inventory())
+
+
+def _find_open_blocks(store: CombinedStore, sides: Sequence[Sequence[Run]], held: Holding) -> set[BlockKey]:
+    """Blocks of the sides' runs that an unfinished experiment has not measured whole."""
+    plans = store.unfinished_plans()
+    runs = [run for side in sides for run in side if run.place is not None and run.place.experiment in plans]
+    # The other side of a block may be a version that is not compared now.
+    others = {
+        str(version)
+        for experiment in {run.place.experiment for run in runs if run.place is not None}
+        for version in plans[experiment].get("versions", {}).values()
+    }
+    for text in others:
+        runs += store.runs(version=Version.parse(text), testbed=held.testbed, suite=held.suite)
+    return open_blocks(runs, plans)
 
 
 def _earlier_runs(
@@ -160,6 +195,23 @@ def _with_accelerator(deployment: Deployment, suite: Suite | None, side: Compari
     )
 
 
+def _notices(layers: Sequence[PolicyLayer], waivers: Sequence[Waiver], now: datetime) -> list[str]:
+    """One line for each place that makes the policy weaker than the defaults."""
+    by_origin: dict[str, list[str]] = {}
+    for weakness in policy_weaknesses(layers):
+        by_origin.setdefault(weakness.origin, []).append(weakness.text)
+    return [
+        *(f"{'; '.join(texts)} ({origin})" for origin, texts in by_origin.items()),
+        *weak_waivers(waivers, now.date()),
+    ]
+
+
+def _named_metrics(layers: Sequence[PolicyLayer]) -> dict[str, bool]:
+    """The patterns of the layer that says what gates, and whether the user wrote it; empty: the defaults hold."""
+    naming = next((layer for layer in reversed(layers) if layer.overrides.metrics is not None), None)
+    return {} if naming is None else dict.fromkeys(naming.overrides.metrics or (), naming.is_users)
+
+
 def _find_config_changes(
     settings: Settings, sides: Sequence[ComparisonSide], suite: Suite | None
 ) -> list[ConfigChange]:
@@ -182,15 +234,11 @@ def _single_runs(store: CombinedStore, refs: Sequence[Ref]) -> dict[int | None, 
     return {run.id: replace(next(iter(holdings_of([run]))), origin=HoldingOrigin.STORE) for run in runs}
 
 
-def _load_side(
-    store: CombinedStore, ref: Ref, holding: Holding, limits: ConditionLimits, *, with_samples: bool
-) -> ComparisonSide:
+def _load_runs(store: CombinedStore, ref: Ref, holding: Holding, *, with_samples: bool) -> list[Run]:
     if ref.run is not None:
         run = store.run(ref.run)
-        runs = [] if run is None else [run]
-    else:
-        stored = store.runs(
-            version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=with_samples
-        )
-        runs = [run for run in stored if run.version == holding.version]
-    return make_side(holding.version, runs, limits, origin=holding.origin.value)
+        return [] if run is None else [run]
+    stored = store.runs(
+        version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=with_samples
+    )
+    return [run for run in stored if run.version == holding.version]

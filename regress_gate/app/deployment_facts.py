@@ -1,6 +1,7 @@
 """Facts about a deployment from flags, a launch line, a deployment file, a start log, `vllm collect-env` and the
 configuration file."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,10 @@ def launch_deployment(
 
 def _read_launch_line(line: str, builds: Sequence[BuildConfig] = ()) -> DeploymentFacts:
     """A launch line is complete: an argument that it does not set has its default, unless it names a file with more."""
+    if is_launch_template(line):
+        if (plain := _without_placeholders(line)) is None:
+            return DeploymentFacts(Deployment(), notes=(_OPAQUE_LAUNCHER,))
+        line = plain
     deployment = parse_serve_command(line, [*builds, any_release()])
     complete = "config" not in deployment.engine_args
     notes = _unknown_flags(deployment, "--serve-command")
@@ -119,6 +124,34 @@ def _unknown_flags(deployment: Deployment, where: str) -> tuple[str, ...]:
             hint = "" if near is None else f" (did you mean {near!r}?)"
             notes.append(f"{where}: no known release has {key}{hint}")
     return tuple(notes)
+
+
+_OPAQUE_LAUNCHER = "--serve-command has no `vllm serve`, so it says nothing about the deployment"
+
+
+def is_launch_template(line: str) -> bool:
+    """Whether the line starts any version on any port, for a measurement; else it is that of one deployment."""
+    return any("{" + name + "}" in line for name in ("version", "port"))
+
+
+def _without_placeholders(line: str) -> str | None:
+    """The line as it says something about a deployment, without what a measurement fills in; None if it only starts a
+    program that does not show its arguments."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line  # whose reader says what is wrong
+    kept: list[str] = []
+    for place, word in enumerate(words):
+        starts_vllm = place + 1 < len(words) and words[place + 1] == "serve"
+        if starts_vllm and word.rpartition("/")[2].startswith("vllm"):
+            kept.append("vllm")
+        elif "{" not in word:
+            kept.append(word)
+        elif kept and kept[-1].startswith("--") and not word.startswith("-"):
+            kept.pop()  # the flag whose value is filled in
+    starts = any(kept[place : place + 2] == ["vllm", "serve"] for place in range(len(kept)))
+    return shlex.join(kept) if starts or "-m" in kept else None
 
 
 def _read_ends(path: Path) -> str:

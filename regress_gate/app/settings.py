@@ -17,7 +17,7 @@ from regress_gate.store.store_interface import default_store_url
 if TYPE_CHECKING:
     from regress_gate.model.config import Config
     from regress_gate.model.deployment import Deployment, DeploymentFacts
-    from regress_gate.model.policy import Policy, PolicyOverrides, Waiver
+    from regress_gate.model.policy import Policy, PolicyLayer, PolicyOverrides, Waiver
     from regress_gate.vllm.deployed_server import DeployedServer
 
 
@@ -178,11 +178,25 @@ class Settings:
     def policy(self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None) -> "Policy":
         """The default policy, overridden by the suite, the file and the flags, in this order."""
 
-        from regress_gate.model.policy import Policy, PolicyOverrides  # with pydantic, as above
+        from regress_gate.model.policy import Policy  # with pydantic, as above
 
-        metrics = PolicyOverrides.gating(self.gate_flags) if self.gate_flags else None
-        layers = [layer for layer in (suite, self.config.gate, metrics, flags) if layer is not None]
-        return Policy().over(*layers)
+        return Policy().over(*(layer.overrides for layer in self.policy_layers(suite, flags)))
+
+    def policy_layers(
+        self, suite: "PolicyOverrides | None" = None, flags: "PolicyOverrides | None" = None, suite_name: str = ""
+    ) -> "list[PolicyLayer]":
+        """What overrides the default policy, and from where: the suite, then the file, then the flags."""
+        from regress_gate.model.policy import PolicyLayer, PolicyOverrides  # with pydantic, as above
+
+        given = (
+            (f"suite {suite_name}".strip(), suite, False),
+            ("the configuration" if self._found is None else str(self._found[0]), self.config.gate, True),
+            ("--gate", PolicyOverrides.gating(self.gate_flags) if self.gate_flags else None, True),
+            ("the options", flags, True),
+        )
+        return [
+            PolicyLayer(origin, overrides, is_users) for origin, overrides, is_users in given if overrides is not None
+        ]
 
     def _pick(self, flag: str, flagged: Any, variable: str, configured: "Callable[[Config], Any]") -> SettingValue:
         in_file = None if self._found is None else configured(self.config)  # a broken file is always an error

@@ -31,6 +31,11 @@ from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.version import Ref
 from regress_gate.report import print_view
 
+_NO_TEMPLATE = (
+    "--serve-command is what you deploy; the servers are started as the suite says, because it has no {version} and "
+    "{port} to fill in"
+)
+
 
 @click.command(
     cls=SectionedCommand,
@@ -88,9 +93,17 @@ def compare(
     """
     # The statistics are imported here: --help does not need them.
     from regress_gate.app.compare import ComparisonScope, compare_stored
+    from regress_gate.app.deployment_facts import is_launch_template
 
     amount = amount_from(options)
     flags = {key: options.pop(key) for key in PROVISION_PARAMETERS}
+    if (line := flags["serve_command"]) is not None:
+        options["launch_line"] = line
+        if flags["provision"] != "command" and not is_launch_template(line):
+            # It says what is deployed, as without --measure; it cannot start two versions on ports of our own.
+            flags["serve_command"] = None
+            if measure and not quiet:
+                click.echo(f"regress-gate: note: {_NO_TEMPLATE}", err=True)
     settings = settings_from(options)
     files = parse_outputs(outputs)
     scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)

@@ -1,11 +1,12 @@
 """`regress-gate config`: the settings in force, and the origin of each."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from regress_gate.cli.options import CONTEXT, deployment_options, place_options, settings_from, store_options
-from regress_gate.model.policy import DEFAULT_MARGINS
+from regress_gate.model.policy import DEFAULT_MARGINS, policy_weaknesses, weak_waivers
 from regress_gate.report.views.list_view import printable
 from regress_gate.store.store_interface import StoreLocation
 
@@ -48,5 +49,9 @@ def show(**options: Any) -> None:
         if key not in given.gate.margins
     ]
     rows.append(("waivers", len(given.waivers), source if given.waivers else "default"))
+    weak = {f"gate.{weakness.key}": weakness.text for weakness in policy_weaknesses(settings.policy_layers())}
     for name, value, origin in rows:
-        click.echo(f"{printable(name)} = {printable(value)}  # {printable(origin)}")
+        mark = f"; weaker than the defaults: {printable(weak[name])}" if name in weak else ""
+        click.echo(f"{printable(name)} = {printable(value)}  # {printable(origin)}{mark}")
+    for text in weak_waivers(given.waivers, datetime.now(UTC).date()):
+        click.echo(f"# weaker than the defaults: {printable(text)}")

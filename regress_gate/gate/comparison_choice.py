@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from regress_gate.errors import InputError, NoDataError
-from regress_gate.model.run import SuiteRef
+from regress_gate.model.run import IMPORTED_SUITE, SuiteRef
 from regress_gate.model.version import Channel, Ref, RefKind, Version
 from regress_gate.store.store_interface import Holding, HoldingOrigin, Pin
 
@@ -37,14 +37,19 @@ def select_comparison(
     own store goes before shipped runs, and a suite and testbed that both versions share go before all others.
     """
     kept = [holding for holding in holdings if _is_wanted(holding, suite, testbed)]
-    ours = resolve_ref(baseline, kept, pins, everything=holdings, single_runs=single_runs)
-    theirs = resolve_ref(candidate, kept, pins, everything=holdings, single_runs=single_runs)
-    ours, theirs = _own_first(ours), _own_first(theirs)
-    pairs = [
-        (left, right) for left in ours for right in theirs if _suite_and_testbed(left) == _suite_and_testbed(right)
-    ]
+    ours, theirs = (_matching_holdings(ref, kept, pins, single_runs) for ref in (baseline, candidate))
+    for ref, mine, others in ((baseline, ours, theirs), (candidate, theirs, ours)):
+        if not mine:
+            measure = f"compare {baseline} {candidate} --measure"
+            raise NoDataError(_nothing_stored_text(ref, kept, holdings, others, testbed, measure))
+    pairs = _pairs(ours, theirs)
+    if all(any(holding.origin is HoldingOrigin.STORE for holding in side) for side in (ours, theirs)):
+        # Both versions were measured by the user: the shipped runs, a demonstration, must not answer instead.
+        ours, theirs = _own_first(ours), _own_first(theirs)
+        pairs = _pairs(ours, theirs)
     own = [pair for pair in pairs if all(holding.origin is HoldingOrigin.STORE for holding in pair)]
-    pairs = _distinct(own or pairs)
+    mixed = [pair for pair in pairs if any(holding.origin is HoldingOrigin.STORE for holding in pair)]
+    pairs = _distinct(own or mixed or pairs)
     if not pairs:  # the comparison is then refused with the differences, which says more than "no data"
         same_suite = [(left, right) for left in ours for right in theirs if left.suite.name == right.suite.name]
         pairs = same_suite or [(left, right) for left in ours for right in theirs]
@@ -70,6 +75,15 @@ def resolve_ref(
     single_runs: Mapping[int | None, Holding] = MappingProxyType({}),
 ) -> list[Holding]:
     """The holdings that a ref may mean. Raises NoDataError, listing what is stored, when there is none."""
+    holdings = _matching_holdings(ref, kept, pins, single_runs)
+    if not holdings:
+        raise NoDataError(_nothing_stored_text(ref, kept, everything))
+    return holdings
+
+
+def _matching_holdings(
+    ref: Ref, kept: Sequence[Holding], pins: Sequence[Pin], single_runs: Mapping[int | None, Holding]
+) -> list[Holding]:
     holdings: list[Holding] = []
     match ref.kind:
         case RefKind.VERSION if ref.version is not None:
@@ -89,9 +103,11 @@ def resolve_ref(
             holdings = [single_runs[ref.run]] if ref.run in single_runs else []
         case _:
             pass
-    if not holdings:
-        raise NoDataError(f"no stored runs for {ref}; {_stored(everything)}")
     return holdings
+
+
+def _pairs(ours: Sequence[Holding], theirs: Sequence[Holding]) -> list[tuple[Holding, Holding]]:
+    return [(left, right) for left in ours for right in theirs if _suite_and_testbed(left) == _suite_and_testbed(right)]
 
 
 def _newest(holdings: Iterable[Holding]) -> list[Holding]:
@@ -135,12 +151,43 @@ def _versions(left: Holding, right: Holding) -> str:
     return f"{left.version} → {right.version}"
 
 
-def _stored(holdings: Sequence[Holding]) -> str:
-    if not holdings:
-        return "nothing is stored yet: import results with `regress-gate import`"
-    versions: list[Version] = []
-    for holding in holdings:
-        if holding.version not in versions:
-            versions.append(holding.version)
-    listed = ", ".join(str(version) for version in versions[:20]) + (", …" if len(versions) > 20 else "")
-    return f"stored: {listed} (see `regress-gate baseline list`)"
+_MOST_LISTED = 20
+
+
+def _nothing_stored_text(
+    ref: Ref,
+    kept: Sequence[Holding],
+    everything: Sequence[Holding],
+    others: Sequence[Holding] = (),
+    testbed: str | None = None,
+    measure: str | None = None,
+) -> str:
+    """What is stored instead, on the testbed in question if there is one, and the command that would fill the gap.
+
+    `kept` are the holdings of the suite and testbed that were asked for, `others` those of the other version. `measure`
+    is the command that measures both versions: nobody but us can add to the testbed of shipped runs.
+    """
+    if not everything:
+        return f"no stored runs for {ref}; nothing is stored yet: import results with `regress-gate import`"
+    others = _own_first(others)
+    places = list(dict.fromkeys(_suite_and_testbed(holding) for holding in others or (kept if testbed else ())))
+    testbeds = list(dict.fromkeys([testbed] if testbed else [place[1] for place in places]))
+    if len(testbeds) != 1:
+        return f"no stored runs for {ref}; stored: {_listed_versions(everything)} (see `regress-gate baseline list`)"
+    here = [holding for holding in everything if holding.testbed == testbeds[0]]
+    text = f"no stored runs for {ref} on {testbeds[0]}; stored there: {_listed_versions(here) or 'nothing'}"
+    suites = list(dict.fromkeys(suite for suite, _ in places))
+    if ref.kind is RefKind.RUN or len(suites) != 1:
+        return f"{text} (see `regress-gate baseline list`)"
+    if measure is not None and others and all(holding.origin is HoldingOrigin.SHIPPED for holding in others):
+        command = f"{measure} --suite {suites[0].name}"
+    elif suites[0] == IMPORTED_SUITE:
+        command = f"import FILE… --version {ref} --testbed {testbeds[0]}"
+    else:
+        command = f"run {ref} --suite {suites[0].name} --testbed {testbeds[0]}"
+    return f"{text}; `regress-gate {command}` would fill the gap"
+
+
+def _listed_versions(holdings: Sequence[Holding]) -> str:
+    versions = list(dict.fromkeys(holding.version for holding in holdings))
+    return ", ".join(map(str, versions[:_MOST_LISTED])) + (", …" if len(versions) > _MOST_LISTED else "")

@@ -4,8 +4,8 @@ Each step is a function on small values. `conclude` turns what the others found 
 `reasons`), and those decide. Not for known issues alone, which `check` decides without measurements.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from regress_gate import __version__
@@ -22,8 +22,15 @@ from regress_gate.gate.reasons import (
 )
 from regress_gate.gate.replicates import Pairing, pair_runs
 from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series
-from regress_gate.gate.sides import ComparisonSide, compare_sides, conditions_unrecorded
+from regress_gate.gate.sides import (
+    ComparisonSide,
+    compare_sides,
+    conditions_unrecorded,
+    run_name,
+    separate_copies,
+)
 from regress_gate.gate.weighing import (
+    copied_runs_text,
     failed_runs,
     issue_warnings,
     nothing_counts_text,
@@ -31,6 +38,7 @@ from regress_gate.gate.weighing import (
     suite_warnings,
     weigh_config,
     weigh_missing_scenarios,
+    weigh_named_metrics,
     weigh_series,
     weigh_server_failures,
 )
@@ -57,6 +65,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.stats.multiplicity import MeasurementDesign
+from regress_gate.text import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,8 @@ class GateInput:
     config_changes: Sequence[ConfigChange] = ()
     earlier: Sequence[Run] = ()
     """Runs that count, of any version on this suite and testbed: they show what spread is usual."""
+    in_open_blocks: int = 0
+    """Runs that were left out, because the other side of their block is not measured yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,11 @@ class GateRules:
     """Compare although the two sides are not comparable."""
     report_only: bool = False
     """Exit with 0 whatever is decided."""
+    notices: Sequence[str] = ()
+    """Where the policy or a waiver is weaker than the defaults, and where that was set."""
+    named_metrics: Mapping[str, bool] = field(default_factory=dict)
+    """Metrics, or patterns, that were named to gate, and whether the user named them and not the suite. Empty: the
+    defaults, which gate what there is of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +115,8 @@ class GatheredSides:
     pairing: Pairing
     comparability: Comparability
     warnings: tuple[str, ...] = ()
+    copies: tuple[tuple[Run, Run], ...] = ()
+    """Runs of both versions that hold the same measurement; they are not compared."""
 
     @property
     def by_name(self) -> tuple[tuple[str, ComparisonSide], ...]:
@@ -136,16 +154,28 @@ def decide_compare(given: GateInput, rules: GateRules) -> Result:
 
 
 def gather(given: GateInput) -> GatheredSides:
-    """The runs that are compared: those of shared blocks if there are any, else all that count."""
+    """The runs that are compared: those of shared blocks if there are any, else all that count and are no copies."""
     limits = given.definition.conditions if given.definition else ConditionLimits()
-    pairing = pair_runs(given.baseline.counted, given.candidate.counted)
-    baseline = replace(given.baseline, counted=pairing.baseline)
-    candidate = replace(given.candidate, counted=pairing.candidate)
+    baseline, candidate, copies = separate_copies(given.baseline, given.candidate)
+    pairing = pair_runs(baseline.counted, candidate.counted)
+    baseline = replace(baseline, counted=pairing.baseline)
+    candidate = replace(candidate, counted=pairing.candidate)
     warnings = [*suite_warnings(given.suite, given.definition), *pairing_warnings(pairing)]
     if conditions_unrecorded((baseline, candidate), limits):
         warnings.append("the CPU load of other processes was not recorded: nothing shows that the machine was quiet")
+    if given.in_open_blocks:
+        runs = plural(given.in_open_blocks, "run is", "runs are")
+        warnings.append(
+            f"{runs} left out: the other side of the block is not measured yet (a measurement still runs, or was "
+            "interrupted: --resume goes on)"
+        )
     return GatheredSides(
-        baseline, candidate, pairing, compare_sides(baseline, candidate, limits), warnings=tuple(warnings)
+        baseline,
+        candidate,
+        pairing,
+        compare_sides(baseline, candidate, limits),
+        warnings=tuple(warnings),
+        copies=copies,
     )
 
 
@@ -155,10 +185,13 @@ def exclude(gathered: GatheredSides, *, allow_incomparable: bool = False) -> Sid
     can_compare = comparability.comparable or allow_incomparable
     reasons, warnings = weigh_server_failures(gathered.baseline, gathered.candidate, comparable=can_compare)
     crashed = any(reason.code is ReasonCode.SERVER_FAILED for reason in reasons)
+    if gathered.copies:
+        text = copied_runs_text(gathered.baseline, gathered.candidate, gathered.copies)
+        reasons.append(Reason(code=ReasonCode.COPIED_RUNS, text=text))
     reasons += [
         Reason(code=ReasonCode.INCOMPARABLE, text=nothing_counts_text(side, name))
         for name, side in gathered.by_name
-        if not side.counted and not (crashed and side is gathered.candidate)
+        if not side.counted and not gathered.copies and not (crashed and side is gathered.candidate)
     ]
     if not can_compare:
         differences = "; ".join(str(difference) for difference in comparability.differences if difference.blocks)
@@ -191,7 +224,11 @@ def weigh(
     explanations: list[ExplanationOut] = []
     if comparison is not None:
         reasons += weigh_missing_scenarios(comparison, given.definition, gathered.baseline, gathered.candidate)
-        reasons += weigh_series(comparison, book)
+        unmeasured, remarks = weigh_named_metrics(
+            comparison, rules.named_metrics, gathered.baseline, gathered.candidate
+        )
+        reasons += [*unmeasured, *weigh_series(comparison, book)]
+        warnings += remarks
         warnings += comparison.warnings
         if not gathered.comparability.comparable:
             warnings.append("compared although the sides are not comparable (--allow-incomparable)")
@@ -247,6 +284,7 @@ def conclude(
         plan=_plan_out(comparison.design) if comparison else None,
         config_changes=[change.as_document() for change in given.config_changes],
         warnings=weighed.warnings,
+        policy_notices=list(rules.notices),
     )
 
 
@@ -257,7 +295,7 @@ def _suite_out(given: GateInput) -> SuiteOut:
 
 def _void_runs(gathered: GatheredSides) -> list[VoidRun]:
     return [
-        VoidRun(side=name, run=_run_name(void.run), reason=void.reason)
+        VoidRun(side=name, run=run_name(void.run), reason=void.reason)
         for name, side in gathered.by_name
         for void in side.void
     ]
@@ -289,7 +327,3 @@ def _testbed_out(side: ComparisonSide, comparability: Comparability) -> TestbedO
             for d in comparability.differences
         ],
     )
-
-
-def _run_name(run: Run) -> str:
-    return run.label if run.id is None else f"run:{run.id} ({run.label})"

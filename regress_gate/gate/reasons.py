@@ -199,6 +199,8 @@ def advise_compare(
         caveat = "" if comparable else _INCOMPARABLE_CAVEAT
         return f"You may move to {candidate}{_remaining_findings(reasons, issues)}{caveat}."
     match heaviest.code:
+        case ReasonCode.COPIED_RUNS:
+            return f"No decision is possible on copies: {heaviest.text}."
         case ReasonCode.INCOMPARABLE:
             return f"No decision is possible until both sides are comparable: {heaviest.text}."
         case ReasonCode.MISSING_SERIES:

@@ -11,8 +11,9 @@ count (`sides`), nor for what follows from the rows (`stats`).
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,11 @@ class SeriesValues:
 RunLevelValues = dict[tuple[str, str], SeriesValues]
 
 
+def server_group(run: Run) -> str:
+    """The server of the suite that the run started; a suite mostly has one."""
+    return SERVER_GROUP if run.place is None else run.place.group
+
+
 def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> RunLevelValues:
     """A run's value of a metric is the mean over its trials: trials share the run's luck.
 
@@ -59,9 +65,8 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
                 entry.requests += requests
                 if entry.smallest_trial is None or requests < entry.smallest_trial:
                     entry.smallest_trial = requests
-        group = SERVER_GROUP if run.place is None else run.place.group
         for name, value in run.metrics.items():
-            by_series[group, name].append(value)
+            by_series[server_group(run), name].append(value)
         for key, samples in by_series.items():
             values[key].per_run.append(sum(samples) / len(samples))
     return values
@@ -117,6 +122,22 @@ def pair_runs(baseline: Sequence[Run], candidate: Sequence[Run]) -> Pairing:
     return Pairing(kept[0], kept[1], fewest, left_out)
 
 
+def open_blocks(runs: Iterable[Run], plans: Mapping[str, Mapping[str, Any]]) -> set[BlockKey]:
+    """Blocks in which a side has no run yet, not even one that failed: their experiment still runs or was interrupted.
+
+    `plans` of the unfinished experiments, with their sides under `versions`; `runs` are all that are stored of them.
+    """
+    made: dict[BlockKey, set[str]] = defaultdict(set)
+    for run in runs:
+        if run.place is not None and run.place.experiment in plans:
+            made[run.place.experiment, run.place.block, run.place.group].add(run.place.side)
+    return {block for block, sides in made.items() if set(plans[block[0]].get("versions", ())) - sides}
+
+
+def is_in_block(run: Run, blocks: Container[BlockKey]) -> bool:
+    return _block_key(run.place) in blocks
+
+
 def _block_keys(runs: Sequence[Run]) -> set[BlockKey]:
     return {block for run in runs if (block := _block_key(run.place)) is not None}
 
@@ -167,7 +188,7 @@ def _rows(runs: Sequence[Run], paired: bool) -> Iterable[tuple[RowKey, tuple[Run
     rows: dict[RowKey, list[Run]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
     for run in runs:
-        group = SERVER_GROUP if run.place is None else run.place.group
+        group = server_group(run)
         if paired and run.place is not None:
             rows[run.place.experiment, run.place.block].append(run)
         else:

@@ -18,6 +18,7 @@ from regress_gate.gate.series_inputs import (
     SeriesExclusions,
     exclude_series,
     gather_series,
+    scenarios_without_failures,
     variance_reduced_percentile,
 )
 from regress_gate.gate.sides import ComparisonSide
@@ -42,6 +43,10 @@ class SeriesComparison:
     """Scenario → why the two sides did not do the same work."""
     one_sided: Mapping[str, str]
     """Gated series of which only one side has enough to be compared, and what is missing."""
+    incomplete: Mapping[str, str]
+    """Gated series that many of the candidate's runs lack and the baseline's have not: in how many runs they are."""
+    unstated_failures: tuple[str, ...]
+    """Scenarios of which neither side says how many requests failed."""
     unserved: tuple[str, ...]
     """Scenarios in which candidate runs completed nothing where all baseline runs served: what happened, in words."""
     unclear: tuple[str, ...]
@@ -134,6 +139,8 @@ def conclude(
         series=tuple(_series_result(one, gathered, policy) for one in compared),
         incomparable={**exclusions.incomparable, **exclusions.incomparable_answers},
         one_sided={**one_sided, **exclusions.one_sided_answers},
+        incomplete={f"{key[0]}/{key[1]}": why for key, why in exclusions.incomplete.items()},
+        unstated_failures=tuple(scenarios_without_failures(gathered)),
         unserved=unserved,
         unclear=unclear,
         warnings=tuple(warnings),
@@ -155,7 +162,7 @@ def _series_data(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExc
         direction=known.direction,
         scale=known.scale,
         margin=policy.margin(known.name),
-        gated=policy.gates(known.name) and key not in exclusions.ungated,
+        gated=key in exclusions.gating,
         min_cv=least_spread(known),
         baseline_requests=ours.requests,
         candidate_requests=theirs.requests,
@@ -174,6 +181,10 @@ def _remarks(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExclusi
     remarks = list(gathered.answers[scenario].notes.get(name, ())) if scenario in gathered.answers else []
     if key in exclusions.ungated:
         remarks.append(f"does not gate: {exclusions.ungated[key]}")
+    if key in exclusions.stand_ins:
+        remarks.append("gates because nothing else of its kind was measured")
+    if key in exclusions.incomplete:
+        remarks.append(f"in {exclusions.incomplete[key]}")
     if scenario in gathered.shortened:
         remarks.append(f"runs have different numbers of trials: only {gathered.shortened[scenario]} compared")
     if scenario in exclusions.incomparable:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from regress_gate.gate.accuracy import SCORES, OutputComparison, compare_outputs
+from regress_gate.gate.accuracy import OUTPUTS_SCENARIO, SCORES, OutputComparison, compare_outputs
 from regress_gate.gate.replicates import (
+    SERVER_GROUP,
     Replicates,
     ReplicateTable,
     RunLevelValues,
@@ -23,11 +24,12 @@ from regress_gate.gate.replicates import (
     SeriesValues,
     make_replicates,
     run_level_values,
+    server_group,
     tabulate,
     trial_sets,
 )
 from regress_gate.gate.sides import unknown_client_doubt, workload_difference
-from regress_gate.model.metric import METRICS, Metric, metric
+from regress_gate.model.metric import LATENCIES, METRICS, Metric, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run, Trial
 from regress_gate.model.samples import Samples
@@ -76,6 +78,13 @@ class SeriesExclusions:
     """Gated percentiles that one side alone has too few requests for."""
     ungated: Mapping[SeriesKey, str] = field(default_factory=dict)
     """Percentiles that no side has enough requests for, so that they do not gate."""
+    gating: frozenset[SeriesKey] = frozenset()
+    """The series that gate."""
+    stand_ins: frozenset[SeriesKey] = frozenset()
+    """Those of them that gate because nothing else of their kind was measured."""
+    incomplete: Mapping[SeriesKey, str] = field(default_factory=dict)
+    """Gated series that many of the candidate's runs lack, although the baseline has them: those that are left may be
+    the survivors."""
     one_sided_answers: Mapping[str, str] = field(default_factory=dict)
     """Series of answers that gate and that one side alone has."""
     warnings: tuple[str, ...] = ()
@@ -123,8 +132,17 @@ def exclude_series(gathered: GatheredSeries, policy: Policy) -> SeriesExclusions
     ]
     no_common_trial = [scenario for scenario, common in gathered.ordinals.items() if not common]
     unsupported, ungated = _without_enough_requests(gathered, policy)
+    gating = _gating_series(gathered.keys, ungated, policy)
     incomparable_answers, one_sided_answers, warnings = _excluded_answers(gathered.answers, policy)
+    if unstated := scenarios_without_failures(gathered):
+        doubts.append(
+            f"no side states how many requests failed in {', '.join(unstated)}: failures do not gate there, and "
+            "survivors may look faster"
+        )
     return SeriesExclusions(
+        gating=gating,
+        stand_ins=frozenset(key for key in gating if not policy.gates(key[1])),
+        incomplete=_incomplete_series(gathered, gating),
         incomparable=different | dict.fromkeys(no_common_trial, "its runs have no trial in common"),
         incomparable_answers=incomparable_answers,
         unsupported=unsupported,
@@ -169,6 +187,64 @@ def _without_enough_requests(
         else:
             unsupported[key] = f"on the {next(iter(too_small))} {why}"
     return unsupported, ungated
+
+
+def _gating_series(keys: Iterable[SeriesKey], ungated: Mapping[SeriesKey, str], policy: Policy) -> frozenset[SeriesKey]:
+    measured: dict[str, list[str]] = defaultdict(list)
+    for scenario, name in keys:
+        measured[scenario].append(name)
+    unsupported = {scenario: {name for each, name in ungated if each == scenario} for scenario in measured}
+    return frozenset(
+        (scenario, name)
+        for scenario, names in measured.items()
+        for name in policy.gating_metrics(names, unsupported[scenario])
+    )
+
+
+LARGEST_GAP = 0.25
+"""Difference between the shares of the baseline's and the candidate's runs that have a series, beyond which the
+candidate's runs that have it say nothing of the others."""
+
+
+def _incomplete_series(gathered: GatheredSeries, gating: Iterable[SeriesKey]) -> dict[SeriesKey, str]:
+    made = gathered.replicates
+    sides = [[run for row in side.values() for run in row] for side in (made.baseline, made.candidate)]
+    incomplete: dict[SeriesKey, str] = {}
+    for key in gating:
+        have = [len(values[key].per_run) if key in values else 0 for values in gathered.values]
+        starts = [_starts_that_could_have(key, runs, sides) for runs in sides]
+        if not all(have) or not all(starts):
+            continue  # measured on one side only, which is said elsewhere
+        if have[0] / starts[0] - have[1] / starts[1] > LARGEST_GAP:
+            incomplete[key] = (
+                f"only {have[1]} of {starts[1]} runs of the candidate, where {have[0]} of {starts[0]} of the baseline "
+                "have it"
+            )
+    return incomplete
+
+
+def _starts_that_could_have(key: SeriesKey, runs: Sequence[Run], sides: Sequence[Sequence[Run]]) -> int:
+    """How many of the runs are of a server that measures the series: a suite may have several."""
+    scenario, name = key
+    if name == "startup_time":  # a cold start is another metric
+        runs = [run for run in runs if run.place is None or not run.place.cold]
+    if metric(name).per_run:
+        groups = {scenario, SERVER_GROUP + scenario.removeprefix(OUTPUTS_SCENARIO)}
+    else:
+        groups = {
+            server_group(run) for side in sides for run in side if any(t.scenario == scenario for t in run.trials)
+        }
+    return sum(server_group(run) in groups for run in runs)
+
+
+def scenarios_without_failures(gathered: GatheredSeries) -> list[str]:
+    """Scenarios with requests of which neither side says how many failed."""
+    requests = {key[0] for key in gathered.keys if not metric(key[1]).per_run and key[1].startswith(_OF_REQUESTS)}
+    stated = {scenario for values in gathered.values for scenario, name in values if name == "failed_requests"}
+    return sorted(requests - stated)
+
+
+_OF_REQUESTS = (*LATENCIES, "request_throughput", "output_throughput", "goodput")
 
 
 def _supports(known: Metric, requests: int) -> bool:

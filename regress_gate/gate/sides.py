@@ -1,12 +1,16 @@
-"""The two sides of a comparison: which runs count, which are void, and whether the sides may be compared."""
+"""The two sides of a comparison: which runs count, which are void, and whether the sides may be compared.
+
+Runs that hold the same measurement are one server start, and a measurement that both versions have is a copy.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
+from regress_gate.measurement.same_measurement import MeasurementIndex
 from regress_gate.model.metric import DEFINITIONS_KEY, definition_text, definitions_match
-from regress_gate.model.run import BlockPosition, Run, Trial
+from regress_gate.model.run import IMPORTED_SUITE, BlockPosition, Run, Trial
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.testbed import Comparability, Difference, compare_testbeds
 from regress_gate.model.version import Version
@@ -18,6 +22,8 @@ TOKEN_TOLERANCE = 0.05
 DISTURBANCE_SHARE = 0.05
 """Share of the machine's cores by which the outside load of the two sides may differ, and which its host may take away
 if the suite sets no limit. Half a core of two made one version look 2.3 times slower and did not affect another."""
+LEAST_DISTURBANCE = 0.5
+"""CPU cores of outside load beyond which a result that was imported without a suite is void, on a small machine."""
 UNKNOWN_CORES = 2
 """Assumed where the number of cores is unknown: the smallest machine that runs a server, so the strictest limit."""
 
@@ -58,6 +64,8 @@ def make_side(
             void.append(ExcludedRun(run, "; ".join(reasons)))
         else:
             counted.append(run)
+    counted, repeated = _without_repeats(counted)
+    void += repeated
     failed = tuple(run for run in runs if run.failure is not None)
     return ComparisonSide(version, tuple(runs), tuple(counted), tuple(void), origin, failed)
 
@@ -75,6 +83,69 @@ def sides_by_version(runs: Iterable[Run], limits: ConditionLimits) -> list[Compa
     return [make_side(version, same, limits) for version, same in by_version.items()]
 
 
+def _without_repeats(runs: Sequence[Run]) -> tuple[list[Run], list[ExcludedRun]]:
+    """Of runs that share a measurement, the one with the most trials: a file that grew beside a server and was imported
+    several times is one server start."""
+    starts = list(range(len(runs)))
+    """For each run the first that is known to be the same start, in a chain."""
+
+    def first(number: int) -> int:
+        while starts[number] != number:
+            number = starts[number]
+        return number
+
+    index = MeasurementIndex[int]()
+    for number, run in enumerate(runs):
+        for trial in run.trials:
+            for other in index.matches(trial):
+                low, high = sorted((first(number), first(other)))
+                starts[high] = low
+            index.add(trial, number)
+    longest: dict[int, Run] = {}
+    for number, run in enumerate(runs):
+        start = first(number)
+        if start not in longest or len(run.trials) > len(longest[start].trials):
+            longest[start] = run
+    kept, repeated = [], []
+    for number, run in enumerate(runs):
+        if (whole := longest[first(number)]) is run:
+            kept.append(run)
+        else:
+            repeated.append(ExcludedRun(run, f"the same server start as {run_name(whole)}, which has its results"))
+    return kept, repeated
+
+
+def run_name(run: Run) -> str:
+    """For reports: the number by which the store knows it, and its label."""
+    return run.label if run.id is None else f"run:{run.id} ({run.label})"
+
+
+def separate_copies(
+    baseline: ComparisonSide, candidate: ComparisonSide
+) -> tuple[ComparisonSide, ComparisonSide, tuple[tuple[Run, Run], ...]]:
+    """Both sides without the runs that hold a measurement of the other version, and these in pairs.
+
+    No measurement is of two versions. Which of the two it is not, nothing says, so that neither counts.
+    """
+    index = MeasurementIndex[Run]()
+    for run in baseline.counted:
+        for trial in run.trials:
+            index.add(trial, run)
+    pairs: dict[tuple[int, int], tuple[Run, Run]] = {}
+    for run in candidate.counted:
+        for trial in run.trials:
+            for original in index.matches(trial):
+                pairs[id(original), id(run)] = original, run
+    if not pairs:
+        return baseline, candidate, ()
+    both = [{key[side] for key in pairs} for side in (0, 1)]
+    kept = [
+        replace(side, counted=tuple(run for run in side.counted if id(run) not in copied))
+        for side, copied in zip((baseline, candidate), both, strict=True)
+    ]
+    return kept[0], kept[1], tuple(pairs.values())
+
+
 def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list[str]:
     """`recorded`: how many runs of the side say what their outside load was."""
     if run.void is not None:
@@ -83,6 +154,8 @@ def _exclusion_reasons(run: Run, limits: ConditionLimits, recorded: int) -> list
     load, limit = outside_load(run), limits.max_outside_cpu_cores
     if limit is not None and load is None and recorded:
         reasons.append(f"outside CPU load not recorded, while {recorded} other runs record it")
+    if limit is None and run.suite == IMPORTED_SUITE:
+        limit = max(LEAST_DISTURBANCE, DISTURBANCE_SHARE * (run.testbed.cpu_count or UNKNOWN_CORES))
     if limit is not None and load is not None and load > limit:
         reasons.append(f"{load:.2f} CPU cores were kept busy by other processes (limit {limit:g})")
     steal, limit = _worst_condition(run, "steal_cpu_cores"), limits.max_steal_cpu_cores

@@ -5,13 +5,14 @@ its speed while it runs; there is no size to cap, so no waiver covers it. Not fo
 all reasons together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
 from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
-from regress_gate.gate.replicates import SERVER_GROUP, Pairing
+from regress_gate.gate.replicates import SERVER_GROUP, Pairing, server_group
 from regress_gate.gate.series_comparison import SeriesComparison
-from regress_gate.gate.sides import ComparisonSide
+from regress_gate.gate.sides import ComparisonSide, run_name
 from regress_gate.model.issue import Applies
 from regress_gate.model.metric import Scale
 from regress_gate.model.result import CoverageOut, FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
@@ -91,6 +92,7 @@ def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]
         Reason(code=ReasonCode.MISSING_SERIES, text=f"{name} gates but {why}", series=name)
         for name, why in comparison.one_sided.items()
     ]
+    reasons += _incomplete_reasons(comparison.incomplete)
     gated = [series for series in comparison.series if series.gated and series.name not in comparison.one_sided]
     tested = [series for series in gated if series.scenario not in comparison.incomparable and series.baseline.runs]
     undecided, shown = [], 0
@@ -116,8 +118,56 @@ def weigh_series(comparison: SeriesComparison, book: WaiverBook) -> list[Reason]
         text = f"all {shown}{others} gated series are shown to be within their margins"
         if shown == 1:
             text = f"the only{others} gated series is shown to be within its margin"
+        if comparison.unstated_failures:
+            text += "; how many requests failed was not stated"
         reasons.append(Reason(code=ReasonCode.ALL_WITHIN_MARGIN, text=text))
     return reasons
+
+
+def _incomplete_reasons(incomplete: Mapping[str, str]) -> list[Reason]:
+    """Series of one scenario that the same runs lack have one reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, why in incomplete.items():
+        alike.setdefault((name.rpartition("/")[0], why), []).append(name)
+    return [
+        Reason(
+            code=ReasonCode.MISSING_SERIES,
+            text=f"{plural(len(names), 'gated series')} of {scenario} ({_some(names)}) "
+            f"{'is' if len(names) == 1 else 'are'} in {why}: survivors alone decide nothing",
+            series=names[0] if len(names) == 1 else None,
+        )
+        for (scenario, why), names in alike.items()
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    metrics = [name.rpartition("/")[2] for name in sorted(names)]
+    return ", ".join(metrics[:MOST_WARNINGS]) + (", …" if len(metrics) > MOST_WARNINGS else "")
+
+
+def weigh_named_metrics(
+    comparison: SeriesComparison, named: Mapping[str, bool], baseline: ComparisonSide, candidate: ComparisonSide
+) -> tuple[list[Reason], list[str]]:
+    """Metrics that were named to gate and that neither side has: nothing is shown of them.
+
+    `named`: pattern → whether the user named it, and not the suite. A suite cannot know who starts its servers: what
+    only the tool's own servers have is a remark where it started none.
+    """
+    measured = {series.metric for series in comparison.series}
+    started = any(run.place is not None for side in (baseline, candidate) for run in side.counted)
+    reasons, remarks = [], []
+    for pattern, is_users in named.items():
+        if any(fnmatchcase(name, pattern) for name in measured):
+            continue
+        if not is_users and not started and pattern in _OF_OWN_SERVERS:
+            remarks.append(f"{pattern} does not gate: it is measured only of servers that this tool starts")
+            continue
+        text = f"{pattern} gates, and neither side has it: measure it, or leave it out of the metrics that gate"
+        reasons.append(Reason(code=ReasonCode.MISSING_SERIES, text=text))
+    return reasons, remarks
+
+
+_OF_OWN_SERVERS = ("startup_time", "peak_memory", "kv_cache_tokens")
 
 
 def _loss_text(series: SeriesResult) -> str:
@@ -154,6 +204,20 @@ def nothing_counts_text(side: ComparisonSide, name: str) -> str:
     return f"{runs} of {who} {'is' if len(side.runs) == 1 else 'are'} void: {side.void[0].reason}"
 
 
+def copied_runs_text(baseline: ComparisonSide, candidate: ComparisonSide, copies: Sequence[tuple[Run, Run]]) -> str:
+    """What is a copy of what, and how to get rid of it."""
+    copied = len({id(run) for _, run in copies})
+    named = ", ".join(f"{run_name(copy)} = {run_name(original)}" for original, copy in copies[:_MAX_NAMED_COPIES])
+    more = len(copies) - _MAX_NAMED_COPIES
+    return (
+        f"{plural(copied, 'run')} of {candidate.version} {'has' if copied == 1 else 'have'} the numbers of "
+        f"{baseline.version}'s to the last digit ({named}{f' and {more} more' if more > 0 else ''}): a copy is no "
+        f"measurement, so neither counts; delete the misplaced ones with `regress-gate baseline prune` and import or "
+        "measure what is missing"
+    )
+
+
+_MAX_NAMED_COPIES = 3
 _MAX_LOG_LINES = 3
 """Log lines that a reason quotes; the result has all that were kept."""
 
@@ -162,7 +226,7 @@ def failed_runs(baseline: ComparisonSide, candidate: ComparisonSide) -> list[Fai
     return [
         FailedRun(
             side=name,
-            run=run.label if run.id is None else f"run:{run.id} ({run.label})",
+            run=run_name(run),
             kind=run.failure.kind,
             text=run.failure.text,
             lines=list(run.failure.lines),
@@ -183,13 +247,13 @@ def weigh_server_failures(
     to be no worse.
     """
     reasons, remarks = [], list[str]()
-    for group in sorted({_server_group(run) for run in (*baseline.failed, *candidate.failed)}):
+    for group in sorted({server_group(run) for run in (*baseline.failed, *candidate.failed)}):
         ours, theirs = _starts(baseline, group), _starts(candidate, group)
         failed, theirs_failed = _failed(ours), _failed(theirs)
         which = "" if group == SERVER_GROUP else f" ({group})"
         theirs_text = f"{len(theirs_failed)} of {len(theirs)} server starts of {candidate.version}{which} failed"
         ours_text = f"{len(failed)} of {len(ours)} server starts of {baseline.version}{which} failed"
-        counted = any(_server_group(run) == group for run in baseline.counted)
+        counted = any(server_group(run) == group for run in baseline.counted)
         if not theirs_failed:
             remarks.append(f"{ours_text} (baseline): {_last_failure_text(failed)}")
         elif failed:
@@ -211,12 +275,8 @@ def weigh_server_failures(
     return reasons, remarks
 
 
-def _server_group(run: Run) -> str:
-    return SERVER_GROUP if run.place is None else run.place.group
-
-
 def _starts(side: ComparisonSide, group: str) -> list[Run]:
-    return [run for run in side.runs if _server_group(run) == group]
+    return [run for run in side.runs if server_group(run) == group]
 
 
 def _failed(runs: Sequence[Run]) -> list[Run]:

@@ -1,6 +1,7 @@
 """The policy of the gate: which metrics decide, the largest acceptable loss, the error budget; and waivers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
 from regress_gate.model.issue import Severity
-from regress_gate.model.metric import METRICS, Scale, metric
+from regress_gate.model.metric import METRICS, STATISTICS, Scale, metric
 from regress_gate.text import did_you_mean
 
 
@@ -47,28 +48,49 @@ class PolicyOverrides(StrictModel):
             raise InputError(str(error), where="--gate") from None
 
 
-class Policy(StrictModel):
-    metrics: tuple[MetricPattern, ...] = (
-        "ttft_median",
-        "ttft_p99",
-        "tpot_median",
-        "tpot_p99",
-        "itl_p99",
-        "e2el_median",
-        "output_throughput",
-        "goodput",
-        "failed_requests",
-        "normalized_latency_median",
-        "tpot_per_token_median",
-        "batch_latency_median",
-        "batch_throughput",
-        "cold_start_time",
-        "warm_start_time",
-        "startup_time",
-        "peak_memory",
-        "kv_cache_tokens",
-        "accuracy_*",
+DEFAULT_METRICS: tuple[str, ...] = (
+    "ttft_median",
+    "ttft_p99",
+    "tpot_median",
+    "tpot_p99",
+    "itl_p99",
+    "e2el_median",
+    "output_throughput",
+    "goodput",
+    "failed_requests",
+    "normalized_latency_median",
+    "tpot_per_token_median",
+    "batch_latency_median",
+    "batch_throughput",
+    "cold_start_time",
+    "warm_start_time",
+    "startup_time",
+    "peak_memory",
+    "kv_cache_tokens",
+    "accuracy_*",
+)
+
+
+def _kind(*families: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    return (
+        frozenset(f"{family}_{statistic}" for family in families for statistic in STATISTICS),
+        tuple(f"{family}_{statistic}" for family in families for statistic in ("median", "mean")),
     )
+
+
+_RATES = ("output_throughput", "request_throughput", "total_throughput")
+STAND_INS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
+    _kind("ttft"),
+    _kind("tpot", "itl", "tpot_per_token", "token_gap"),
+    _kind("e2el", "normalized_latency", "batch_latency"),
+    (frozenset([*_RATES, "batch_throughput"]), _RATES),
+)
+"""Kinds of metrics (the first token, the tokens after it, the whole request, the rate): all of a kind, and those of
+which the first that was measured gates where none of the kind does by default."""
+
+
+class Policy(StrictModel):
+    metrics: tuple[MetricPattern, ...] = DEFAULT_METRICS
     """The metrics that gate, if they were measured. All others are only reported."""
     margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
     """The largest acceptable loss by metric or glob, later patterns first; before `DEFAULT_MARGINS`."""
@@ -89,16 +111,35 @@ class Policy(StrictModel):
             return name in self.metrics
         return any(fnmatchcase(name, pattern) for pattern in self.metrics)
 
+    def gating_metrics(self, measured: Collection[str], unsupported: Collection[str] = ()) -> set[str]:
+        """Which of the metrics that one scenario has gate.
+
+        By default a mean, or the request throughput, stands in where the scenario has nothing of its kind that gates.
+        `unsupported`: percentiles of too few requests.
+        """
+        gating = {name for name in measured if self.gates(name)} - set(unsupported)
+        if self.metrics != DEFAULT_METRICS:
+            return gating
+        for alike, names in STAND_INS:
+            if gating.isdisjoint(alike):
+                gating.update([name for name in names if name in measured][:1])
+        return gating
+
     def margin(self, name: str) -> float:
-        """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale.
+        """The largest acceptable loss of a metric: relative, or a difference for metrics on that scale."""
+        pattern = self.margin_pattern(name)
+        return default_margin(name) if pattern is None else self.margins[pattern]
+
+    def margin_pattern(self, name: str) -> str | None:
+        """The key of `margins` that holds for a metric; None: the default holds.
 
         A glob that matches ratio metrics (`*`: 20 %) does not match the others: the number means something else there.
         """
         absolute = metric(name).scale is Scale.DIFFERENCE
-        for pattern, value in reversed(self.margins.items()):
+        for pattern in reversed(self.margins):
             if fnmatchcase(name, pattern) and not (absolute and _matches_ratio_metric(pattern)):
-                return value
-        return next(value for pattern, value in DEFAULT_MARGINS.items() if fnmatchcase(name, pattern))
+                return pattern
+        return None
 
     def over(self, *layers: PolicyOverrides) -> "Policy":
         """This policy, overridden by each layer in turn."""
@@ -130,6 +171,82 @@ DEFAULT_MARGINS: dict[str, float] = {
     "*": 0.05,
 }
 """The first match counts. Relative losses; for failed_requests and accuracy, differences of fractions."""
+
+
+def default_margin(name: str) -> float:
+    return next(value for pattern, value in DEFAULT_MARGINS.items() if fnmatchcase(name, pattern))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLayer:
+    """A part of a policy and where it was given: `suite chat@1`, a file, `the options`."""
+
+    origin: str
+    overrides: PolicyOverrides
+    is_users: bool = True
+    """Whether the user gave it, and not the suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWeakness:
+    """A setting under which a loss passes that the defaults would not let pass."""
+
+    key: str
+    """As in the configuration: `confidence`, `margins.*`."""
+    text: str
+    origin: str
+
+
+def policy_weaknesses(layers: Sequence[PolicyLayer]) -> list[PolicyWeakness]:
+    """Where the layers together are weaker than the default policy. What a suite gates is its own matter."""
+    default, policy = Policy(), Policy().over(*(layer.overrides for layer in layers))
+
+    def last(has: Callable[[PolicyOverrides], object]) -> str:
+        return next((layer.origin for layer in reversed(layers) if has(layer.overrides)), "default")
+
+    found = []
+    metrics = next((layer for layer in reversed(layers) if layer.overrides.metrics is not None), None)
+    dropped = [name for name in METRICS if default.gates(name) and not policy.gates(name)]
+    if metrics is not None and metrics.is_users and dropped:
+        found.append(PolicyWeakness("metrics", f"only {_listed(policy.metrics)} can fail or pass it", metrics.origin))
+    governed: dict[str, list[str]] = {}
+    for name in METRICS:
+        pattern = policy.margin_pattern(name)
+        if pattern is not None and policy.gates(name) and policy.margin(name) > default_margin(name):
+            governed.setdefault(pattern, []).append(name)
+    for pattern, names in governed.items():
+        usual = sorted({default_margin(name) for name in names})
+        text = f"{usual[0]:.4g}" if len(usual) == 1 else f"{usual[0]:.4g} to {usual[-1]:.4g}"
+        origin = last(lambda overrides, pattern=pattern: pattern in overrides.margins)  # type: ignore[misc]
+        found.append(
+            PolicyWeakness(
+                f"margins.{pattern}", f'margin "{pattern}" is {policy.margins[pattern]:.4g} (default {text})', origin
+            )
+        )
+    if policy.confidence < default.confidence:
+        text = f"confidence is {policy.confidence:.4g} (default {default.confidence:.4g})"
+        found.append(PolicyWeakness("confidence", text, last(lambda overrides: overrides.confidence is not None)))
+    if policy.block_severity == "never" or Severity(policy.block_severity).rank > Severity.HIGH.rank:
+        text = f"block_severity is {policy.block_severity} (default {Severity.HIGH})"
+        found.append(PolicyWeakness("block_severity", text, last(lambda overrides: overrides.block_severity)))
+    return found
+
+
+LARGE_WAIVER = 0.5
+"""Waived loss from which the report begins with the waiver: half of the value."""
+
+
+def weak_waivers(waivers: Iterable["Waiver"], today: date) -> list[str]:
+    """The waivers that let nearly everything pass, in words."""
+    return [
+        f'waiver "{waiver.finding}" of {waiver.owner} lets losses of up to {waiver.max_change:.4g} pass'
+        for waiver in waivers
+        if not waiver.is_expired(today) and (not waiver.finding.strip("*/?") or waiver.max_change >= LARGE_WAIVER)
+    ]
+
+
+def _listed(patterns: Sequence[str], most: int = 4) -> str:
+    return ", ".join(patterns[:most]) + (f" and {len(patterns) - most} more" if len(patterns) > most else "")
 
 
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]

@@ -45,6 +45,8 @@ class ReasonCode(StrEnum):
     LAUNCH_LINE = "launch_line"
     REGRESSION = "regression"
     KNOWN_ISSUE = "known_issue"
+    COPIED_RUNS = "copied_runs"
+    """Runs of both versions hold the same measurement."""
     INCOMPARABLE = "incomparable"
     NO_GATED_SERIES = "no_gated_series"
     MISSING_SERIES = "missing_series"
@@ -461,3 +463,5 @@ class Result(ResultModel):
     """How the runs were made; null where nothing was compared."""
     warnings: list[str] = Field(default_factory=list)
     """Limitations that do not change the decision."""
+    policy_notices: list[str] = Field(default_factory=list)
+    """Where the policy, or a waiver, lets more pass than the defaults do: which setting, from where."""

@@ -100,6 +100,7 @@ def compare_series(
         ):
             assessments[index] = each
     family = max(1, sum(each is not None and data.gated for data, each in zip(series, assessments, strict=True)))
+    others = any(data.gated and not _is_without_failures(data) for data in series)
     results = []
     for data, each in zip(series, assessments, strict=True):
         if each is None:
@@ -111,6 +112,9 @@ def compare_series(
         change = to_change(each.loss, data)
         verdict = _verdict(data, change, interval, each.q_worse, each.q_better, budget)
         needed, notes = None, list[str]()
+        if verdict is Verdict.UNDECIDED and others and _is_without_failures(data):
+            verdict = Verdict.WITHIN_MARGIN
+            notes.append(_without_failures_text(data))
         if each is not plain:
             notes.append(
                 f"variance-reduced by the same prompts of all runs; without that {to_change(plain.loss, data):+.1%}"
@@ -271,6 +275,23 @@ def _verdict(
     if q_worse <= budget and change >= data.margin / 2:
         return Verdict.REGRESSION
     return Verdict.UNDECIDED
+
+
+def _is_without_failures(data: SeriesData) -> bool:
+    """Whether no request failed on either side. Then there is no loss to be shown, and more runs would show none: the
+    other series of the gate say whether there are enough of them."""
+    if data.metric != "failed_requests" or not len(data.baseline) or not len(data.candidate):
+        return False
+    return not data.baseline.any() and not data.candidate.any()
+
+
+def _without_failures_text(data: SeriesData) -> str:
+    fewest = min(data.baseline_requests, data.candidate_requests)
+    text = "no request failed on either side"
+    # The rule of three: with no event among n, the rate is below 3/n at 95 %.
+    return (
+        f"{text}; of {fewest} requests, a rate of up to {min(1.0, 3 / fewest):.1%} would show none" if fewest else text
+    )
 
 
 def _why_no_estimate(data: SeriesData) -> str:

@@ -183,8 +183,8 @@ class CombinedStore(Closing):
 
     def unfinished_plans(self) -> dict[str, Mapping[str, Any]]:
         """The plans of experiments that still run or were interrupted, by experiment."""
-        experiments = [] if self.store is None else self.store.experiments()
-        return {experiment.id: experiment.plan for experiment in experiments if experiment.ended is None}
+        unfinished = [] if self.store is None else self.store.experiments(unfinished_only=True)
+        return {experiment.id: experiment.plan for experiment in unfinished}
 
     def run(self, id_: int, *, with_samples: bool = False) -> Run | None:
         """The stored run that the ref `run:ID` names."""

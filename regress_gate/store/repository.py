@@ -264,12 +264,13 @@ class Repository(Closing):
         with self._database.writing() as connection:
             connection.execute(update(table).where(table.c.id == id_).values(ended=stored_values.time_text(ended)))
 
-    def experiments(self) -> list[StoredExperiment]:
-        """All experiments, the newest first."""
+    def experiments(self, *, unfinished_only: bool = False) -> list[StoredExperiment]:
+        """All experiments, or those that have not ended, the newest first."""
         table = schema.experiment
+        query = select(table).where(table.c.ended.is_(None)) if unfinished_only else select(table)
         with self._reading() as connection:
             experiments = []
-            for id_, begun, plan, ended in connection.execute(select(table)):
+            for id_, begun, plan, ended in connection.execute(query):
                 time = stored_values.time_from(begun)
                 if time is None:
                     raise ValueError("an experiment without a time")

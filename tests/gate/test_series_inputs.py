@@ -56,7 +56,8 @@ class TestGather:
 class TestExclude:
     def test_alike_sides_exclude_nothing(self):
         found = exclude_series(gathered(), POLICY)
-        assert found == SeriesExclusions()
+        gating = frozenset([("c8", "ttft_median"), ("c8", "failed_requests")])
+        assert found == SeriesExclusions(gating=gating)
         assert found.takes_part(("c8", "ttft_median"))
 
     def test_another_workload_excludes_its_scenario_only(self):
@@ -93,7 +94,7 @@ class TestExclude:
     def test_a_percentile_that_does_not_gate_anyway_is_not_excluded(self):
         sides = [runs_of(version, make_trial(completed=50, ttft_p99=0.2)) for version in (OLD, NEW)]
         found = exclude_series(gathered(*sides), Policy(metrics=("ttft_median",)))
-        assert found == SeriesExclusions()
+        assert found == SeriesExclusions(gating=frozenset([("c8", "ttft_median")]))
 
     def test_a_client_known_on_one_side_only_is_a_warning_and_no_exclusion(self):
         theirs = runs_of(NEW, make_trial(workload={"definitions": "vllm-bench-0.20"}))

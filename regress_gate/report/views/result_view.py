@@ -39,8 +39,11 @@ MOST_ALIKE = 2
 """Void or failed runs, differences and warnings that a terminal lists of each kind."""
 
 _DECISION_STYLE = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
-_FACT_STYLE = {"void": Style.WARNING, "failed": Style.BAD, "differs": Style.WARNING, "notice": Style.WARNING}
-_LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
+_FACT_STYLE = {
+    **dict.fromkeys(("policy", "void", "differs", "notice"), Style.WARNING),
+    "failed": Style.BAD,
+}
+_LOUD_FACTS = ("policy", "compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
@@ -181,7 +184,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
 
 def _facts(result: Result, *, blocking_only: bool = False) -> list[Pair]:
     """What was compared, where and with how much evidence. `blocking_only`: of differences between the sides."""
-    facts: list[tuple[str, str]] = []
+    facts = [("policy", f"weaker than the defaults: {text}") for text in result.policy_notices]
     if result.command == "compare":
         facts.append(("compared", _compared(result)))
     if result.plan is not None:
