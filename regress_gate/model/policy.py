@@ -216,15 +216,17 @@ def policy_weaknesses(layers: Sequence[PolicyLayer]) -> list[PolicyWeakness]:
             governed.setdefault(pattern, []).append(name)
     for pattern, names in governed.items():
         usual = sorted({default_margin(name) for name in names})
-        text = f"{usual[0]:.4g}" if len(usual) == 1 else f"{usual[0]:.4g} to {usual[-1]:.4g}"
+        text = _percent(usual[0]) if len(usual) == 1 else f"{_percent(usual[0])} to {_percent(usual[-1])}"
         origin = last(lambda overrides, pattern=pattern: pattern in overrides.margins)  # type: ignore[misc]
         found.append(
             PolicyWeakness(
-                f"margins.{pattern}", f'margin "{pattern}" is {policy.margins[pattern]:.4g} (default {text})', origin
+                f"margins.{pattern}",
+                f'margin "{pattern}" is {_percent(policy.margins[pattern])} (default {text})',
+                origin,
             )
         )
     if policy.confidence < default.confidence:
-        text = f"confidence is {policy.confidence:.4g} (default {default.confidence:.4g})"
+        text = f"confidence is {_percent(policy.confidence)} (default {_percent(default.confidence)})"
         found.append(PolicyWeakness("confidence", text, last(lambda overrides: overrides.confidence is not None)))
     if policy.block_severity == "never" or Severity(policy.block_severity).rank > Severity.HIGH.rank:
         text = f"block_severity is {policy.block_severity} (default {Severity.HIGH})"
@@ -239,10 +241,14 @@ LARGE_WAIVER = 0.5
 def weak_waivers(waivers: Iterable["Waiver"], today: date) -> list[str]:
     """The waivers that let nearly everything pass, in words."""
     return [
-        f'waiver "{waiver.finding}" of {waiver.owner} lets losses of up to {waiver.max_change:.4g} pass'
+        f'waiver "{waiver.finding}" of {waiver.owner} lets losses of up to {_percent(waiver.max_change)} pass'
         for waiver in waivers
         if not waiver.is_expired(today) and (not waiver.finding.strip("*/?") or waiver.max_change >= LARGE_WAIVER)
     ]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.4g}%"
 
 
 def _listed(patterns: Sequence[str], most: int = 4) -> str:

@@ -40,10 +40,10 @@ MOST_ALIKE = 2
 
 _DECISION_STYLE = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
 _FACT_STYLE = {
-    **dict.fromkeys(("policy", "void", "differs", "notice"), Style.WARNING),
+    **dict.fromkeys(("void", "differs", "notice"), Style.WARNING),
     "failed": Style.BAD,
 }
-_LOUD_FACTS = ("policy", "compared", "differs", "void", "failed", "notice")
+_LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
@@ -132,15 +132,23 @@ def _end(result: Result, detail: Detail) -> list[Block]:
 # The answer
 
 
+def _policy(result: Result) -> list[Block]:
+    """Where the policy is weaker than the defaults: who reads only the first lines must know."""
+    shown = _first(result.policy_notices, MOST_ALIKE, "setting")
+    return [Paragraph(Styled(f"Weaker than the defaults: {text}.", Style.WARNING)) for text in shown]
+
+
 def _answer(result: Result, detail: Detail) -> list[Block]:
     """What to do, why, and what was compared."""
     if not detail.is_page:
         advice: Line = Styled(result.advice, Style.STRONG)
         facts = _facts(result) if detail.verbose else _loud_facts(result)
-        return [Paragraph(advice), *_list(_terminal_reasons(result, verbose=detail.verbose)), *_pairs(facts)]
+        reasons = _terminal_reasons(result, verbose=detail.verbose)
+        return [*_policy(result), Paragraph(advice), *_list(reasons), *_pairs(facts)]
     facts, left_out = _loud_facts(result)[: detail.lines], ", ".join(_left_out(result, detail))
     note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
+        *_policy(result),
         Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}")),
         *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
         *([Paragraph(note)] if left_out else []),
@@ -184,7 +192,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
 
 def _facts(result: Result, *, blocking_only: bool = False) -> list[Pair]:
     """What was compared, where and with how much evidence. `blocking_only`: of differences between the sides."""
-    facts = [("policy", f"weaker than the defaults: {text}") for text in result.policy_notices]
+    facts: list[tuple[str, str]] = []
     if result.command == "compare":
         facts.append(("compared", _compared(result)))
     if result.plan is not None:
