@@ -60,7 +60,8 @@ class TestPrecedence:
         )
         found = shown(gate, "--model", "org/tiny", "--engine-arg", "dtype=float16")
         assert found["gate.false_alarm_budget"] == ("0.01", path)
-        assert found["gate.margins.*_p99"] == ("0.2", path)
+        weaker = '; weaker than the defaults: margin "*_p99" is 20% (default 10%)'
+        assert found["gate.margins.*_p99"] == ("0.2", path + weaker)
         assert found["gate.confidence"] == ("0.9", "default")
         assert found["deployment.accelerator"] == ("H200", path)
         assert found["deployment.model"] == ("org/tiny", "flags")

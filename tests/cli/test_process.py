@@ -36,7 +36,7 @@ class TestExitCodes:
     def test_an_error_is_one_line_on_stderr_alone(self, gate):
         done = gate.process("compare", "v0.19.0", "v9.9.9")
         assert (done.code, done.out) == (5, "")
-        assert done.error.startswith("no stored runs for v9.9.9; stored: 0.19.0")
+        assert done.error.startswith("no stored runs for v9.9.9 on cpu-2core; stored there: 0.19.0")
 
     def test_a_terminal_that_knows_only_ascii_gets_ascii(self, gate):
         environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
