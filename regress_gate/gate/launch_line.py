@@ -105,6 +105,8 @@ def try_launch_line(
             notices.append(f"{problem.text}, and {baseline.version} does not read it either")
         else:
             problems.append(_explained(problem, baseline, candidate))
+    if "config" in engine_args:
+        notices.append("what is in the file of --config was not tested")
     if baseline is not None:
         problems += _names_gone(baseline, candidate, engine_args)
     return LaunchTest(tuple(problems), tuple(notices), untested)

@@ -170,3 +170,67 @@ def test_a_variable_can_be_said_not_to_be_set(gate):
     flags = ("check", "v0.15.0", "--from", "v0.14.1", "--accelerator", "MI300X")
     assert applies(checked(gate, *flags), "VLLM-34641") == "unknown"
     assert applies(checked(gate, *flags, "--env", "VLLM_ROCM_USE_AITER="), "VLLM-34641") == "no"
+
+
+class TestLaunchLine:
+    """Whether the candidate takes the launch line, whatever the records say."""
+
+    FACTS = ("--accelerator", "H100", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")
+
+    def reasons(self, gate, *arguments):
+        done = gate("check", *arguments, *self.FACTS, "--format", "json")
+        return done.code, [reason["text"] for reason in done.json["reasons"] if reason["code"] == "launch_line"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            (("--engine-arg", "tensor_paralel_size=2"), "(did you mean --tensor-parallel-size?)"),
+            (("--engine-arg", "max_num_partial_prefills=2"), "--max-num-partial-prefills; removed in 0.27.0"),
+            (("--env", "VLLM_RPC_TIMEUOT=1"), "0.32.0 does not read the variable VLLM_RPC_TIMEUOT"),
+            (("--serve-command", "vllm serve m --max-num-seqs x"), "must be a whole number, not 'x'"),
+        ],
+    )
+    def test_what_the_candidate_refuses_is_a_fail(self, gate, arguments, text):
+        code, (reason,) = self.reasons(gate, "v0.32.0", "--from", "v0.19.1", *arguments)
+        assert code == 1
+        assert text in reason
+
+    def test_the_report_names_it_first(self, gate):
+        line = "vllm serve m --max-num-partial-prefills 2"
+        done = gate("check", "v0.32.0", "--from", "v0.19.1", *self.FACTS, "--serve-command", line)
+        assert done.out.startswith("FAIL: your launch line has to change")
+        assert "Do not move to 0.32.0 as it is: your launch line needs 1 change." in " ".join(done.out.split())
+
+    def test_the_configuration_file_is_part_of_it(self, gate):
+        (gate.directory / "regress-gate.toml").write_text("[deployment.engine_args]\nmax_num_partial_prefills = 2\n")
+        assert self.reasons(gate, "v0.32.0", "--from", "v0.19.1")[0] == 1
+        assert self.reasons(gate, "v0.26.0", "--from", "v0.19.1")[1] == []
+
+    def test_a_server_of_a_deployment_file_is_tried_with_its_own_line(self, gate):
+        (gate.directory / "compose.yaml").write_text(
+            "services:\n  chat:\n    image: vllm/vllm-openai:v0.14.1\n"
+            "    environment: [VLLM_ATTENTION_BACKEND=FLASHINFER]\n"
+            "    command: [--model, m, --max-num-seqs, '64', --swap-space, '4']\n"
+        )
+        code, texts = self.reasons(gate, "v0.24.0", "--deployment", "compose.yaml")
+        assert code == 1
+        assert texts == [
+            "0.24.0 has no --swap-space; removed in 0.18.0",
+            "0.24.0 does not read the variable VLLM_ATTENTION_BACKEND; it is now --attention-backend; 0.14.1 reads it",
+        ]
+
+    def test_of_a_build_whose_arguments_are_not_known_nothing_is_claimed(self, gate):
+        nightly = "0.23.1rc1.dev1403+g4080263bb"
+        done = gate("check", nightly, *self.FACTS, "--engine-arg", "whatever=1", "--format", "json")
+        assert done.code == 3
+        texts = [reason["text"] for reason in done.json["reasons"]]
+        what = f"the arguments of {nightly} are not known (the nearest known release is 0.23.0)"
+        assert f"the launch line was not tested: {what}" in texts
+
+    def test_a_recommended_release_takes_the_launch_line(self, gate):
+        done = gate(
+            "check", "--recommend", "--offline", "--from", "v0.19.1", *self.FACTS,
+            "--engine-arg", "max_num_partial_prefills=2", "--format", "json",
+        )  # fmt: skip
+        assert done.json["candidate"]["version"] == "0.26.0", "the last one that has the argument"
+        assert "to 0.27.0: does not take the launch line" in done.json["advice"]

@@ -170,3 +170,78 @@ def test_a_build_that_is_not_known_is_asked_once_and_kept(gate: Gate, monkeypatc
         assert done.code == 0
         assert "  --seed  0 → 1" in done.out.splitlines()
     assert asked.read_text() == "x"
+
+
+def test_a_release_that_is_not_known_is_read_once_and_kept(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regress_gate.app import diff_config
+    from regress_gate.vllm import release_tables
+    from regress_gate.vllm.release_tables import ReadRelease
+
+    monkeypatch.setattr(release_tables, "release_tables_directory", lambda: gate.directory / "tables")
+    read: list[str] = []
+
+    def read_release(version: str, *_: object) -> ReadRelease:
+        read.append(version)
+        return ReadRelease(version, f"vllm-{version}.whl", "00", a_build(version, max_num_seqs=8), {})
+
+    monkeypatch.setattr(diff_config, "read_release", read_release)
+    for _ in range(2):
+        done = gate("diff-config", "9.9.8", "9.9.9", "--engine-arg", "max_num_seqs=4")
+        assert (done.code, done.out.splitlines()[0]) == (0, "vLLM 9.9.8 → 9.9.9")
+    assert read == ["9.9.8", "9.9.9"]
+    checked = gate("check", "9.9.9", "--accelerator", "H100", "--engine-arg", "gone=4", "--offline", "--format", "json")
+    assert checked.code == 1
+    assert "9.9.9 has no --gone" in [reason["text"] for reason in checked.json["reasons"]]
+
+
+def test_refresh_reads_what_is_published_and_not_known(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regress_gate.app import diff_config
+    from regress_gate.vllm import release_tables
+    from regress_gate.vllm.release_tables import ReadRelease
+
+    monkeypatch.setattr(release_tables, "release_tables_directory", lambda: gate.directory / "tables")
+    monkeypatch.setattr(diff_config, "published_versions", lambda *_: ["0.8.4", "0.19.1", "9.9.9"])
+
+    def read_release(version: str, *_: object) -> ReadRelease:
+        config = a_build(version, seed=0).model_copy(update={"unread": ("not followed: vllm.x:1",)})
+        return ReadRelease(version, f"vllm-{version}.whl", "00", config, {})
+
+    monkeypatch.setattr(diff_config, "read_release", read_release)
+    written = gate("diff-config", "--refresh", "--write", "tables.json")
+    assert (written.code, written.out) == (
+        0,
+        "9.9.9: 1 argument, 0 variables, 0 dependencies; not read: not followed: vllm.x:1\n",
+    )
+    table = json.loads((gate.directory / "tables.json").read_text())
+    assert list(table["releases"])[-2:] == [str(release_tables.known_releases()[-1]), "9.9.9"]
+    assert table["arguments"]["seed"][-1] == ["9.9.9", {"default": 0}]
+    assert gate("diff-config", "--refresh").code == 0
+    assert gate("diff-config", "--refresh").out == "all published releases are known\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["0.19.1"], "name two versions: BASE and CAND"),
+        (["0.19.1", "0.20.0", "0.21.0"], "name two versions: BASE and CAND"),
+        (["0.19.1", "0.20.0", "--write", "x"], "--write belongs to --refresh"),
+        (["--refresh", "--offline"], "leave out --offline"),
+        (["--refresh", "nightly"], "is not a vLLM version"),
+        (["--refresh", "commit:0123abc"], "is no release"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(gate: Gate, arguments: list[str], complaint: str) -> None:
+    done = gate("diff-config", *arguments)
+    assert done.code == 2
+    assert complaint in done.err
+
+
+def test_a_removed_variable_exits_1_and_the_server_would_start(gate: Gate) -> None:
+    done = gate("diff-config", "v0.14.1", "v0.15.0", "--env", "VLLM_ATTENTION_BACKEND=FLASHINFER", "--format", "json")
+    assert done.code == 1
+    assert done.json["starts"] is True
+    assert done.json["problems"] == [
+        "0.15.0 does not read the variable VLLM_ATTENTION_BACKEND; it is now --attention-backend; 0.14.1 reads it"
+    ]
+    table = gate("diff-config", "v0.14.1", "v0.15.0", "--env", "VLLM_ATTENTION_BACKEND=FLASHINFER")
+    assert "0.15.0 would start with your launch line, and ignore a part of it" in table.out.splitlines()

