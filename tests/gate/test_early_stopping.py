@@ -74,9 +74,8 @@ class TestOutOfReach:
 
     def test_what_looks_slower_may_yet_turn_out_to_be_unchanged(self) -> None:
         """The half-width alone must fit: that the estimate is a loss is no reason to stop."""
-        fits = measured(0.02, 0.06, 4)
-        assert futile(fits, made=4, most=20) is None
-        assert futile(measured(0.04, 0.06, 4), made=4, most=20) is None
+        assert futile(measured(0.02, 0.04, 4), made=4, most=6) is None
+        assert futile(measured(0.03, 0.05, 4), made=4, most=8) is None
 
     def test_of_fractions_no_relative_spread_is_told(self) -> None:
         failing = a_series("c16", "failed_requests", change=0.0, interval=(-0.5, 0.5), margin=0.01)
