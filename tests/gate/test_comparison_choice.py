@@ -119,10 +119,19 @@ class TestChoice:
         held = [holding(OLD, "lab"), holding(NEW, "other"), holding(NEW, "third", suite=SuiteRef("bulk", "1"))]
         assert choose(*held) == (held[0], held[1])
 
-    @pytest.mark.parametrize("refs", [{"baseline": "v9.9.9"}, {"candidate": "v9.9.9"}])
-    def test_a_side_without_runs_is_answered_with_all_that_is_stored_anywhere(self, refs: dict[str, str]) -> None:
-        with pytest.raises(NoDataError, match=r"no stored runs for v9\.9\.9; stored: 0\.19\.0, 0\.19\.1"):
-            choose(holding(OLD), holding(NEW, "other"), testbed=None, **refs)
+    @pytest.mark.parametrize(
+        ("refs", "there", "held"),
+        [({"baseline": "v9.9.9"}, "other", NEW), ({"candidate": "v9.9.9"}, "lab", OLD)],
+    )
+    def test_a_side_without_runs_is_answered_with_what_the_other_sides_testbed_has(
+        self, refs: dict[str, str], there: str, held: str
+    ) -> None:
+        with pytest.raises(NoDataError) as refused:
+            choose(holding(OLD), holding(NEW, "other"), **refs)
+        assert str(refused.value) == (
+            f"no stored runs for v9.9.9 on {there}; stored there: {held}; "
+            f"`regress-gate run v9.9.9 --suite chat --testbed {there}` would fill the gap"
+        )
 
     def test_a_build_is_not_compared_with_itself(self) -> None:
         with pytest.raises(InputError, match=r"v0\.19\.0 and latest are the same stored build \(0\.19\.0\)"):
