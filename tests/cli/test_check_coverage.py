@@ -157,7 +157,7 @@ class TestCompare:
     def test_without_an_accelerator_the_records_that_may_apply_are_not_listed(self, measured):
         done = measured("compare", "v0.19.0", "v0.33.0")
         text = " ".join(done.out.split())
-        assert "the accelerator of this deployment is not known, so most records may apply" in text
+        assert "Not covered: the platform is not known (--accelerator)" in text
         found = measured("compare", "v0.19.0", "v0.33.0", "--format", "json").json["known_issues"]
         open_ = [one["id"] for one in found if one["applies"] == "unknown"]
         assert len(open_) > 100, "JSON has everything"

@@ -501,7 +501,7 @@ def checked() -> Result:
     )
 
 
-UNKNOWN_PLATFORM = "the platform is not known, so no review can be said to count"
+UNKNOWN_PLATFORM = "the platform is not known (--accelerator), so no review can be said to count"
 
 
 def unsettled() -> Result:

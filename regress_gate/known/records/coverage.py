@@ -217,7 +217,7 @@ def _why_not_covered(
 ) -> str:
     """One clause; empty if everything was reviewed."""
     if platform is None:
-        return "the platform is not known, so no review can be said to count"
+        return "the platform is not known (--accelerator), so no review can be said to count"
     counting = reviewed.of(platform)
     if not counting:
         return f"no release was reviewed for {platform}"
