@@ -92,6 +92,8 @@ def test_the_release_to_come_from_needs_no_review() -> None:
         ("0.2.0", "0.9.0", "0.9.0 is newer than all known releases (up to 0.8.0 of 2026-08-01); the review"),
         ("0.2.0", "0.4.7", "there is no release 0.4.7: the nearest is 0.4.0"),
         ("0.2.0", "0.4.1.dev3+g1234567", "0.4.1.dev3+g1234567 has no place among the releases; the review"),
+        ("0.2.0", "0.4.7+acme", "0.4.7+acme is no build of a known release; the review for cuda reaches"),
+        ("0.2.0", "0.4.7rc1", "0.4.7rc1 is no build of a known release; the review for cuda reaches"),
         ("0.2.0", "commit:1234567", "commit:1234567 has no place among the releases; the review"),
     ],
 )

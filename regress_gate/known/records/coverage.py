@@ -230,6 +230,8 @@ def _why_not_covered(
         return f"{candidate} is newer than all known releases (up to {newest} of {releases[newest]}); {reach}"
     if (missing := never_released(candidate, releases)) is not None:
         return f"there is no release {candidate.number}: the nearest is {missing}"
+    if _release_key(candidate) not in releases and min(releases) < candidate.order_key:
+        return f"{candidate} is no build of a known release; {reach}"
     if not unreviewed:
         return ""
     return f"{range_text(unreviewed)} {'was' if len(unreviewed) == 1 else 'were'} not reviewed; {reach}"
