@@ -201,7 +201,8 @@ def _redacted_pair(pair: str, *, is_public: bool) -> str:
 
 def _secret_query_values(query: str) -> set[str]:
     pairs = [pair.partition("=") for pair in re.split("[&;]", query.removeprefix("?"))]
-    return {value or key for key, _, value in pairs if key.lower() not in _HARMLESS_KEYS}
+    values = {value or key for key, _, value in pairs if key.lower() not in _HARMLESS_KEYS}
+    return values | {key for key, _, _ in pairs if not _is_plain(key, names=True)}
 
 
 def _is_plain(segment: str, *, names: bool = False) -> bool:

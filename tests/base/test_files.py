@@ -2,12 +2,18 @@
 
 import os
 import stat
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.files import draft_of, read_bounded, replace_file, write_output_file
+from regress_gate.files import draft_of, read_bounded, read_url, replace_file, write_output_file
 
 
 @pytest.fixture
@@ -132,3 +138,58 @@ def test_reading_an_endless_device_ends() -> None:
 def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_bounded(tmp_path / "missing", 10)
+
+
+class Pages(BaseHTTPRequestHandler):
+    """`/page` has ten bytes, `/away` leads to another server, `/none` is not there; what was sent is kept."""
+
+    sent: ClassVar[list[tuple[str, str | None]]] = []
+    other = ""
+
+    def do_GET(self) -> None:
+        self.sent.append((self.path, self.headers["Authorization"]))
+        self.send_response({"/away": 302, "/none": 404}.get(self.path, 200))
+        if self.path == "/away":
+            self.send_header("Location", f"{self.other}/page")
+        self.end_headers()
+        self.wfile.write(b"0123456789")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_credentials_of_an_address_go_to_its_own_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as host, serving() as other:
+        monkeypatch.setattr(Pages, "sent", [])
+        monkeypatch.setattr(Pages, "other", f"http://{other}")
+        assert read_url(f"http://me:p%40w@{host}/away", 4, timeout=5.0) == b"0123"
+    basic = "Basic " + b64encode(b"me:p@w").decode()
+    assert Pages.sent == [("/away", basic), ("/page", None)]
+
+
+def test_an_address_that_cannot_be_read_is_an_error_that_does_not_quote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (tmp_path / "file").write_bytes(b"abcdef")
+    assert read_url(f"file://{tmp_path}/file", 3, timeout=5.0) == b"abc"
+    with serving() as host, pytest.raises(OSError, match="404"):
+        read_url(f"http://{host}/none", 10, timeout=5.0)
+    for url in ("http://me:s3cret@127.0.0.1:1/", "http://h:s3cret/", "http://[s3cret/", "http:// s3cret/"):
+        with pytest.raises(OSError, match=".") as failed:
+            read_url(url, 10, timeout=5.0)
+        assert "s3cret" not in str(failed.value)

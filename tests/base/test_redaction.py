@@ -133,6 +133,7 @@ def test_values_that_a_library_quotes_one_by_one_are_known() -> None:
     quotes = 'FATAL: role "me" (password p@w) has no option -ckey=abc; sslmode require'
     assert mask(quotes, secrets) == 'FATAL: role "***" (password ***) has no option ***; sslmode require'
     assert url_secrets("postgresql://host/db") == ()
+    assert url_secrets("postgresql://host/db?s3cr3tK3y=12") == ("s3cr3tK3y", "12")
 
 
 secret = st.text("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", min_size=12, max_size=40).filter(

@@ -103,6 +103,19 @@ def test_a_damaged_environment_is_made_anew(world: World, damage: str) -> None:
         assert module.read_text().strip() == "__version__ = '9.1.0'"
 
 
+@BOTH_INSTALLERS
+def test_a_failed_installation_leaves_no_password_of_an_index_behind(world: World, use_uv: bool) -> None:
+    secret = "s3cr3tV4lue9x"
+    del world.environ["PIP_NO_INDEX"]
+    world.environ |= {"PIP_INDEX_URL": f"http://me:{secret}@127.0.0.1:1/{secret}/simple", "PIP_RETRIES": "0"}
+    world.environ |= {"NO_PROXY": "127.0.0.1", "UV_HTTP_RETRIES": "0"}
+    with pytest.raises(ProvisionError) as failed:
+        world.provisioner(use_uv=use_uv).provision(Version.parse("9.9.9"), progress=world.said.append)
+    assert secret not in str(failed.value)
+    assert not [path for path in world.cache.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert not list(world.cache.rglob("requirements.txt"))
+
+
 def test_a_missing_version_is_an_error_with_the_reason(world: World) -> None:
     with pytest.raises(ProvisionError) as failed:
         world.provisioner().provision(Version.parse("9.9.9"))

@@ -195,10 +195,10 @@ def test_grandchildren_that_leave_are_ended_whenever_the_tool_is_killed(states: 
 
 def end_scattered(states: Path, *, delay: float) -> None:
     with start_tool(states, "scatter", 1) as tool:
-        token = next(states.glob("*.json")).stem
+        token, log = next(states.glob("*.json")).stem, states / "log"
+        wait_for(lambda: len(writers(log)) > 1)
         time.sleep(delay)
         tool.send_signal(signal.SIGKILL)
-    log = states / "log"
     scattered = writers(log)
     for orphan in find_orphans(states):
         assert orphan.doubtful == ()
