@@ -12,7 +12,6 @@ from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
 from regress_gate.bench.inspect.installed_build import inspect_environment
 from regress_gate.bench.inspect.published_wheels import (
-    CPU_DISTRIBUTION,
     DISTRIBUTION,
     published_versions,
     read_release,
@@ -144,11 +143,7 @@ def refresh_releases(versions: Sequence[str], write: Path | None, say: Callable[
     wanted = [_release(text) for text in versions]
     if not wanted:
         known = {str(version) for version in known_releases()}
-        published = {
-            text
-            for distribution in (DISTRIBUTION, CPU_DISTRIBUTION)
-            for text in published_versions(distribution, os.environ)
-        }
+        published = set(published_versions(DISTRIBUTION, os.environ))
         wanted = sorted((text for text in published - known if Pep440(text) >= Pep440(FIRST_RELEASE)), key=Pep440)
     releases = []
     for text in wanted:

