@@ -27,7 +27,7 @@ from scipy.special import ndtr, ndtri
 
 from regress_gate.model.policy import Policy
 from regress_gate.stats.design import FIRST_ANALYSIS, InterimStage, nominal_level
-from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.estimate import variance_reduced_percentiles
 
 CELL = 6
 """Values of a scenario: mean, plain p99 and variance-reduced p99 of two variables."""

@@ -14,9 +14,8 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import SeriesResult, SideSummary, Verdict
 from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.design import InterimStage
-from regress_gate.stats.estimate import SeriesData
+from regress_gate.stats.estimate import SeriesData, variance_reduced_percentiles
 from regress_gate.stats.multiplicity import MeasurementDesign
-from regress_gate.stats.percentiles import variance_reduced_percentiles
 
 MOST_BLOCKS = 10
 WORDS = {

@@ -19,14 +19,7 @@ from regress_gate.gate.series_inputs import needs_samples
 from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, sides_by_version
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
-from regress_gate.model.policy import (
-    Policy,
-    PolicyLayer,
-    PolicyOverrides,
-    Waiver,
-    policy_weaknesses,
-    weak_waivers,
-)
+from regress_gate.model.policy import Policy, PolicyLayer, PolicyOverrides, Waiver, policy_weaknesses, weak_waivers
 from regress_gate.model.result import Result, Verdict
 from regress_gate.model.run import Run
 from regress_gate.model.suite import ConditionLimits, Suite

@@ -22,14 +22,7 @@ from regress_gate.gate.launch_line import (
     successor_of,
 )
 from regress_gate.model.deployment import Deployment
-from regress_gate.vllm.build_config import (
-    Argument,
-    ArgumentIndex,
-    BuildConfig,
-    argument_groups,
-    argument_key,
-    is_fixed,
-)
+from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_groups, argument_key, is_fixed
 
 _LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
 """Arguments that say where and what is served, not how."""

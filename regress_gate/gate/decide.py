@@ -22,13 +22,7 @@ from regress_gate.gate.reasons import (
 )
 from regress_gate.gate.replicates import Pairing, pair_runs
 from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series
-from regress_gate.gate.sides import (
-    ComparisonSide,
-    compare_sides,
-    conditions_unrecorded,
-    run_name,
-    separate_copies,
-)
+from regress_gate.gate.sides import ComparisonSide, compare_sides, conditions_unrecorded, run_name, separate_copies
 from regress_gate.gate.weighing import (
     copied_runs_text,
     failed_runs,

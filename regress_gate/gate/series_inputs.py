@@ -33,7 +33,7 @@ from regress_gate.model.metric import LATENCIES, METRICS, Metric, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run, Trial
 from regress_gate.model.samples import Samples
-from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.estimate import variance_reduced_percentiles
 from regress_gate.text import natural_key
 
 SIDES = ("baseline", "candidate")

@@ -14,12 +14,7 @@ from regress_gate.errors import InputError
 from regress_gate.text import did_you_mean, excerpt, plural
 from regress_gate.vllm.deployed_server import Container, DeployedServer, servers_in
 from regress_gate.vllm.docker_commands import containers_in_script, containers_in_unit, is_script, is_unit
-from regress_gate.vllm.docker_files import (
-    containers_in_compose,
-    containers_in_dockerfile,
-    is_compose,
-    is_dockerfile,
-)
+from regress_gate.vllm.docker_files import containers_in_compose, containers_in_dockerfile, is_compose, is_dockerfile
 from regress_gate.vllm.helm_values import containers_in_values, is_values
 from regress_gate.vllm.kubernetes_manifest import containers_in_manifests, is_manifest
 from regress_gate.vllm.shell_words import here_documents, without_marks

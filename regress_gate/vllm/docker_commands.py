@@ -7,14 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from regress_gate.model.deployment import Platform
 from regress_gate.vllm.deployed_server import Container, find_starts, installed_version
 from regress_gate.vllm.image_names import read_image
-from regress_gate.vllm.shell_words import (
-    ShellCommand,
-    interpolate,
-    is_wholly_open,
-    open_value,
-    read_script,
-    shown,
-)
+from regress_gate.vllm.shell_words import ShellCommand, interpolate, is_wholly_open, open_value, read_script, shown
 
 _ENGINES = frozenset({"docker", "podman", "nerdctl", "docker.exe"})
 _SWITCHES = frozenset(

@@ -8,7 +8,7 @@ import pytest
 from regress_gate.gate.replicates import make_replicates
 from regress_gate.gate.series_inputs import REQUEST_LATENCIES, needs_samples, variance_reduced_percentile
 from regress_gate.model.samples import Samples
-from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.estimate import variance_reduced_percentiles
 from tests.factories.runs import make_run, make_trial
 
 KEY, ORDINALS = ("c8", "ttft_p99"), {"c8": {1}}

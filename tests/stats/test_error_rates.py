@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from regress_gate.model.result import Verdict
 from regress_gate.stats.design import InterimStage
-from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.estimate import variance_reduced_percentiles
 from tests.factories.series import BUDGET, as_series, draw_runs, judge, judge_runs
 from tests.stats.simulation import simulated
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from regress_gate.stats.percentiles import variance_reduced_percentiles
+from regress_gate.stats.estimate import variance_reduced_percentiles
 
 
 def requests(rng, runs, *, prompts=0.3, noise=0.05, count=200, run_cv=0.0):

@@ -16,13 +16,7 @@ from regress_gate.model.version import Version
 from regress_gate.store.combined import CombinedStore, ShippedBaselines
 from regress_gate.store.database import Database, migrate_store, upgrade_schema
 from regress_gate.store.repository import Repository, open_store
-from regress_gate.store.store_interface import (
-    RECENT_RUNS,
-    RECENT_SESSIONS,
-    Holding,
-    StoreLocation,
-    choose_recent_runs,
-)
+from regress_gate.store.store_interface import RECENT_RUNS, RECENT_SESSIONS, Holding, StoreLocation, choose_recent_runs
 from tests.factories.stored_runs import SUITE, baselines, make_run, make_trial
 
 DAY = datetime(2026, 1, 1, 9, tzinfo=UTC)

@@ -7,16 +7,7 @@ from typing import Any
 
 from regress_gate.errors import ExitCode
 from regress_gate.model.issue import Applies, Effect, Status
-from regress_gate.model.result import (
-    CoverageOut,
-    Decision,
-    Move,
-    PlanOut,
-    Reason,
-    ReasonCode,
-    Result,
-    ReviewDepth,
-)
+from regress_gate.model.result import CoverageOut, Decision, Move, PlanOut, Reason, ReasonCode, Result, ReviewDepth
 from regress_gate.text import plural
 
 _COMPARE = {

@@ -25,7 +25,13 @@ from regress_gate.stats.changepoints.elimination import (
     probability_of_margin,
 )
 from regress_gate.stats.changepoints.noise import NoiseModel
-from regress_gate.stats.changepoints.segmentation import Position, partition_series, propose_starts
+from regress_gate.stats.changepoints.segmentation import (
+    Position,
+    as_normal,
+    estimate_level,
+    partition_series,
+    propose_starts,
+)
 from regress_gate.stats.changepoints.series import (
     ChangePoint,
     Floats,
@@ -35,7 +41,6 @@ from regress_gate.stats.changepoints.series import (
     prepare_series,
     spread,
 )
-from regress_gate.stats.changepoints.steps import as_normal, estimate_level
 
 LEAST_POINTS = 8
 _PENALTY = 2.5

@@ -39,9 +39,15 @@ import numpy as np
 
 from regress_gate.errors import InputError
 from regress_gate.stats.changepoints.noise import NoiseModel
-from regress_gate.stats.changepoints.segmentation import Position, locate_step
+from regress_gate.stats.changepoints.segmentation import (
+    Position,
+    StepEvidence,
+    estimate_level,
+    locate_step,
+    weigh_step,
+    window_around,
+)
 from regress_gate.stats.changepoints.series import Floats
-from regress_gate.stats.changepoints.steps import StepEvidence, estimate_level, weigh_step, window_around
 
 # Ramps
 
