@@ -244,7 +244,8 @@ def _quadlet(entries: Sequence[tuple[str, str, str, int]], env: Mapping[str, str
     container = read_docker_run([*options, _specifiers(image)], env, line)
     container.env = {**env, **container.env}
     container.name = values.get("ContainerName", ("", 0))[0]
-    container.arguments = [_specifiers(word) for word in _unit_words(values.get("Exec", ("", 0))[0])]
+    words = _unit_words(_specifiers(values.get("Exec", ("", 0))[0]))
+    container.arguments = [interpolate(word, env.get, escape="$") for word in words]
     if "Entrypoint" in values:
         container.entrypoint = _unit_words(values["Entrypoint"][0])
     yield container

@@ -182,7 +182,10 @@ def _words(value: Any, env: Mapping[str, str]) -> list[str]:
 
 
 def _put_in(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` as Kubernetes replaces it; what a tool replaces before it (`${NAME}`, `{{ … }}`) is open."""
+    """`$(NAME)` as Kubernetes replaces it; what a tool replaces before it (`${NAME}`, `{{ … }}`) is open.
+
+    So is a name that the file does not set: controllers set some, such as LWS_GROUP_SIZE.
+    """
     if "\n" not in text and not re.search(r"\s", text.strip()):
         # In a script the shell replaces these, and knows more variables.
         text = interpolate(text, _not_set)
@@ -191,7 +194,7 @@ def _put_in(text: str, env: Mapping[str, str]) -> str:
 
     def value_of(match: re.Match[str]) -> str:
         nonlocal room
-        value = match[0][1:] if match[1] else env.get(match[2], match[0])
+        value = match[0][1:] if match[1] else env.get(match[2], open_value(match[2]))
         room -= len(value)
         return value if room >= 0 else open_value(match[2])
 

@@ -210,9 +210,11 @@ def test_a_unit_of_podman(read_one):
     ContainerName=chat
     AddDevice=nvidia.com/gpu=all
     Environment=VLLM_USE_V1=1
-    Exec=--model org/model --max-model-len 4096
+    Exec=--model org/model --max-model-len 4096 --port ${PORT}
     """
     server = read_one(unit, "chat.container")
     assert (server.name, str(server.version), server.platform) == ("chat", "0.19.1", "cuda")
-    assert server.words == ("--model", "org/model", "--max-model-len", "4096")
+    assert [shown(word) for word in server.words] == [
+        *("--model", "org/model", "--max-model-len", "4096", "--port", "${PORT}"),
+    ]
     assert server.env == {"VLLM_USE_V1": "1"}

@@ -79,7 +79,7 @@ def pod(container: str, *, kind: str = "Pod", more: str = "") -> str:
         ("{image: 'vllm/vllm-openai:v0.9.1', args: [--model, m]}", ["--model", "m"]),
         ("{image: 'vllm/vllm-openai:v0.9.1', command: [vllm, serve], args: [m, --a=1]}", ["m", "--a=1"]),
         ("{image: 'vllm/vllm-openai:v0.9.1', args: ['--model=$(M)'], env: [{name: M, value: x}]}", ["--model=x"]),
-        ("{image: 'vllm/vllm-openai:v0.9.1', args: ['--model=$(NO)', '$$(X)']}", ["--model=$(NO)", "$(X)"]),
+        ("{image: 'vllm/vllm-openai:v0.9.1', args: ['--model=$(NO)', '$$(X)']}", ["--model=${NO}", "$(X)"]),
         ("{image: 'quay.io/modh/vllm@sha256:0', args: ['--model=/mnt', '--served-model-name={{.Name}}']}",
          ["--model=/mnt", "--served-model-name=${.Name}"]),
         ("{image: 'x/y', command: [python3, -m, vllm.entrypoints.openai.api_server, --model, m]}", ["--model", "m"]),
