@@ -104,6 +104,7 @@ def _read_server(server: "DeployedServer", builds: Sequence[BuildConfig] = ()) -
             "platform": server.platform,
             "distribution": server.distribution,
             "env": dict(server.env),
+            "complete_env": server.env_is_complete,
             "unknown_env": server.unknown_env,
         }
     )

@@ -70,6 +70,8 @@ class Deployment(StrictModel):
     unknown_args: tuple[str, ...] = ()
     """Engine arguments that are set to a value which is not known: `--max-model-len ${LENGTH}`."""
     env: dict[str, str] = Field(default_factory=dict)
+    complete_env: bool = False
+    """Whether `env` and `unknown_env` are all variables of the server, so that vLLM's others have their defaults."""
     unknown_env: tuple[str, ...] = ()
     """Variables that are set to a value which is not known or is secret."""
 
@@ -88,6 +90,7 @@ class Deployment(StrictModel):
             unknown = dict.fromkeys((*getattr(self, name), *getattr(other, name)))
             data[name] = tuple(key for key in unknown if key not in known)
         data["complete"] = self.complete or other.complete
+        data["complete_env"] = self.complete_env or other.complete_env
         return Deployment.model_validate(data)
 
     @classmethod

@@ -55,6 +55,8 @@ class DeployedServer:
     platform: Platform | None = None
     accelerator: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    env_is_complete: bool = False
+    """Whether these are all variables, so that vLLM's others are not set."""
     unknown_env: tuple[str, ...] = ()
     """Variables that are set to a value which is secret, or not in the file."""
     notes: tuple[str, ...] = ()
@@ -77,6 +79,8 @@ class Container:
     arguments: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     """A value that the file does not say is a mark of `shell_words`."""
+    env_is_complete: bool = False
+    """Whether the file says all variables but those of the image."""
     platform: Platform | None = None
     """By the devices that it asks for."""
     accelerator: str | None = None
@@ -231,9 +235,16 @@ def _server(container: Container, image: ImageFacts | None, start: _Start, where
         platform=_platform(container, image),
         accelerator=container.accelerator,
         env=env,
+        env_is_complete=_is_whole_env(container, image),
         unknown_env=unknown,
         notes=tuple(mask_text(note, secrets) for note in notes),
     )
+
+
+def _is_whole_env(container: Container, image: ImageFacts | None) -> bool:
+    """vLLM's own images set none of its variables that matter; a script may read a file with more."""
+    reads_files = re.search(r"(?:^|[\s;&])(?:source|\.)\s", " ".join(container.command)) is not None
+    return container.env_is_complete and image is not None and image.starts_server and not reads_files
 
 
 def _platform(container: Container, image: ImageFacts | None) -> Platform | None:

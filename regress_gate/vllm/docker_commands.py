@@ -83,7 +83,7 @@ def _container_of(command: ShellCommand) -> Container | None:
 
 def read_docker_run(words: Sequence[str], exported: Mapping[str, str], line: int) -> Container:
     """The words after `docker run`: options, image, command."""
-    container = Container("", line)
+    container = Container("", line, env_is_complete=True)
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
@@ -129,7 +129,10 @@ def _apply(container: Container, name: str, value: str, exported: Mapping[str, s
         key, equals, text = value.partition("=")
         container.env[key] = text if equals else exported.get(key, open_value(key))
     elif name == "--env-file":
+        container.env_is_complete = False
         container.notes.append(f"the variables in {shown(value)} are not read")
+    elif name in ("--env-host", "--secret"):
+        container.env_is_complete = False
     elif name == "--name":
         container.name = shown(value)
     elif name == "--entrypoint":
@@ -163,6 +166,7 @@ def containers_in_unit(text: str, *, name: str = "") -> list[Container]:
     for container in containers:
         container.name = container.name or name
         container.notes += notes
+        container.env_is_complete &= not notes
     return containers
 
 

@@ -65,6 +65,7 @@ def _service_container(
     command = _compose_words(service.get("command"), put_in)
     container.arguments = command or []
     container.env, missing = _environment(service, put_in, variables, directory)
+    container.env_is_complete = is_whole and not missing
     container.notes += [f"the variables in {file} are not known: it is not beside the file" for file in missing]
     container.platform = _device_platform_of(service, put_in)
     build = service.get("build")

@@ -77,7 +77,8 @@ def read_image(text: str) -> ImageFacts:
     version, why, note = _version(known_path, tag, has_digest=has_digest)
     return ImageFacts(
         name=name,
-        distribution=None if is_open(path) else _distribution(path, tag),
+        # What a copy in another registry is called there says nothing.
+        distribution=None if is_open(path) or (copy and not official) else _distribution(path, tag),
         version=version,
         why_no_version=why,
         note=note,

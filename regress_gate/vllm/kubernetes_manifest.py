@@ -102,6 +102,7 @@ def containers_in_manifests(documents: list[Any]) -> list[Container]:
                 names = [name, part, inner if len(containers) > 1 else None]
                 container = read_container(one, pod, objects.maps)
                 container.name = "/".join(shown(text) for text in names if text) or inner or ""
+                container.env_is_complete = not container.notes
                 container.scripts, container.secrets = objects.scripts, objects.secrets
                 found.append(container)
         if not pods and (served := _served_model(document, objects)) is not None:

@@ -134,6 +134,11 @@ def names_of(part: str) -> Collection[str]:
     return names
 
 
+def env_defaults(name: str) -> list[Any]:
+    """Every default that a variable had in a release of the shipped table; empty for a variable that is not in it."""
+    return [step[1] for step in _shipped()["env"].get(name, ()) if len(step) > 1]
+
+
 def absence_text(part: str, name: str, version: Version) -> str:
     """Why a release lacks a name that others have: `removed in 0.31.0`, `new in 0.24.0`; empty for unknown names."""
     steps = _shipped()[part].get(name, ())

@@ -59,8 +59,12 @@ class TestOneServer:
         assert from_file.json["deployment"] == {"name": "mixtral", "where": "k8s.yaml:9"}
         assert from_line.json["deployment"] is None
         assert from_file.json["baseline"]["version"] == "0.19.1"
-        for key in ("known_issues", "reasons", "decision"):
+        for key in ("reasons", "decision"):
             assert from_file.json[key] == from_line.json[key]
+        answers = [
+            [(one["id"], one["applies"]) for one in done.json["known_issues"]] for done in (from_file, from_line)
+        ]
+        assert answers[0] == answers[1]
         assert issue(from_file.json, "VLLM-41306")["applies"] == "yes"
         note = "checked against 0.19.1, the version that runs now according to the given file"
         assert from_file.err == f"regress-gate: note: {note}\n"
@@ -109,6 +113,29 @@ class TestOneServer:
             "run.sh", "docker run vllm/vllm-openai:v0.19.0 --model deepseek-ai/DeepSeek-R1 --enable-expert-parallel=$E"
         )
         assert issue(gate(*move).json, "VLLM-28882")["applies"] == "unknown"
+
+    @pytest.mark.parametrize(
+        ("more", "applies"),
+        [
+            ("", "no"),
+            ("    env_file: gone.env\n", "unknown"),
+            ("    environment: {VLLM_USE_MODELSCOPE: 'True'}\n", "yes"),
+            ("    environment: {VLLM_USE_MODELSCOPE: $X}\n", "unknown"),
+        ],
+    )
+    def test_a_variable_that_a_container_does_not_set_has_its_default(self, gate, write, more, applies):
+        image = "services:\n  a:\n    image: vllm/vllm-openai-rocm:v0.9.2\n"
+        write("compose.yaml", image + "    command: --model Qwen/Qwen3-8B\n" + more)
+        done = gate("check", "v0.14.0", "--deployment", "compose.yaml", "--accelerator", "MI300X", "--format", "json")
+        assert issue(done.json, "VLLM-22084")["applies"] == applies
+
+    @pytest.mark.parametrize(
+        ("argument", "applies"), [("", "no"), ("--enable-lora", "yes"), ("--enable-lora=$LORA", "unknown")]
+    )
+    def test_an_argument_of_unknown_value_is_not_off(self, gate, write, argument, applies):
+        write("run.sh", f"docker run vllm/vllm-openai:v0.10.0 --model Qwen/Qwen2.5-32B-Instruct {argument}")
+        done = gate("check", "v0.11.0", "--deployment", "run.sh", "--accelerator", "A100", "--format", "json")
+        assert issue(done.json, "VLLM-9452")["applies"] == applies
 
     def test_a_file_with_arguments_makes_the_line_incomplete(self, gate, write):
         line = "vllm serve deepseek-ai/DeepSeek-R1 -tp 8 --config more.yaml"

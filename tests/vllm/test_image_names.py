@@ -74,6 +74,7 @@ def test_any_other_tag_gives_no_version_and_the_reason(image: str, why: str) -> 
         ("quay.io/ascend/vllm-ascend:v0.9.1", "quay.io/ascend/vllm-ascend:v0.9.1"),
         (f"vllm/vllm-openai:{open_value('TAG')}", "vllm/vllm-openai"),
         (f"{open_value('IMAGE')}:v0.9.1", None),
+        ("registry.example/ml/vllm-openai:v0.9.1", None),
     ],
 )
 def test_the_distribution_is_named_as_known_issues_name_it(image: str, distribution: str | None) -> None:

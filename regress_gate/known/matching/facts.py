@@ -4,7 +4,7 @@ They are derived once per deployment and compared with a thousand records. A fac
 stays unknown. A default counts as a fact only if the launch line is complete.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
@@ -55,6 +55,12 @@ UNSET_BY_DEFAULT = (
 
 OPT_IN_FEATURES: tuple[Feature, ...] = ("lora", "speculative_decoding", "disaggregated_prefill", "structured_output")
 """Features that are off unless the launch line or the requests ask for them."""
+FEATURE_ARGS: Mapping[str, tuple[str, ...]] = {
+    "lora": ("enable_lora",),
+    "speculative_decoding": ("speculative_config", "speculative_model"),
+    "disaggregated_prefill": ("kv_transfer_config",),
+}
+"""Arguments that switch a feature on."""
 _ASKS_FOR_STRUCTURE = (
     *("enable_auto_tool_choice", "tool_call_parser", "structured_outputs_config", "guided_decoding_backend"),
 )
@@ -90,6 +96,12 @@ class ScopeFacts:
     unused: frozenset[str]
     """Arguments that are known not to be set, and for which that means: not in use."""
     env: Mapping[str, str]
+    open_args: frozenset[str]
+    """Arguments that are set to an unknown value: they have no default and are not off."""
+    unknown_env: frozenset[str]
+    """Variables that are set to an unknown value."""
+    complete_env: bool
+    """Whether no others are set."""
     complete: bool
     """Whether the whole launch line is given."""
 
@@ -98,11 +110,8 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
     """The facts that the deployment gives or that follow from it."""
     args = names.canonical_args(deployment.engine_args)
     unused: frozenset[str] = frozenset()
+    open_args = {key.partition(".")[0] for key in names.canonical_args(dict.fromkeys(deployment.unknown_args, True))}
     if deployment.complete:
-        # An argument that is set to an unknown value has no default.
-        open_args = {
-            key.partition(".")[0] for key in names.canonical_args(dict.fromkeys(deployment.unknown_args, True))
-        }
         unused = frozenset(key for key in UNSET_BY_DEFAULT if not _is_set(key, args) and key not in open_args)
         args = {**{key: value for key, value in ENGINE_DEFAULTS.items() if key not in open_args}, **args}
     hardware = identify(deployment.accelerator or "")
@@ -120,7 +129,7 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
             str(feature): used
             for source in (
                 features_of(architecture, deployment.model),
-                _features(args, unused, complete=deployment.complete),
+                _features(args, unused, open_args, complete=deployment.complete),
                 deployment.features,
             )
             for feature, used in source.items()
@@ -135,14 +144,23 @@ def derive_facts(deployment: Deployment) -> ScopeFacts:
         args=args,
         unused=unused,
         env=deployment.env,
+        open_args=frozenset(open_args),
+        unknown_env=frozenset(deployment.unknown_env),
+        complete_env=deployment.complete_env,
         complete=deployment.complete,
     )
 
 
-def _features(args: Mapping[str, ArgValue], unused: frozenset[str], *, complete: bool) -> dict[Feature, bool]:
-    """Features that the launch line switches on or off; of a complete one, those that it does not switch on are off."""
+def _features(
+    args: Mapping[str, ArgValue], unused: frozenset[str], open_args: Collection[str], *, complete: bool
+) -> dict[Feature, bool]:
+    """Features that the launch line switches on or off; of a complete one, those that it does not switch on are off.
+
+    `open_args` are set to unknown values.
+    """
     features: dict[Feature, bool] = {}
-    if complete and not any(_is_set(key, args) and args.get(key) is not False for key in _ASKS_FOR_STRUCTURE):
+    asks = (key in open_args or (_is_set(key, args) and args.get(key) is not False) for key in _ASKS_FOR_STRUCTURE)
+    if complete and not any(asks):
         features["structured_output"] = False
     if isinstance(lora := args.get("enable_lora"), bool):
         features["lora"] = lora

@@ -15,9 +15,17 @@ from packaging.version import InvalidVersion, Version
 
 from regress_gate.accelerators.registry import accelerator_matches, gpu_level, identify
 from regress_gate.known.matching import names
-from regress_gate.known.matching.facts import ENGINE_DEFAULTS, OPT_IN_FEATURES, UNSET_BY_DEFAULT, ScopeFacts
+from regress_gate.known.matching.facts import (
+    ENGINE_DEFAULTS,
+    FEATURE_ARGS,
+    OPT_IN_FEATURES,
+    UNSET_BY_DEFAULT,
+    ScopeFacts,
+)
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.issue import BackendScope, ParallelScope, Scope, WorkloadRegion
+from regress_gate.vllm.build_config import COMPUTED
+from regress_gate.vllm.release_tables import env_defaults
 
 if TYPE_CHECKING:
     from regress_gate.model.suite import Workload
@@ -180,8 +188,13 @@ def _features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
         yield missing_fact(
             f"whether {join_or(open_)} is in use is not known",
             f"--feature {open_[0]}=true or =false",
-            opt_in=join_or(open_) if set(open_) <= set(OPT_IN_FEATURES) else None,
+            opt_in=join_or(open_) if set(open_) <= set(OPT_IN_FEATURES) and not _may_be_on(open_, facts) else None,
         )
+
+
+def _may_be_on(features: Iterable[str], facts: ScopeFacts) -> bool:
+    """Whether an argument that switches one of the features on is set to an unknown value."""
+    return any(key in facts.open_args for feature in features for key in FEATURE_ARGS.get(feature, ()))
 
 
 def _quantization(patterns: list[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
@@ -273,6 +286,7 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
         if key in facts.unused:
             return KeyMatch(False, f"engine argument {key} is not set")
         is_off = (ENGINE_DEFAULTS.get(key) is False and list(wanted) == [True]) or key in UNSET_BY_DEFAULT
+        is_off &= key.partition(".")[0] not in facts.open_args
         return missing_fact(
             f"the engine argument {key} is not known", f"--engine-arg {key}=…", opt_in=key if is_off else None
         )
@@ -290,14 +304,27 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
     for key, value in wanted.items():
         allowed = value if isinstance(value, list) else [value]
         given = facts.env.get(key)
-        if given is None:
+        if given is None and _is_unset(key, allowed, facts):
+            yield KeyMatch(False, f"variable {key} is not set")
+        elif given is None:
             is_off = all(names.same_env_value(one, "1") for one in allowed) and not key.startswith(_SET_BY_IMAGES)
+            is_off &= key not in facts.unknown_env
             yield missing_fact(
                 f"the variable {key} is not known", f"--env {key}=…", opt_in=f"variable {key}" if is_off else None
             )
         else:
             holds = any(names.same_env_value(given, one) for one in allowed)
             yield KeyMatch(holds, match_text(f"variable {key}", given, allowed, holds))
+
+
+def _is_unset(variable: str, allowed: Sequence[str], facts: ScopeFacts) -> bool:
+    """Whether the variable is known not to be set, and its default in every release is another value."""
+    if not facts.complete_env or variable in facts.unknown_env or variable.startswith("VLLM_ROCM_USE_AITER"):
+        return False  # images for ROCm switch AITER on
+    defaults = env_defaults(variable)
+    return bool(defaults) and not any(
+        default == COMPUTED or names.same_env_value(str(default), one) for default in defaults for one in allowed
+    )
 
 
 def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> KeyMatch:
