@@ -101,7 +101,7 @@ def try_launch_line(
         if problem.code is RefusalKind.FLAG and _takes_plugins(deployment) and not _known_name(problem):
             notices.append(f"{problem.text}; it may be an argument of the platform's plugin")
             continue
-        if problem.ignored and baseline is not None and not _reads(baseline, problem.key) and _ever_read(problem.key):
+        if problem.ignored and baseline is not None and _is_idle(problem, baseline):
             notices.append(f"{problem.text}, and {baseline.version} does not read it either")
         else:
             problems.append(_explained(problem, baseline, candidate))
@@ -170,6 +170,13 @@ def find_launch_problems(
 
 def _reads(config: BuildConfig, variable: str) -> bool:
     return variable in config.env or variable in config.mentioned or _PLUGIN_VARIABLE.fullmatch(variable) is not None
+
+
+def _is_idle(problem: LaunchProblem, baseline: BuildConfig) -> bool:
+    """Whether what the candidate ignores has no effect in the baseline either, so that the move changes nothing."""
+    if problem.code is RefusalKind.VARIABLE:
+        return not _reads(baseline, problem.key) and _ever_read(problem.key)
+    return any(one.key == problem.key and one.ignored for one in find_launch_problems(baseline, {problem.key: ""}, ()))
 
 
 def _ever_read(variable: str) -> bool:
@@ -297,6 +304,9 @@ def group_keys(value: Any) -> list[str]:
 def _unknown(config: BuildConfig, index: ArgumentIndex, key: str) -> LaunchProblem:
     near = nearest(key, [known for known in index.keys if ("." in known) == ("." in key)], cutoff=0.8)
     hint = "" if near is None else f" (did you mean {flag_text(near)}?)"
+    group = index.find(key.rpartition(".")[0]) if "." in key else None
+    if group is not None and config.arguments[group].ignores_unknown:
+        return LaunchProblem(RefusalKind.FLAG, key, f"{config.version} ignores {flag_text(key)}", hint, ignored=True)
     return LaunchProblem(RefusalKind.FLAG, key, f"{config.version} has no {flag_text(key)}", hint)
 
 

@@ -82,6 +82,8 @@ class Argument(StrictModel):
     """None: not known, or a function of vLLM's own."""
     optional: bool = False
     """Whether `None` and an empty text are values too."""
+    ignores_unknown: bool = False
+    """Of a group of settings: whether keys that it does not have are ignored; else the parser refuses them."""
     deprecated: _Text | None = None
     """vLLM's own text about its deprecation."""
 
@@ -142,6 +144,8 @@ def _argument_document(argument: Argument) -> dict[str, Any]:
         document["type"] = argument.type
     if argument.optional:
         document["optional"] = True
+    if argument.ignores_unknown:
+        document["ignores_unknown"] = True
     if argument.deprecated is not None:
         document["deprecated"] = argument.deprecated
     return document

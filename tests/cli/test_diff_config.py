@@ -245,3 +245,22 @@ def test_a_removed_variable_exits_1_and_the_server_would_start(gate: Gate) -> No
     ]
     table = gate("diff-config", "v0.14.1", "v0.15.0", "--env", "VLLM_ATTENTION_BACKEND=FLASHINFER")
     assert "0.15.0 would start with your launch line, and ignore a part of it" in table.out.splitlines()
+
+
+def test_a_build_that_was_asked_and_one_that_was_not_are_compared_by_one_table(gate: Gate) -> None:
+    """0.19.1+cpu was asked and 0.20.0+cpu was not: what is installed and what is demanded are not compared."""
+    done = gate("diff-config", "0.19.1+cpu", "0.20.0+cpu", "--format", "json")
+    assert (done.json["baseline"]["version"], done.json["candidate"]["version"]) == ("0.19.1+cpu", "0.20.0+cpu")
+    changed = [change for change in done.json["config_changes"] if change["kind"] == "dependency_changed"]
+    assert [change["before"] for change in changed if change["name"] == "torch"] == ["==2.10.0+cpu"]
+    asked = gate("diff-config", "0.19.1+cpu", "0.32.0+cpu", "--format", "json")
+    torch = next(change for change in asked.json["config_changes"] if change["name"] == "torch")
+    assert not str(torch["before"]).startswith("==")
+
+
+def test_a_default_that_depends_on_the_platform_is_no_change(gate: Gate) -> None:
+    done = gate("diff-config", "0.11.0", "0.33.0", "--format", "json")
+    shown = json.dumps([[change["before"], change["after"]] for change in done.json["config_changes"]
+                        if change["kind"].endswith("default_changed")])  # fmt: skip
+    assert "<platform>" not in shown
+    assert "<unknown>" not in shown

@@ -265,3 +265,18 @@ def is_refused(line: str) -> bool:
         return bool(tried("0.19.1", line=line).problems)
     except InputError:
         return True
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "ignored"),
+    [("0.15.0", None, True), ("0.15.0", "0.12.0", True), ("0.16.0", "0.12.0", False), ("0.16.0", None, False)],
+)
+def test_an_unknown_key_of_a_group_is_ignored_by_older_releases(
+    candidate: str, baseline: str | None, ignored: bool
+) -> None:
+    line = "--structured-outputs-config.nobody_knows 1"
+    test = tried(candidate, baseline=baseline, line=line)
+    if candidate == "0.15.0" and baseline is not None:
+        assert (test.problems, len(test.notices)) == ((), 1)
+    else:
+        assert [problem.ignored for problem in test.problems] == [ignored]

@@ -29,6 +29,7 @@ from regress_gate.bench.inspect.source_model import (
     Unknown,
     is_literal,
     is_union,
+    last_name,
 )
 from regress_gate.vllm.build_config import Argument
 
@@ -200,7 +201,8 @@ def _add(
         names = [one for flag in flags for one in (flag, f"--no-{flag[2:]}") if flag.startswith("--") or one == flag]
     kind, optional = _value_type(options, action)
     limited, suggested = _names(evaluator, options)
-    argument = Argument(
+    group = _dataclass_in(evaluator, hints.get(name)) or (default.owner if isinstance(default, Instance) else None)
+    arguments[name] = Argument(
         flags=tuple(dict.fromkeys([*(arguments[name].flags if name in arguments else ()), *names])),
         default=None if default == _SUPPRESS else plain(evaluator, default),
         choices=limited,
@@ -208,12 +210,11 @@ def _add(
         values=_values(action, options),
         type=kind,
         optional=optional,
+        ignores_unknown=_ignores_unknown(evaluator, group),
         deprecated=_deprecation(options),
     )
-    arguments[name] = argument
-    group = _dataclass_in(evaluator, hints.get(name)) or (default.owner if isinstance(default, Instance) else None)
-    for key, (value, deprecated) in _group_defaults(evaluator, group).items():
-        arguments[f"{name}.{key}"] = Argument(flags=(f"{long}.{key}",), default=value, deprecated=deprecated)
+    for key, fields in _group_keys(evaluator, group).items():
+        arguments[f"{name}.{key}"] = Argument(flags=(f"{long}.{key}",), **fields)
 
 
 def _values(action: Any, options: Mapping[str, Any]) -> Any:
@@ -461,11 +462,9 @@ def _dataclass_in(evaluator: Evaluator, hint: Any) -> ClassValue | None:
     return next((found for one in inner if (found := _dataclass_in(evaluator, one)) is not None), None)
 
 
-def _group_defaults(
-    evaluator: Evaluator, group: ClassValue | None, depth: int = 0
-) -> dict[str, tuple[Any, str | None]]:
-    """The default and the deprecation of each key of a group, with dots for groups in groups."""
-    defaults: dict[str, tuple[Any, str | None]] = {}
+def _group_keys(evaluator: Evaluator, group: ClassValue | None, depth: int = 0) -> dict[str, dict[str, Any]]:
+    """Each key of a group as the fields of its Argument, with dots for groups in groups."""
+    keys: dict[str, dict[str, Any]] = {}
     for one in evaluator.fields(group) if group is not None and depth < _MAX_DEPTH else ():
         if isinstance(one.default, FieldSpec) and one.default.options.get("init") is False:
             continue
@@ -473,12 +472,27 @@ def _group_defaults(
             value = evaluator.default_of(one)
         except InterpretedError:
             value = Unknown(UNREAD)
-        shown = REQUIRED if value == MISSING else plain(evaluator, value)
-        defaults[one.name] = shown, _deprecation({"help": one.doc}) if _KEY_DEPRECATED.match(one.doc.strip()) else None
         inner = _dataclass_in(evaluator, evaluator.field_type(one))
-        for key, default in _group_defaults(evaluator, inner, depth + 1).items():
-            defaults[f"{one.name}.{key}"] = default
-    return defaults
+        keys[one.name] = {
+            "default": REQUIRED if value == MISSING else plain(evaluator, value),
+            "ignores_unknown": _ignores_unknown(evaluator, inner),
+            "deprecated": _deprecation({"help": one.doc}) if _KEY_DEPRECATED.match(one.doc.strip()) else None,
+        }
+        for key, fields in _group_keys(evaluator, inner, depth + 1).items():
+            keys[f"{one.name}.{key}"] = fields
+    return keys
+
+
+def _ignores_unknown(evaluator: Evaluator, group: ClassValue | None) -> bool:
+    """Whether a dataclass takes JSON with keys that it does not have: pydantic does, unless the class forbids it."""
+    if group is None:
+        return False
+    decorators = group.node.decorator_list
+    shared = evaluator.get("vllm.config.utils", "config")
+    forbidding = [ast.unparse(one) for one in decorators]
+    if isinstance(shared, FunctionValue) and any(last_name(one) == "config" for one in decorators):
+        forbidding.append(ast.unparse(shared.node))
+    return not any("forbid" in text for text in forbidding)
 
 
 def plain(evaluator: Evaluator, value: Any, depth: int = 0) -> Any:
