@@ -8,6 +8,7 @@ with different definitions are not compared: the same name means different quant
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from regress_gate.errors import InputError
 from regress_gate.text import did_you_mean
@@ -38,11 +39,14 @@ class Scale(StrEnum):
     DIFFERENCE = "difference"
 
 
+Unit = Literal["s", "bytes", "tokens", "1/s", "fraction"]
+"""`1/s`: requests or tokens per second."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     name: str
-    unit: str
-    """`s`, `bytes`, `tokens`, `1/s` (requests or tokens per second) or `fraction`."""
+    unit: Unit
     direction: Direction
     scale: Scale = Scale.RATIO
     tail: float | None = None

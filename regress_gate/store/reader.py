@@ -83,7 +83,7 @@ def recent_run_ids(
     heads = (
         (id_, _place_from(measured), stored_values.time_from(started))
         for part in (dated, undated)
-        for id_, started, measured in connection.execute(part.limit(SEARCHED_RUNS), execution_options=_IN_PARTS)
+        for id_, started, measured in connection.execute(part.limit(SEARCHED_RUNS))
         if id_ not in without
     )
     return choose_recent(heads, paired=paired)
