@@ -14,6 +14,7 @@ from regress_gate.measurement.request_statistics import (
     PERCENTILES,
     RequestStatistics,
     agrees,
+    check_failed,
     compute_request_statistics,
     latency_statistics,
 )
@@ -143,6 +144,7 @@ class RequestCollector:
         With a gap histogram the samples have no gaps and must not be stored. Raises RefusalError for times that no
         request can have.
         """
+        check_failed(self.failed)
         if self.gap_histogram is not None:
             self._move_gaps_to_histogram()
             self.gaps = array("q", bytes(8 * len(self)))

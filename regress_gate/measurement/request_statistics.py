@@ -82,11 +82,22 @@ def compute_request_statistics(samples: Samples, latency: Floats) -> RequestStat
     return RequestStatistics(samples, values)
 
 
+MAX_FAILED = 1_000_000
+"""Failed requests that are kept beside the others. A file may state any number without holding one of them."""
+
+
+def check_failed(failed: int) -> None:
+    """Refuse more failed requests than are kept: each needs some memory, whatever the size of the file."""
+    if failed > MAX_FAILED:
+        raise RefusalError(f"{failed:,} failed requests are stated, more than {MAX_FAILED:,}: edited, or not one run")
+
+
 def statistics_of_requests(requests: Sequence[MeasuredRequest], failed: int) -> RequestStatistics:
     """The same from single requests, at least one; they are put in the order of their start.
 
     The `failed` requests come last and have zeros. Raises RefusalError for times that no request can have.
     """
+    check_failed(failed)
     requests = sorted(requests, key=lambda request: request.start)
     zeros, no_tokens = np.zeros(failed), np.zeros(failed, dtype=np.int64)
     start = np.array([request.start for request in requests])

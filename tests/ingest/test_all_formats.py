@@ -3,6 +3,7 @@
 import json
 import math
 import tempfile
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -236,3 +237,25 @@ def test_a_negative_number_changes_no_metric(sample, data):
     if len(after) == len(before):
         for old, new in zip(before, after, strict=True):
             assert {name: new[name] for name in new} == pytest.approx({name: old.get(name) for name in new})
+
+
+@pytest.mark.parametrize("sample", [each for each in EVERY if json_values(each.values[0]) is not None])
+@given(data=st.data())
+def test_a_huge_number_takes_no_memory(sample, data):
+    """A count may be any number; what is made of it must not grow with it."""
+    documents = json_values(sample)
+    paths = list(positive_numbers(documents))
+    kinds = sorted({tuple(key for key in path if isinstance(key, str)) for path in paths})
+    kind = data.draw(st.sampled_from(kinds))
+    path = next(path for path in paths if tuple(key for key in path if isinstance(key, str)) == kind)
+    inner = documents
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = data.draw(st.sampled_from([10**8, 10**12, 2**53, 1e300, 10**400]))
+    tracemalloc.start()
+    try:
+        check(read_anew(sample, "\n".join(map(json.dumps, documents)).encode()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * 1024**2

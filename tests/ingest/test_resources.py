@@ -17,6 +17,7 @@ from regress_gate.ingest.identity import IdentityFlags
 from regress_gate.ingest.importer import read_paths
 from regress_gate.ingest.interface import FileReport
 from tests.factories.serve_results import made_up, plain
+from tests.ingest.formats.samples import SAMPLES
 
 MIB = 1024**2
 FLAGS = IdentityFlags.parse(version="0.19.1", testbed="lab", scenario="chat")
@@ -98,6 +99,14 @@ class TestMemory:
         line = json.dumps(plain(made_up())) + "\n"
         path.write_text(line * 2 + "{}\n" * MIB)
         assert refusal(path) == "holds more than 50 results; split it"
+
+    def test_failed_requests_that_are_only_stated_are_bounded(self, tmp_path: Path) -> None:
+        """A file of 10 kB took 8 GB and 25 s for the zeros of a thousand million failed requests."""
+        sample = SAMPLES["guidellm/0.3"]
+        report = json.loads(sample.make())
+        report["benchmarks"][0]["request_totals"]["errored"] = 10**9
+        (tmp_path / sample.name).write_text(json.dumps(report))
+        assert "1,000,000,000 failed requests are stated, more than 1,000,000" in refusal(tmp_path / sample.name)
 
     def test_documents_in_one_line_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(parsing, "MAX_DOCUMENTS", 1000)
