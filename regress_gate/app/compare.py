@@ -130,17 +130,17 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
 
 def _find_open_blocks(store: CombinedStore, sides: Sequence[Sequence[Run]], held: Holding) -> set[BlockKey]:
     """Blocks of the sides' runs that an unfinished experiment has not measured whole."""
-    plans = store.unfinished_plans()
-    runs = [run for side in sides for run in side if run.place is not None and run.place.experiment in plans]
+    unfinished = store.unfinished_experiments()
+    runs = [run for side in sides for run in side if run.place is not None and run.place.experiment in unfinished]
     # The other side of a block may be a version that is not compared now.
     others = {
-        str(version)
+        version
         for experiment in {run.place.experiment for run in runs if run.place is not None}
-        for version in plans[experiment].get("versions", {}).values()
+        for version in unfinished[experiment].values()
     }
     for text in others:
         runs += store.runs(version=Version.parse(text), testbed=held.testbed, suite=held.suite)
-    return open_blocks(runs, plans)
+    return open_blocks(runs, unfinished)
 
 
 def _earlier_runs(

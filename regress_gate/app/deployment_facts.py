@@ -14,7 +14,7 @@ from regress_gate.text import nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
 from regress_gate.vllm.release_tables import any_release
-from regress_gate.vllm.serve_command import parse_serve_command, parse_serve_words
+from regress_gate.vllm.serve_command import API_SERVER, parse_serve_command, parse_serve_words
 from regress_gate.vllm.start_log import deployment_from_start_log
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ def _without_placeholders(line: str) -> str | None:
             kept.append(word)
         elif kept and kept[-1].startswith("--") and not word.startswith("-"):
             kept.pop()  # the flag whose value is filled in
-    starts = any(kept[place : place + 2] == ["vllm", "serve"] for place in range(len(kept)))
-    return shlex.join(kept) if starts or "-m" in kept else None
+    starts = any(kept[place : place + 2] in (["vllm", "serve"], ["-m", API_SERVER]) for place in range(len(kept)))
+    return shlex.join(kept) if starts else None
 
 
 def _read_ends(path: Path) -> str:

@@ -11,9 +11,8 @@ count (`sides`), nor for what follows from the rows (`stats`).
 
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,16 +121,16 @@ def pair_runs(baseline: Sequence[Run], candidate: Sequence[Run]) -> Pairing:
     return Pairing(kept[0], kept[1], fewest, left_out)
 
 
-def open_blocks(runs: Iterable[Run], plans: Mapping[str, Mapping[str, Any]]) -> set[BlockKey]:
+def open_blocks(runs: Iterable[Run], unfinished: Mapping[str, Collection[str]]) -> set[BlockKey]:
     """Blocks in which a side has no run yet, not even one that failed: their experiment still runs or was interrupted.
 
-    `plans` of the unfinished experiments, with their sides under `versions`; `runs` are all that are stored of them.
+    `unfinished`: the sides of each such experiment; `runs` are all that are stored of them.
     """
     made: dict[BlockKey, set[str]] = defaultdict(set)
     for run in runs:
-        if run.place is not None and run.place.experiment in plans:
+        if run.place is not None and run.place.experiment in unfinished:
             made[run.place.experiment, run.place.block, run.place.group].add(run.place.side)
-    return {block for block, sides in made.items() if set(plans[block[0]].get("versions", ())) - sides}
+    return {block for block, sides in made.items() if set(unfinished[block[0]]) - sides}
 
 
 def is_in_block(run: Run, blocks: Container[BlockKey]) -> bool:

@@ -181,10 +181,13 @@ class CombinedStore(Closing):
         with nullcontext() if self.store is None else self.store.one_state():
             yield
 
-    def unfinished_plans(self) -> dict[str, Mapping[str, Any]]:
-        """The plans of experiments that still run or were interrupted, by experiment."""
+    def unfinished_experiments(self) -> dict[str, dict[str, str]]:
+        """Of experiments that still run or were interrupted: by experiment the versions by side."""
         unfinished = [] if self.store is None else self.store.experiments(unfinished_only=True)
-        return {experiment.id: experiment.plan for experiment in unfinished}
+        return {
+            experiment.id: {str(side): str(version) for side, version in experiment.plan.get("versions", ())}
+            for experiment in unfinished
+        }
 
     def run(self, id_: int, *, with_samples: bool = False) -> Run | None:
         """The stored run that the ref `run:ID` names."""

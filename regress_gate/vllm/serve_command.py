@@ -21,7 +21,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 _LEVEL = re.compile(r"-O=?(.+)", re.DOTALL)
 _NAMES_MODEL = re.compile(r"model|repo|checkpoint|ckpt|path|uri|url|dir|name|id\b", re.IGNORECASE)
-_MODULE = "vllm.entrypoints.openai.api_server"
+API_SERVER = "vllm.entrypoints.openai.api_server"
+"""The module that started a server before `vllm serve`."""
 
 
 @dataclass
@@ -81,7 +82,7 @@ def _arguments(words: list[str]) -> list[str]:
     for place, word in enumerate(words[:-1]):
         if word.rpartition("/")[2] == "vllm" and words[place + 1] == "serve":
             return words[place + 2 :]
-        if word == "-m" and words[place + 1] == _MODULE:
+        if word == "-m" and words[place + 1] == API_SERVER:
             return words[place + 2 :]
     raise InputError("no `vllm serve` found", where=_WHERE, todo="write the line from `vllm serve` on")
 

@@ -1,6 +1,8 @@
 """Equal numbers are one measurement, if there are so many digits of them that chance cannot make them equal."""
 
+import random
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from regress_gate.measurement.same_measurement import (
 )
 
 EXACT = {"ttft_mean": 0.05123948572, "tpot_mean": 0.0123948571, "output_throughput": 512.3948571}
-ROUNDED = {"ttft_mean": 0.02345, "ttft_median": 0.02201, "ttft_p99": 0.05002, "output_throughput": 512.34}
+ROUNDED = {"ttft_mean": 0.12345, "ttft_median": 0.12201, "ttft_p99": 0.15002, "output_throughput": 512.34}
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def test_what_a_conversion_of_units_leaves_is_no_difference():
         {"accuracy_gsm8k": 0.8123456789012},
         {"peak_memory": 123456789012.0},
         {"ttft_median": 0.125, "output_throughput": 168.8},
+        # What a console prints: of two decimals the first digits are those of every run.
+        {"ttft_mean": 0.05123, "ttft_median": 0.05011, "tpot_mean": 0.00951, "output_throughput": 209.84},
         # The rates and the duration are one number in three forms.
         {"output_throughput": 409.04, "request_throughput": 1.63, "total_throughput": 818.08},
     ],
@@ -100,3 +104,22 @@ def test_a_result_is_found_by_its_own_keys(values):
 @pytest.mark.parametrize(("value", "digits"), [(0.5, 1), (12.50, 3), (1e6, 1), (0.1 + 0.2, 1), (123456.789, 9)])
 def test_digits_are_counted_without_noise(value, digits):
     assert significant_digits(value) == digits
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_rounded_results_of_a_quiet_machine_are_not_taken_for_copies(decimals):
+    """Console output of 300 starts whose spread is 0.3 %: about 45,000 pairs."""
+    luck = random.Random(decimals)
+
+    def draw():
+        run = luck.gauss(0, 0.003)
+        duration = round(61.0 * (1 + run), decimals)
+        values = {"request_throughput": round(100 / duration, 2), "output_throughput": round(12800 / duration, 2)}
+        for family, base in (("ttft", 51.0), ("tpot", 9.5)):
+            for statistic, factor in (("mean", 1.0), ("median", 0.97), ("p99", 1.6)):
+                time = base * factor * (1 + run + luck.gauss(0, 0.0015))
+                values[f"{family}_{statistic}"] = round(time, decimals) / 1000
+        return Numbers(values, duration=duration)
+
+    starts = [draw() for _ in range(300)]
+    assert not any(is_same_measurement(*pair) for pair in combinations(starts, 2))

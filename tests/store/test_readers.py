@@ -84,7 +84,7 @@ def in_block(number, version, side, experiment="e1"):
 
 
 def unfinished(experiment="e1"):
-    plan = {"versions": {"baseline": BASE, "candidate": CAND}}
+    plan = {"versions": [["baseline", BASE], ["candidate", CAND]]}
     return StoredExperiment(experiment, datetime(2026, 11, 22, tzinfo=UTC), plan)
 
 
