@@ -81,6 +81,14 @@ def test_the_decision_is_the_first_line_and_the_advice_the_second() -> None:
     assert lines[:2] == ["FAIL: do not move   vLLM 0.19.0 → 0.20.1", failing().advice]
 
 
+def test_a_reason_that_only_repeats_a_row_of_the_table_is_left_to_the_table() -> None:
+    brief, full = (table(failing(), width=140, verbose=verbose) for verbose in (False, True))
+    assert "regression: chat-c8/ttft_p99 is 48.5 % worse" not in brief
+    assert "regression: chat-c8/ttft_p99 is 48.5 % worse" in full
+    for kept in ("server failed: ", "flag removed: ", "known issue: ", "undecided: "):
+        assert f"  -  {kept}" in brief
+
+
 def test_a_long_report_ends_with_the_decision_too() -> None:
     lines = table(failing(), verbose=True, width=200).splitlines()
     assert lines[-1] == f"FAIL: do not move. {failing().advice}"
@@ -108,9 +116,9 @@ def test_an_exit_code_that_is_not_the_decisions_own_is_said() -> None:
 def test_an_undecided_series_says_how_many_more_runs_it_needs() -> None:
     undecided = a_series(verdict=Verdict.UNDECIDED, runs=(3, 5), runs_needed=9)
     result = a_result(series=[undecided])
-    assert re.search(r"undecided\n.*needs 4 more$", table(result), re.MULTILINE)
-    assert "undecided, needs 4 more (runs a side)" in table(result, width=60)
-    assert re.search(r"undecided +needs 4 more$", table(result, width=140), re.MULTILINE)
+    assert re.search(r"undecided\n.*needs 6 more$", table(result), re.MULTILINE)
+    assert "undecided, needs 6 more (runs a side)" in table(result, width=60)
+    assert re.search(r"undecided +needs 6 more$", table(result, width=140), re.MULTILINE)
 
 
 @pytest.mark.parametrize("runs_needed", [None, 5, 2])

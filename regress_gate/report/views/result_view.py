@@ -29,7 +29,13 @@ from regress_gate.report.document import (
     View,
 )
 from regress_gate.report.views import issues_view, units, wording
-from regress_gate.report.views.series_view import SeriesFilter, series_section, split_series
+from regress_gate.report.views.series_view import (
+    MOST_DECISIVE,
+    SeriesFilter,
+    decisive_series,
+    series_section,
+    split_series,
+)
 from regress_gate.text import plural
 
 MAX_CONFIG_CHANGES = 2
@@ -159,7 +165,15 @@ def _answer(result: Result, detail: Detail) -> list[Block]:
 def _terminal_reasons(result: Result, *, verbose: bool) -> list[str]:
     if verbose:
         return wording.reasons(result.reasons, verbose=True)
-    others = [one for one in result.reasons if one.code not in _SAID_BY_THE_ADVICE and one.text not in result.advice]
+    shown = {one.name for one in decisive_series(result.series)[:MOST_DECISIVE]}
+    others = [
+        one
+        for one in result.reasons
+        if one.code not in _SAID_BY_THE_ADVICE
+        and one.text not in result.advice
+        # The table below has every number of these.
+        and not (one.code is ReasonCode.REGRESSION and one.series in shown)
+    ]
     return _first(wording.reasons(others), MOST_REASONS, "reason")
 
 

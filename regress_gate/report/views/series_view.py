@@ -281,10 +281,10 @@ def _change_style(one: SeriesResult) -> Style:
 
 
 def _runs_needed(one: SeriesResult) -> str:
-    """`needs 4 more`; empty if decided or not known."""
+    """`needs 4 more`, of the side that has fewer; empty if decided or not known."""
     if one.verdict is not Verdict.UNDECIDED or one.runs_needed is None:
         return ""
-    more = one.runs_needed - max(one.baseline.runs, one.candidate.runs)
+    more = one.runs_needed - min(one.baseline.runs, one.candidate.runs)
     return f"needs {more} more" if more > 0 else ""
 
 
