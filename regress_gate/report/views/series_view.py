@@ -180,9 +180,10 @@ def decisive_series(series: Sequence[SeriesResult]) -> list[SeriesResult]:
 
 
 def nearest_series(series: Sequence[SeriesResult]) -> list[SeriesResult]:
-    """The gated series that came nearest to their margins, of those that changed at all."""
-    gated = [one for one in series if one.gated and one.change]
-    return sorted(gated, key=lambda one: -_share_of_margin(one))[:MOST_NEAREST]
+    """The gated series that came nearest to their margins: those that got worse, or the one of those that changed."""
+    changed = sorted((one for one in series if one.gated and one.change), key=lambda one: -_share_of_margin(one))
+    worse = [one for one in changed if one.change is not None and one.change > 0]
+    return worse[:MOST_NEAREST] or changed[:1]
 
 
 def _share_of_margin(one: SeriesResult) -> float:
