@@ -1,5 +1,6 @@
 """Opening a store: what is made and what is not, schemas of other versions, and a database that cannot be used."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -359,3 +360,38 @@ def test_the_default_store_is_made_with_its_directory(tmp_path: Path, monkeypatc
     path = filled_store(default_store_url())
     assert path.is_relative_to(tmp_path / "my data?")
     assert path.exists()
+
+
+def test_a_migration_finds_the_numbers_of_stored_trials(url: str) -> None:
+    """So that a copy of what an older program stored is known, whatever its bytes."""
+    metrics = {"ttft_median": 0.12345678912, "output_throughput": 512.3456789}
+    database = Database(StoreLocation.parse(url), create=True)
+    upgrade_schema(database, "0004")
+    database.close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO testbed (id, name, facts) VALUES (1, 'lab', '{}')",
+            "INSERT INTO suite (id, name, version) VALUES (1, 'imported', '1')",
+            "INSERT INTO build (id, number, commit_id, variant) VALUES (1, '0.19.0', '', 'cpu')",
+            (
+                "INSERT INTO run (id, build_id, testbed_id, suite_id, label, conditions, libraries, metrics) "
+                "VALUES (1, 1, 1, 1, 'file-1', '{}', '{}', '{}')"
+            ),
+            (
+                "INSERT INTO trial (id, run_id, scenario, ordinal, completed, failed, duration, conditions, workload, "
+                "metrics) VALUES (1, 1, 'c1', 1, 32, 0, 9.5, '{}', '{}', :metrics)"
+            ),
+            (
+                "INSERT INTO source (trial_id, sha256, position, path, format, imported_at) "
+                f"VALUES (1, '{'0' * 64}', 0, 'old.json', 'vllm-serve', '2026-07-24T10:00:00Z')"
+            ),
+        ):
+            parameters = {"metrics": json.dumps(metrics)} if ":metrics" in statement else {}
+            connection.execute(text(statement), parameters)
+    engine.dispose()
+    migrate_store(url)
+    with open_store(url, create=False) as store:
+        added = store.add_runs([make_run("file-2", make_trial("indented anew", metrics=metrics))])
+        assert [duplicate.run for duplicate in added.duplicates] == [1]
+        assert (added.trials, len(store.runs())) == (0, 1)
