@@ -19,11 +19,12 @@ nothing changed, at most 2.5 % were stopped that would have passed, at any sprea
 Limits: a spread that shrinks as the machine becomes quieter is not foreseen.
 
 `expect_stop` predicts after which block a plan will probably stop, from the expected spread. A pass needs all series,
-so the slowest series says when an unchanged version is shown to be one. A loss of twice the margin may be in any
-series, so it is assumed in the one where it is found last. Each is the first analysis that shows it with a probability
-of POWER. Limits: that all series are shown at once is less likely than that the slowest is; a series may be found at an
-earlier, lucky analysis; the gain from covariate adjustment is not foreseen. So it is a guide for people who wait, not
-for what can be shown at all (`planning`).
+so the slowest series says when an unchanged version is shown to be one. A loss of twice the margin may be in any series
+of a ratio metric, so it is assumed in the one where it is found last; of a fraction, twice the margin is a few requests
+more, and found late. Each is the first analysis that shows it with a probability of POWER. Limits: that all series are
+shown at once is less likely than that the slowest is; a series may be found at an earlier, lucky analysis; the gain
+from covariate adjustment is not foreseen. So it is a guide for people who wait, not for what can be shown at all
+(`planning`).
 """
 
 import math
@@ -203,7 +204,11 @@ def expect_stop(
     def found(blocks: int) -> bool:
         looks = InterimStage(blocks, most)
         now, within = nominal_level(error, looks), 1 - 2 * nominal_level((1 - confidence) / 2, looks)
-        return all(detectable_change(each, blocks, error=now, confidence=within) <= 2 * each.margin for each in series)
+        ratios = [each for each in series if each.scale is Scale.RATIO]
+        return all(
+            detectable_change(each, blocks, error=now, confidence=within) <= 2 * each.margin
+            for each in ratios or series
+        )
 
     looks = range(max(have + 1, FIRST_ANALYSIS), most + 1)
     return ExpectedStop(_first_sufficient(looks, shown), _first_sufficient(looks, found))
