@@ -184,7 +184,7 @@ def test_a_server_that_answers_again_after_a_stall_has_not_failed(
 
 
 def test_a_port_that_was_taken_meanwhile_is_no_failure_of_the_server(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "_HEALTH_TIMEOUT", 0.5)  # what has the port takes connections and never answers
     with socket.socket() as taken:
@@ -194,8 +194,8 @@ def test_a_port_that_was_taken_meanwhile_is_no_failure_of_the_server(
         server = start(pick_port=lambda: next(ports))
     assert server.failure(health=True) is None
     ports = iter([port := int(server.url.rpartition(":")[2])] * 3)
-    with pytest.raises(ServerError) as failed:
-        start(pick_port=lambda: next(ports))
+    with pytest.raises(ServerError) as failed:  # with a log of its own: processes with the same log are one server
+        start(pick_port=lambda: next(ports), log=tmp_path / "second.log")
     assert failed.value.failure.kind is ServerFailureKind.PORT_TAKEN
     assert not failed.value.failure.kind.may_be_the_version
     assert next(ports, port) == port
