@@ -6,6 +6,7 @@ screen, and everything with `-v`; a page folds what reassures. Series are in `se
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -49,6 +50,7 @@ _FACT_STYLE = {
     **dict.fromkeys(("void", "differs", "notice"), Style.WARNING),
     "failed": Style.BAD,
 }
+_PARENTHESES = re.compile(r" \([^()]*\)")
 _LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
@@ -228,7 +230,9 @@ def _facts(result: Result, *, blocking_only: bool = False) -> list[Pair]:
         for failed in result.failed_runs
     ]
     if result.suite is not None and result.suite.notice:
-        facts.append(("notice", result.suite.notice))
+        # `-v` has the words in parentheses too: the suite's text is part of its digest and stays as it was measured.
+        notice = _PARENTHESES.sub("", result.suite.notice) if blocking_only else result.suite.notice
+        facts.append(("notice", notice))
     return [Pair(label, Styled(text, _FACT_STYLE.get(label, Style.PLAIN))) for label, text in facts]
 
 
