@@ -7,10 +7,10 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from regress_gate.errors import InputError
@@ -91,7 +91,18 @@ def read_bounded(path: Path, limit: int) -> bytes | None:
 
 
 def read_url(url: str, limit: int, *, timeout: float) -> bytes:
-    """At most `limit` bytes from a web address or `file://`. `timeout`: seconds without a byte.
+    """At most `limit` bytes from an address, as `open_url` opens it; the same errors."""
+    import http.client  # a part of the time that `check` needs to start
+
+    with open_url(url, timeout=timeout) as answer:
+        try:
+            return bytes(answer.read(limit))
+        except http.client.HTTPException as error:
+            raise OSError(f"the answer is not HTTP ({type(error).__name__})") from None
+
+
+def open_url(url: str, *, timeout: float, headers: Mapping[str, str] | None = None) -> Any:
+    """Open a web address or `file://`, as `urllib.request.urlopen` does. `timeout`: seconds without a byte.
 
     User and password in the address are sent as HTTP's basic authentication, to this host alone. Raises OSError whose
     text does not quote the address; for an HTTP status it is `urllib.error.HTTPError`.
@@ -103,13 +114,13 @@ def read_url(url: str, limit: int, *, timeout: float) -> bytes:
     try:
         parts = urlsplit(url)
         credentials, _, host = parts.netloc.rpartition("@")
-        request = urllib.request.Request(urlunsplit(parts._replace(netloc=host, fragment="")))  # noqa: S310 - the user's
+        address = urlunsplit(parts._replace(netloc=host, fragment=""))
+        request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - the user's index
         if credentials:
             user, _, password = credentials.partition(":")
             token = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
             request.add_unredirected_header("Authorization", f"Basic {token}")
-        with urllib.request.urlopen(request, timeout=timeout) as answer:  # nosec B310 # noqa: S310 - file: is meant
-            return bytes(answer.read(limit))
+        return urllib.request.urlopen(request, timeout=timeout)  # nosec B310 # noqa: S310 - file: is meant
     except http.client.HTTPException as error:
         raise OSError(f"the answer is not HTTP ({type(error).__name__})") from None
     except ValueError:

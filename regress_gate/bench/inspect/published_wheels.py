@@ -13,8 +13,6 @@ import re
 import subprocess
 import tempfile
 import tomllib
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +36,7 @@ from regress_gate.bench.provision.installer import (
     useful_lines,
 )
 from regress_gate.bench.provision.interface import Progress, ProvisionError, installer_variables
+from regress_gate.files import open_url
 from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import ReadRelease
@@ -214,8 +213,7 @@ class _RangeFile(io.RawIOBase):
 
 def _ranged(url: str, wanted: str) -> tuple[bytes, int | None]:
     """The bytes of a range and the size of the whole file; None if the server sends the whole file instead."""
-    request = urllib.request.Request(url, headers={"Range": wanted})  # noqa: S310 - pip named it
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+    with open_url(url, timeout=_TIMEOUT, headers={"Range": wanted}) as answer:
         if answer.status != 206:
             return b"", None
         total = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
@@ -280,7 +278,7 @@ def open_wheel(wheel: PublishedWheel) -> Iterator[WheelFiles]:
 
 def _download(wheel: PublishedWheel, to: IO[bytes]) -> None:
     digest, left = hashlib.sha256(), _MAX_WHEEL
-    with urllib.request.urlopen(wheel.url, timeout=_TIMEOUT) as answer:  # noqa: S310 - pip named it
+    with open_url(wheel.url, timeout=_TIMEOUT) as answer:
         while content := answer.read(_BLOCK):
             left -= len(content)
             if left < 0:
