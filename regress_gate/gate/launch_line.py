@@ -22,6 +22,8 @@ _ENV_CHECK = "fail_on_environ_validation"
 """The argument with which vLLM refuses to start for a VLLM_ variable that it does not know; else it only warns."""
 _PLUGIN_VARIABLE = re.compile(r"VLLM_(ASCEND|GAUDI|HPU|RBLN|SPYRE|NEURON|METAL|TPU|KUNLUN|MUSA|CAMBRICON|OMNI|FL)_\w+")
 """Variables of platform plugins, which are packages of their own."""
+_NEAR_VARIABLE = 0.85
+"""Least similarity of a variable's name that counts as misspelt. VLLM_MODEL and VLLM_VERSION are below it."""
 SUCCESSOR = re.compile(
     r"(?:\buse|replaced (?:by|with)|in favou?r of|renamed to)\s+[`'\"]?(-{0,2}[A-Za-z][\w.-]*\w)", re.I
 )
@@ -77,7 +79,8 @@ def try_launch_line(
     """Try the arguments and variables on the candidate, which is `version`; None: its arguments are not known.
 
     A variable that vLLM does not read is only warned about, so it is a problem where the baseline reads it, where no
-    baseline is known, and where no release ever read it; else the move changes nothing.
+    baseline is known, and where it looks like a misspelt name; else the move changes nothing. People keep variables of
+    their own under such names (VLLM_MODEL, VLLM_VERSION).
     """
     engine_args, unknown_args = deployment.engine_args, deployment.unknown_args
     env = (*deployment.env, *deployment.unknown_env)
@@ -175,7 +178,7 @@ def _reads(config: BuildConfig, variable: str) -> bool:
 def _is_idle(problem: LaunchProblem, baseline: BuildConfig) -> bool:
     """Whether what the candidate ignores has no effect in the baseline either, so that the move changes nothing."""
     if problem.code is RefusalKind.VARIABLE:
-        return not _reads(baseline, problem.key) and _ever_read(problem.key)
+        return not _reads(baseline, problem.key) and (_ever_read(problem.key) or not _looks_misspelt(problem.key))
     return any(one.key == problem.key and one.ignored for one in find_launch_problems(baseline, {problem.key: ""}, ()))
 
 
@@ -183,8 +186,13 @@ def _ever_read(variable: str) -> bool:
     return any(variable in release_tables.names_of(part) for part in ("env", "mentioned"))
 
 
+def _looks_misspelt(variable: str) -> bool:
+    """Whether it is nearly the name of a variable of some release."""
+    return nearest(variable, release_tables.names_of("env"), cutoff=_NEAR_VARIABLE) is not None
+
+
 def _variable_hint(config: BuildConfig, name: str) -> str:
-    near = nearest(name, config.env, cutoff=0.85)
+    near = nearest(name, config.env, cutoff=_NEAR_VARIABLE)
     return "" if near is None else f" (did you mean {near}?)"
 
 

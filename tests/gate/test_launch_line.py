@@ -172,7 +172,7 @@ def test_a_line_that_the_release_takes(candidate: str, line: str) -> None:
         ("0.15.0", "0.14.1", "VLLM_ATTENTION_BACKEND=FLASHINFER", "it is now --attention-backend; 0.14.1 reads it"),
         ("0.15.0", None, "VLLM_USE_V1=1", "0.15.0 does not read the variable VLLM_USE_V1; removed in 0.11.1"),
         ("0.32.0", "0.19.1", "VLLM_LOGING_LEVEL=1", "VLLM_LOGING_LEVEL (did you mean VLLM_LOGGING_LEVEL?)"),
-        ("0.32.0", "0.19.1", "VLLM_NOBODY_KNOWS=1", "0.32.0 does not read the variable VLLM_NOBODY_KNOWS"),
+        ("0.32.0", None, "VLLM_OF_MY_SCRIPT=1", "0.32.0 does not read the variable VLLM_OF_MY_SCRIPT"),
     ],
 )
 def test_what_a_release_refuses_or_no_longer_reads(
@@ -186,10 +186,11 @@ def test_what_a_release_refuses_or_no_longer_reads(
         assert text in problem.text
 
 
-def test_a_variable_that_neither_version_reads_is_a_notice() -> None:
-    test = tried("0.32.0", baseline="0.19.1", line="VLLM_USE_V1=1")
+@pytest.mark.parametrize("name", ["VLLM_USE_V1", "VLLM_MODEL", "VLLM_VERSION", "VLLM_IMAGE", "VLLM_ARGS"])
+def test_a_variable_that_neither_version_reads_is_a_notice(name: str) -> None:
+    test = tried("0.32.0", baseline="0.19.1", line=f"{name}=1")
     assert test.problems == ()
-    assert list(test.notices) == ["0.32.0 does not read the variable VLLM_USE_V1, and 0.19.1 does not read it either"]
+    assert list(test.notices) == [f"0.32.0 does not read the variable {name}, and 0.19.1 does not read it either"]
 
 
 def test_a_deprecation_is_a_notice_in_the_words_of_vllm() -> None:
