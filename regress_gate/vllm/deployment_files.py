@@ -3,6 +3,7 @@
 A new kind of file is one module and one line here. Nothing is run, fetched or rendered.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from regress_gate.vllm.yaml_nodes import read_yaml_documents
 
 FLAG = "--deployment"
 STANDARD_INPUT = "-"
+_STDIN = Path("/dev/stdin")
 MAX_BYTES = 4 * 1024 * 1024
 """The rendered manifests of a large chart have a tenth of that."""
 _MAX_SCRIPT = 256 * 1024
@@ -121,10 +123,11 @@ def _read_text(file: str) -> str:
             path = Path(file)
             if path.is_dir():
                 raise InputError("is a directory", where=where, todo="name a file in it")
-            if not path.is_file() and path.exists() and not path.is_fifo():
+            if not path.is_file() and path.exists() and not path.is_fifo() and path.resolve() != _STDIN.resolve():
                 raise InputError("is no regular file", where=where)
-            with path.open("rb") as opened:
-                content = opened.read(MAX_BYTES + 1)
+            # A file of the system may have nothing to read now and wait for ever, which a pipe may do.
+            with open(path, "rb", opener=_open_at_once if path.is_file() else None) as opened:
+                content = opened.read(MAX_BYTES + 1) or b""
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=where) from None
     except ValueError:
@@ -145,6 +148,10 @@ def _read_text(file: str) -> str:
     if not text.strip():
         raise InputError("is empty", where=where)
     return without_marks(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", ""))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _containers(

@@ -79,6 +79,7 @@ def test_a_path_that_is_no_file(tmp_path):
     assert refusal(tmp_path) == f"{tmp_path}: is a directory; name a file in it"
     assert refusal(tmp_path / "no.yaml") == f"{tmp_path / 'no.yaml'}: cannot be read (No such file or directory)"
     assert "cannot be read" in refusal("x" * 5000)
+    assert refusal("/dev/zero") == "/dev/zero: is no regular file"
     assert refusal("a\0b") == "--deployment: is no name of a file"
 
 
