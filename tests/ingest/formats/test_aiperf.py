@@ -9,6 +9,7 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.model.metric import DEFINITIONS
 from tests.factories.serve_results import import_all, write
 
+from . import aiperf_results
 from .aiperf_results import (
     AIPERF_CSV,
     START,
@@ -223,7 +224,10 @@ def test_the_statistics_are_read_with_the_requests_beside_them():
     assert len(with_lines.samples) == 4
 
 
-def test_one_folder_is_one_result(tmp_path):
+def test_one_folder_is_one_result(tmp_path, monkeypatch):
+    # Times to the nanosecond, as AIPerf writes them: coarse ones may be equal by chance.
+    for name, times in (("TTFT", aiperf_results.TTFT), ("E2EL", aiperf_results.E2EL)):
+        monkeypatch.setattr(aiperf_results, name, [time + 0.123457 for time in times])
     write(tmp_path / JSON, later())
     write(tmp_path / LINES, as_lines(records()))
     write(tmp_path / CSV, csv_text(AIPERF_CSV))
