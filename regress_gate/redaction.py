@@ -43,7 +43,7 @@ _WEB = ("http", "https", "ws", "wss")
 _DATABASES = ("postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle", "redis", "rediss", "mongodb", "amqp")
 _PLACEHOLDER_USERS = ("USER", "USER:PASSWORD", "git", MASK)
 _PUBLIC_HOSTS = (
-    "github.com", "githubusercontent.com", "pypi.org", "pythonhosted.org", "vllm.ai", "huggingface.co", "pytorch.org",
+    "github.com", "githubusercontent.com", "vllm.ai", "huggingface.co", "pytorch.org",
     "nvidia.com", "python.org", "doi.org", "osv.dev", "w3.org",
 )  # fmt: skip
 """Hosts, with their subdomains, whose paths are public: `github.com/vllm-project/vllm/issues/1`."""
