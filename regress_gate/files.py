@@ -123,7 +123,7 @@ def open_url(url: str, *, timeout: float, headers: Mapping[str, str] | None = No
             request.add_unredirected_header("Authorization", f"Basic {token}")
         return urllib.request.urlopen(request, timeout=timeout)  # nosec B310 # noqa: S310 - file: is meant
     except urllib.error.HTTPError as error:
-        error.close()  # it holds the connection, and nobody reads what the server says beside the status
+        error.close()  # it holds the connection, and no caller reads what the server says beside the status
         raise
     except http.client.HTTPException as error:
         raise OSError(f"the answer is not HTTP ({type(error).__name__})") from None

@@ -151,7 +151,7 @@ def _scheme_and_rest(url: str) -> tuple[str, str]:
 
 
 def _parts_of(scheme: str, rest: str) -> tuple[str, str, str, str, str] | None:
-    """User with password, host with port, path, query and fragment; None if no host can be told from a password.
+    """User with password, host with port, path, query and fragment; None if a password may be the host.
 
     A password may contain `/`, `?` and `#` where somebody forgot to encode it.
     """

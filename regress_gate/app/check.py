@@ -146,7 +146,7 @@ def suggest_suite(settings: Settings, checked: CheckedVersion) -> str:
 
 
 def _refuse_never_released(version: Version, releases: Releases, settings: Settings) -> None:
-    """Raises InputError for a version to come from that nobody can run: a typing error. A stored build exists."""
+    """Raises InputError for a baseline version that was never released: a typing error. A stored build exists."""
     nearest = never_released(version, releases)
     if nearest is None:
         return

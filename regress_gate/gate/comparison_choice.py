@@ -165,7 +165,7 @@ def _nothing_stored_text(
     """What is stored instead, on the testbed in question if there is one, and the command that would fill the gap.
 
     `kept` are the holdings of the suite and testbed that were asked for, `others` those of the other version. `measure`
-    is the command that measures both versions: nobody but us can add to the testbed of shipped runs.
+    is the command that measures both versions: only this project can add to the testbed of shipped runs.
     """
     if not everything:
         return f"no stored runs for {ref}; nothing is stored yet: import results with `regress-gate import`"

@@ -269,7 +269,7 @@ def advise_check(
 
 
 def _coverage_todo(coverage: CoverageOut, baseline: Version | None, candidate: Version) -> str:
-    """What to do where nobody has reviewed."""
+    """What to do where no review reaches."""
     if coverage.platform is None:
         return "Name the accelerator (--accelerator) or the platform (--platform), then check again."
     if coverage.nearest_release is not None:

@@ -71,7 +71,7 @@ def is_same_measurement(one: Measured, other: Measured) -> bool:
 
 
 def measurement_keys(measured: Measured) -> list[str]:
-    """Texts by which copies of this result are looked up, the most telling first; empty if copies cannot be told.
+    """Texts by which copies of this result are looked up, the most telling first; empty if copies cannot be recognised.
 
     Two results are candidates if the first key of one is among the keys of the other.
     """

@@ -1,7 +1,7 @@
 """Shell scripts as simple commands, and variables in texts, as far as a file alone tells them. Nothing is run.
 
 A value that the file does not say (an unset variable, the output of a command) is *open*: a mark with the variable's
-name stands for it, so that nobody takes it for a value. A default in the file (`${SIZE:-8}`) is a value.
+name stands for it, so that it is not taken for a value. A default in the file (`${SIZE:-8}`) is a value.
 """
 
 import re

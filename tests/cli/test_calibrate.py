@@ -18,7 +18,7 @@ def lab(gate, monkeypatch):
     lab.close()
 
 
-def test_a_steady_version_is_measured_stored_and_told(lab):
+def test_a_steady_version_is_measured_stored_and_reported(lab):
     outcome = lab("calibrate", "0.19.1", "--runs", 2, "--format", "json")
     found = outcome.json
     assert (found["version"], found["suite"], found["testbed"], found["runs"]) == ("0.19.1", "small@1", "lab", 4)
@@ -32,7 +32,7 @@ def test_a_steady_version_is_measured_stored_and_told(lab):
     assert [run.place.side for run in lab.runs()] == ["baseline", "candidate", "candidate", "baseline"]
 
 
-def test_a_version_that_does_not_serve_tells_nothing_of_its_noise(lab):
+def test_a_version_that_does_not_serve_says_nothing_about_its_noise(lab):
     lab.behave({"0.19.1": ["--die-at-start"]})
     outcome = lab("calibrate", "0.19.1", "--runs", 1)
     assert outcome.code == 4

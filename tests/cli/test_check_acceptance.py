@@ -17,26 +17,26 @@ def entry(gate, id_, *arguments):
     return " ".join(out.partition(f"  {id_},")[2].partition("\n\n")[0].split())
 
 
-def test_fp8_on_sm120_is_told_of_the_crash_in_0_24(gate):
+def test_fp8_on_sm120_gets_the_crash_in_0_24(gate):
     found = issue(checked(gate, "check", "v0.24.0", "--from", "v0.23.0", *SM120), "VLLM-47130")
     assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "new", True)
     assert "VLLM_USE_DEEP_GEMM=0" in entry(gate, "VLLM-47130", "v0.24.0", "--from", "v0.23.0", *SM120)
 
 
-def test_mixtral_on_h200_is_told_of_the_changed_moe_backend_in_0_20(gate):
+def test_mixtral_on_h200_gets_the_changed_moe_backend_in_0_20(gate):
     found = issue(checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL), "VLLM-41306")
     assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "new", True)
     assert "--moe-backend triton" in entry(gate, "VLLM-41306", "v0.20.0", "--from", "v0.19.1", *MIXTRAL)
 
 
-def test_deepseek_r1_with_expert_parallelism_is_told_that_closed_is_not_fixed(gate):
+def test_deepseek_r1_with_expert_parallelism_is_warned_that_closed_is_not_fixed(gate):
     found = issue(checked(gate, "check", "v0.19.1", *R1), "VLLM-28882")
     assert (found["applies"], found["status"]) == ("yes", "closed_unfixed")
     assert "status closed, not known to be fixed" in entry(gate, "VLLM-28882", "v0.19.1", *R1)
 
 
 @pytest.mark.parametrize("move", [("v0.14.0", "--from", "v0.13.0"), ("v0.33.0", "--from", "v0.19.1"), ("v0.33.0",)])
-def test_fp8_on_mi300x_is_told_of_a_shortcoming_that_no_version_brought(gate, move):
+def test_fp8_on_mi300x_is_warned_of_a_shortcoming_that_no_version_brought(gate, move):
     found = issue(checked(gate, "check", *move, *FP8_ON_MI300X), "VLLM-31475")
     assert (found["applies"], found["effect"], found["blocks"]) == ("yes", "carried", False)
     assert "the move does not bring it" in entry(gate, "VLLM-31475", *move, *FP8_ON_MI300X, "-v")
@@ -50,7 +50,7 @@ def test_the_fact_that_would_decide_is_asked_for_first(gate):
 
 
 @pytest.mark.parametrize("name", ["H1OO", "Q7"])
-def test_an_accelerator_that_nobody_knows_is_not_taken_for_one_without_issues(gate, name):
+def test_an_unknown_accelerator_is_not_taken_for_one_without_issues(gate, name):
     done = gate("check", "v0.20.0", "--from", "v0.19.1", "--accelerator", name, *MIXTRAL[2:])
     assert done.code == 3
     assert "most wanted: --accelerator" in " ".join(done.out.split())
@@ -66,7 +66,7 @@ def test_an_accelerator_that_nobody_knows_is_not_taken_for_one_without_issues(ga
     ],
     ids=["H100-dense", "A100-int4", "cpu", "MI300X-fp8"],
 )
-def test_an_ordinary_deployment_is_told_little(gate, version, deployment):
+def test_an_ordinary_deployment_gets_few_records(gate, version, deployment):
     result = checked(gate, "check", version, *deployment)
     applies = [found["applies"] for found in result["known_issues"]]
     assert result["decision"] == "pass"
@@ -79,7 +79,7 @@ def test_an_ordinary_deployment_is_told_little(gate, version, deployment):
     assert len(told) <= 2
 
 
-def test_who_tells_nothing_of_the_deployment_gets_a_report_that_fits_a_screen(gate):
+def test_without_facts_about_the_deployment_one_gets_a_report_that_fits_a_screen(gate):
     short, full = (gate("check", "v0.24.0", "--from", "v0.23.0", *more).out for more in ((), ("-v",)))
     assert len(short.splitlines()) <= 40
     assert "more: -v shows them" in short
@@ -97,7 +97,7 @@ def test_who_tells_nothing_of_the_deployment_gets_a_report_that_fits_a_screen(ga
     ],
     ids=" ".join,
 )
-def test_a_dense_bf16_deployment_on_h100_is_told_none_of_these(gate, move):
+def test_a_dense_bf16_deployment_on_h100_gets_none_of_these(gate, move):
     out = gate("check", *move, *DENSE).out
     for number in (47130, 41306, 28882, 31475, 51884):
         assert f"VLLM-{number}" not in out

@@ -26,7 +26,7 @@ def reasons(result):
         (("v0.19.1", "--from", "v0.19.0", *DENSE[2:]), "the platform is not known"),
     ],
 )
-def test_a_version_that_nobody_reviewed_is_inconclusive(gate, arguments, why):
+def test_a_version_without_review_is_inconclusive(gate, arguments, why):
     result = checked(gate, "check", *arguments)
     assert (result["decision"], result["exit_code"]) == ("inconclusive", 3)
     assert "not_covered" in reasons(result)

@@ -93,7 +93,7 @@ class TestFiles:
         assert applies(result, "VLLM-41306") == "yes"
 
     @pytest.mark.parametrize("flag", ["--collect-env", "--server-log"])
-    def test_a_file_that_tells_nothing_is_an_error_that_names_it(self, gate, flag):
+    def test_a_file_without_facts_is_an_error_that_names_it(self, gate, flag):
         path = gate.directory / "nothing.txt"
         path.write_bytes(b"\xff\x00 nothing")
         done = gate(*MOVE, flag, path)

@@ -60,14 +60,14 @@ def test_a_step_of_the_candidates_own_is_said_to_be_its_own(history):
 
 
 @pytest.mark.parametrize("format_", ["table", "markdown"])
-def test_a_reader_is_told_once(history, format_):
+def test_a_reader_is_warned_once(history, format_):
     shown = history(SLOWER)("compare", "v0.19.1", "v0.32.0", "--format", format_)
     text = " ".join(shown.out.split())
     assert text.count(OLDER) == 1
     assert text.count("did not come with 0.32.0: already there in 0.24.0") == 1
 
 
-def test_where_nothing_got_worse_the_history_is_not_told(history):
+def test_where_nothing_got_worse_the_history_is_not_reported(history):
     gate = history(SLOWER)
     found = gate("compare", "v0.24.0", "v0.32.0", "--format", "json").json
     assert found["change_points"] == []

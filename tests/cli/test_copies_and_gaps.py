@@ -216,7 +216,7 @@ class TestWhatIsNotSaid:
         assert any("no side states how many requests failed in chat" in warning for warning in found["warnings"])
         assert found["reasons"][-1]["text"].endswith("how many requests failed was not stated")
 
-    def test_a_metric_that_gates_by_name_and_that_nobody_measured_is_inconclusive(self, gate):
+    def test_a_metric_that_gates_by_name_and_was_not_measured_is_inconclusive(self, gate):
         self.table(gate, "0.19.1", MEANS)
         self.table(gate, "0.20.0", MEANS)
         write(gate.directory / "regress-gate.toml", '[gate]\nmetrics = ["ttft_mean", "accuracy_*"]\n')

@@ -99,7 +99,7 @@ def test_rows_of_one_version_are_replicates(gate):
     assert change["time"] in ("0.13.0", "0.14.0")
 
 
-def test_improvements_are_told_when_asked_for(gate, nightly):
+def test_improvements_are_reported_when_asked_for(gate, nightly):
     quiet = gate("detect", nightly, "--direction", "higher")
     assert "no change points for the worse\n1 improvement is not shown; --improvements shows it\n" in quiet.out
     (change,) = found(gate, nightly, "--direction", "higher", "--improvements")
@@ -107,7 +107,7 @@ def test_improvements_are_told_when_asked_for(gate, nightly):
 
 
 @pytest.mark.parametrize(("size", "count"), [("20%", 1), ("40 %", 0), ("20", 1), ("40", 0), ("0", 1)])
-def test_changes_that_do_not_matter_are_not_told(gate, nightly, size, count):
+def test_changes_that_do_not_matter_are_not_reported(gate, nightly, size, count):
     assert len(found(gate, nightly, "--min-change", size)) == count
 
 

@@ -52,12 +52,12 @@ def test_no_text_breaks_it(text):
     ("given", "words"),
     [(0, "0 s"), (89, "89 s"), (90, "2 min"), (720, "12 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")],
 )
-def test_they_are_told_as_exactly_as_anyone_needs(given, words):
+def test_they_are_reported_as_exactly_as_needed(given, words):
     assert duration_text(given) == words
 
 
 @given(st.integers(0, 23), st.integers(0, 59))
-def test_hours_and_minutes_are_read_back_as_they_were_told(hours, minutes):
+def test_hours_and_minutes_are_read_back_as_they_were_written(hours, minutes):
     total = hours * 3600 + minutes * 60
     if total >= 90:
         assert seconds(duration_text(total).replace(" ", "").replace("min", "m")) == total

@@ -190,7 +190,7 @@ class TestChoice:
         assert chosen("--serve-command", "x", REGRESS_GATE_PROVISION="venv").way is ProvisionMethod.COMMAND
         assert chosen("--image", "x").way is ProvisionMethod.DOCKER
 
-    def test_a_variable_that_names_no_way_is_told(self) -> None:
+    def test_a_variable_that_names_no_way_is_reported(self) -> None:
         with pytest.raises(InputError, match=r"REGRESS_GATE_PROVISION: 'dokcer' is not a way .*mean 'docker'"):
             chosen(REGRESS_GATE_PROVISION="dokcer")
 
@@ -204,7 +204,7 @@ class TestChoice:
             ("mounts = '/x'", "mounts"),
         ],
     )
-    def test_a_mistake_in_the_file_is_told_with_its_line(self, gate: Any, line: str, complaint: str) -> None:
+    def test_a_mistake_in_the_file_is_reported_with_its_line(self, gate: Any, line: str, complaint: str) -> None:
         (gate.directory / "regress-gate.toml").write_text(f"[provision]\n{line}\n")
         refused = gate("env", "add", "0.19.1")
         assert refused.code == 2

@@ -54,7 +54,7 @@ def test_the_gate_s_metrics_are_shown_and_any_may_be_asked_for(stored):
     assert {"ttft_mean", "ttft_p99"} <= {series["metric"] for series in asked}
 
 
-def test_improvements_are_told_when_asked_for(gate):
+def test_improvements_are_reported_when_asked_for(gate):
     for version, speed in (("v0.19.0", SLOWER), ("v0.19.1", 1.0)):
         gate.import_starts(version, speed=speed)
     quiet = gate("history", "--metric", "ttft_median", "--detect").out

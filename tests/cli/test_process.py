@@ -65,7 +65,7 @@ class TestClosedEnds:
         assert len(lines) == 2
         assert all(line.startswith("regress-gate: error: ") and "File too large" in line for line in lines)
 
-    def test_without_stdout_or_stderr_the_exit_code_still_tells(self, gate):
+    def test_without_stdout_or_stderr_the_exit_code_still_says_it(self, gate):
         done = gate.shell(
             "regress-gate compare v0.24.0 v0.32.0 >&-; echo $?; regress-gate compare v0.19.0 v9.9.9 2>&-; echo $?"
         )

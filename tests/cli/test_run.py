@@ -179,7 +179,9 @@ def test_recorded_prompts_are_measured_and_another_file_is_another_workload(gate
         ),
     ],
 )
-def test_recorded_prompts_that_cannot_be_used_are_told_before_anything_is_sent(gate, suite, monkeypatch, content, says):
+def test_recorded_prompts_that_cannot_be_used_are_reported_before_anything_is_sent(
+    gate, suite, monkeypatch, content, says
+):
     monkeypatch.chdir(gate.directory)
     suite.write_text(RECORDED)
     if content is not None:
@@ -189,7 +191,7 @@ def test_recorded_prompts_that_cannot_be_used_are_told_before_anything_is_sent(g
     assert says in outcome.error
 
 
-def test_an_answer_that_is_longer_than_the_model_allows_is_told_before_anything_is_sent(gate, suite, monkeypatch):
+def test_an_answer_that_is_longer_than_the_model_allows_is_reported_before_anything_is_sent(gate, suite, monkeypatch):
     monkeypatch.chdir(gate.directory)
     limited = "server: {model: tiny, engine_args: {max-model-len: 64}}"
     suite.write_text(

@@ -192,7 +192,7 @@ class TestListing:
         assert shown.out.splitlines()[1].startswith("run:3")
         assert "read as vllm-serve" in shown.out
 
-    def test_failures_that_nobody_counted_are_not_shown_as_none(self, gate):
+    def test_failures_without_a_count_are_not_shown_as_none(self, gate):
         table = "version,testbed,scenario,run,metric,value,completed\n0.19.1,lab,chat,a,ttft_mean,0.05,200\n"
         write(gate.directory / "t.csv", table)
         gate("import", "t.csv")

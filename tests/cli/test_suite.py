@@ -95,7 +95,7 @@ class TestNew:
 
 
 class TestLint:
-    def test_errors_and_warnings_are_told_by_line_and_errors_exit_2(self, gate):
+    def test_errors_and_warnings_are_reported_by_line_and_errors_exit_2(self, gate):
         gate("suite", "new", "chat.yaml")
         text = (gate.directory / "chat.yaml").read_text()
         text = text.replace("num_requests: 100", "num_requests: 9").replace("concurrency: 32", "concurency: 32")

@@ -63,7 +63,7 @@ def test_commands_options_and_choices_are_completed(gate):
     assert completed("regress-gate compare --format ", 3) == ["table", "json", "markdown"]
 
 
-def test_the_version_is_told(gate):
+def test_the_version_is_reported(gate):
     assert gate("--version").out.startswith("regress-gate 0.")
 
 

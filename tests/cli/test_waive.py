@@ -144,7 +144,7 @@ class TestListAndCheck:
         assert "0 days left" in lines[2]
         assert "50.0%" in lines[1]
 
-    def test_a_scheduled_job_is_told_of_what_has_expired_or_soon_will(self, gate):
+    def test_a_scheduled_job_is_warned_of_what_has_expired_or_soon_will(self, gate):
         add(gate, "c8/ttft_p99", days=10)
         assert gate("waive", "check").code == 0
         assert gate("waive", "check", "--within", "9").code == 0

@@ -223,7 +223,7 @@ class TestDecision:
         assert result.decision is Decision.INCONCLUSIVE
         assert {series_of(result, name).verdict for name in GATED} == {Verdict.UNDECIDED}
 
-    def test_near_ties_that_another_kernel_breaks_otherwise_pass_and_are_told(self):
+    def test_near_ties_that_another_kernel_breaks_otherwise_pass_and_are_reported(self):
         flipped = steady(**{f"p{n}": answer(f"p{n}", "abxx", logprobs=-0.51) for n in range(1, 7)})
         result = decide([steady()] * 3, [flipped] * 3)
         assert result.decision is Decision.PASS
@@ -252,7 +252,7 @@ class TestDecision:
         assert [reason.series for reason in result.reasons] == ["outputs/accuracy_logprob"]
         assert result.decision is Decision.FAIL
 
-    def test_prompts_that_the_candidate_no_longer_answers_fail_and_the_cause_is_told(self):
+    def test_prompts_that_the_candidate_no_longer_answers_fail_and_the_cause_is_reported(self):
         result = decide([steady()] * 3, [steady(p1=failed(why="HTTP 500: NaN"), p4=failed("p4"))] * 3)
         assert result.decision is Decision.FAIL
         for name in SCORES:
@@ -260,7 +260,7 @@ class TestDecision:
                 "2 of 16 prompts were not answered on the candidate: p1: HTTP 500: NaN" in series_of(result, name).notes
             )
 
-    def test_a_baseline_that_does_not_repeat_itself_is_told(self):
+    def test_a_baseline_that_does_not_repeat_itself_is_reported(self):
         other = steady(p5=answer("p5", "abcx"))
         result = decide([steady(), steady(), other], [steady()] * 3)
         notes = series_of(result, "accuracy_token_match").notes
@@ -326,7 +326,7 @@ class TestDecision:
         assert result.decision is Decision.INCONCLUSIVE
         assert "no prompt was answered on the baseline" in result.reasons[0].text
 
-    def test_the_default_policy_gates_what_tells_breakage_from_drift(self):
+    def test_the_default_policy_gates_what_separates_breakage_from_drift(self):
         policy = Policy()
         assert {name for name in SCORES if policy.gates(name)} == set(GATED)
         assert Policy(metrics=("accuracy_prompt_match",)).gates("accuracy_prompt_match")

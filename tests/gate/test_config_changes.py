@@ -58,7 +58,7 @@ def test_a_removed_flag_blocks_who_uses_it_and_informs_everybody_else() -> None:
     )
 
 
-def test_a_rename_is_told_only_where_vllm_said_it() -> None:
+def test_a_rename_is_reported_only_where_vllm_said_it() -> None:
     said = argument("--old-name", deprecated="Deprecated. Use --new-name instead.")
     new = build("0.20.0", new_name=argument("--new-name"))
     assert ("flag_renamed", "--old-name", None, "--new-name", I) in brief(compared(build(old_name=said), new))
@@ -103,7 +103,7 @@ def test_what_the_baseline_does_not_take_either_is_no_change() -> None:
     )
 
 
-def test_without_a_known_baseline_a_refusal_is_told_and_does_not_block() -> None:
+def test_without_a_known_baseline_a_refusal_is_reported_and_does_not_block() -> None:
     (change,) = compare_configs(None, build(max_num_seqs=SEQS), deployment=Deployment(engine_args={"gone": 1}))
     assert (change.kind, change.matters) == (ConfigChangeKind.LAUNCH_REFUSED, ChangeRelevance.AFFECTS)
     assert compare_configs(build(), None) == []
@@ -121,7 +121,7 @@ def test_keys_of_a_group_are_arguments_of_their_own() -> None:
     assert brief(compared(old, new, cc='{"gone": 1}'))[0] == ("flag_removed", "--cc.gone", None, None, B)
 
 
-def test_a_group_whose_keys_only_one_build_tells_is_not_compared() -> None:
+def test_a_group_whose_keys_only_one_build_states_is_not_compared() -> None:
     old = build(cc=argument("--cc"), cc__mode=argument("--cc.mode", default=0))
     assert compared(old, build("0.20.0", cc=argument("--cc")), **{"cc.mode": 1}) == []
 
@@ -176,7 +176,7 @@ def test_servers_that_were_started_alike_and_resolved_otherwise() -> None:
     ]
 
 
-def test_servers_that_were_started_otherwise_or_told_less_are_not_compared() -> None:
+def test_servers_that_were_started_otherwise_or_stated_less_are_not_compared() -> None:
     assert compare_configs(None, None, [a_server("A", seed=1)], [a_server("B")]) == []
     silent = {"non_default_args": {"max_num_seqs": 4}}
     assert compare_configs(None, None, [a_server("A")], [silent, {}]) == []

@@ -186,7 +186,7 @@ class TestSeries:
         (reason,) = [reason for reason in result.reasons if reason.code is ReasonCode.MISSING_SERIES]
         assert f"on the {lacking} a trial of 50 requests cannot support it" in reason.text
 
-    def test_a_client_that_is_known_of_one_side_only_is_told(self):
+    def test_a_client_that_is_known_of_one_side_only_is_reported(self):
         def side(version, workload):
             runs = [
                 make_run(str(n), version, make_trial(ttft_median=v, workload=workload)) for n, v in enumerate(STEADY)
@@ -202,7 +202,7 @@ class TestSeries:
         same = decide(side("0.19.0", known), side("0.19.1", known))
         assert not any("client" in warning for warning in same.warnings)
 
-    def test_a_percentile_of_nobody_knows_how_many_requests_does_not_gate(self):
+    def test_a_percentile_of_an_unknown_number_of_requests_does_not_gate(self):
         runs = [
             [
                 replace(run, trials=tuple(replace(trial, completed=None) for trial in run.trials))
@@ -392,7 +392,7 @@ class TestConditions:
         side = make_side_of("0.19.0", make_run("busy", "0.19.0", trial), limits=self.LIMITS)
         assert [void.run.label for void in side.void] == ["busy"]
 
-    def test_conditions_that_nobody_recorded_are_warned_of(self):
+    def test_conditions_without_a_record_are_warned_of(self):
         sides = [make_side_of(v, *self.runs(v, [None] * 6), limits=self.LIMITS) for v in ("0.19.0", "0.19.1")]
         assert any(
             "nothing shows that the machine was quiet" in warning
@@ -470,7 +470,7 @@ class TestCheck:
             now=NOW,
         )
 
-    def test_what_nobody_reviewed_is_inconclusive(self):
+    def test_an_interval_without_review_is_inconclusive(self):
         result = self.check(covered=False, why="0.19.1 was not reviewed")
         assert (result.decision, result.exit_code, codes(result)) == (
             Decision.INCONCLUSIVE,
@@ -479,7 +479,7 @@ class TestCheck:
         )
         assert "compare 0.19.0 0.19.1 --measure" in result.advice
 
-    def test_a_blocking_issue_fails_also_where_nobody_reviewed(self):
+    def test_a_blocking_issue_fails_also_without_review(self):
         result = self.check(make_finding(), covered=False, why="0.19.1 was not reviewed")
         assert (result.exit_code, codes(result)) == (1, [ReasonCode.KNOWN_ISSUE, ReasonCode.NOT_COVERED])
 

@@ -77,7 +77,7 @@ class TestOutOfReach:
         assert futile(measured(0.02, 0.04, 4), made=4, most=6) is None
         assert futile(measured(0.03, 0.05, 4), made=4, most=8) is None
 
-    def test_of_fractions_no_relative_spread_is_told(self) -> None:
+    def test_of_fractions_no_relative_spread_is_reported(self) -> None:
         failing = a_series("c16", "failed_requests", change=0.0, interval=(-0.5, 0.5), margin=0.01)
         assert futile(failing, made=5) == "c16/failed_requests cannot be shown within its margin with 8 blocks"
 

@@ -129,7 +129,7 @@ def test_versions_that_are_not_comparable_are_not_held_against_each_other():
     assert found.notes[0].startswith("0.1.0 and 0.2.0 are not comparable, so not compared: ")
 
 
-def test_what_nobody_asked_for_is_no_member_of_the_family():
+def test_what_was_not_asked_for_is_no_member_of_the_family():
     random = np.random.default_rng(5)
     luck = {(scenario, n): float(np.exp(random.normal(0, 0.02))) for scenario in range(40) for n in range(4)}
 

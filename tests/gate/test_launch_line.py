@@ -71,7 +71,7 @@ def test_what_the_parser_takes_is_no_problem(old: BuildConfig, engine_args: dict
         ),
     ],
 )
-def test_what_the_parser_refuses_is_told(
+def test_what_the_parser_refuses_is_reported(
     old: BuildConfig, engine_args: dict[str, Any], code: RefusalKind, text: str
 ) -> None:
     (problem,) = find_launch_problems(old, engine_args, {})

@@ -107,7 +107,7 @@ class TestExplanations:
         (one,) = result.explanations
         assert the(result, "VLLM-1").matched_series == one.series
 
-    def test_what_nobody_claims_is_unexplained(self) -> None:
+    def test_what_no_record_claims_is_unexplained(self) -> None:
         result = decide(finding(), c64_tpot_median=1.4)
         (one,) = result.explanations
         assert (one.series, one.issue) == (["c64/tpot_median"], None)

@@ -235,7 +235,7 @@ class TestTime:
 
 
 class TestEffects:
-    def test_the_second_of_each_server_is_told_from_its_first(self):
+    def test_the_second_of_each_server_is_distinguished_from_its_first(self):
         """A block of two servers has four places; the second and the fourth are second starts."""
         rng = np.random.default_rng(1)
         runs = [

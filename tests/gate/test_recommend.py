@@ -73,7 +73,7 @@ def test_releases_of_which_a_fact_is_missing_are_passed_over() -> None:
     assert found.passed_over[0] == ("0.22.0", "VLLM-1 may apply")
 
 
-def test_releases_that_nobody_reviewed_are_passed_over() -> None:
+def test_releases_without_review_are_passed_over() -> None:
     found = chosen(reviewed=reviewed_through("0.24.0"))
     assert str(found.version) == "0.24.0"
     assert found.passed_over == [(f"0.{minor}.0", "not reviewed for cuda") for minor in (27, 26, 25)]

@@ -62,7 +62,7 @@ def test_an_older_step_is_named_and_is_not_the_candidates():
     }
 
 
-def test_a_step_of_the_candidates_own_is_told_where_the_versions_between_are_without_it():
+def test_a_step_of_the_candidates_own_is_reported_where_the_versions_between_are_without_it():
     (origin,) = origins(OLD, NEW, side("0.24.0", 0.1))
     assert not origin.is_older
     assert origin.text == "this step came with 0.32.0: 0.24.0 is without it"
@@ -81,7 +81,7 @@ def test_what_was_repaired_in_between_came_back_later():
     assert (str(origin.after), str(origin.at)) == ("0.21.0", "0.24.0")
 
 
-def test_a_version_before_the_baseline_that_stood_where_the_candidate_stands_is_told():
+def test_a_version_before_the_baseline_that_stood_where_the_candidate_stands_is_reported():
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134))
     assert origin.text == "0.18.0, before the baseline, was at the level of 0.32.0"
     (origin,) = origins(OLD, NEW, side("0.18.0", 0.134), side("0.24.0", 0.134))
@@ -137,7 +137,7 @@ def result(baseline, candidate):
     return decide_sides(baseline, candidate, policy=Policy())
 
 
-def test_a_result_tells_the_origin_beside_the_series_and_counts_them_in_one_warning():
+def test_a_result_names_the_origin_beside_the_series_and_counts_them_in_one_warning():
     before = result(OLD, NEW)
     after = add_regression_origins(before, OLD, NEW, [side("0.24.0", 0.134)], Policy(), ConditionLimits())
     told = "this step came with 0.24.0, not with 0.32.0"

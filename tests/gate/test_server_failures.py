@@ -61,7 +61,7 @@ class TestWhoseFaultItIs:
         assert any("1 of 6 server starts of 0.19.0 failed (baseline)" in warning for warning in result.warnings)
 
     @pytest.mark.parametrize(("ours", "theirs"), [((5, 1), (5, 1)), ((4, 2), (5, 1))])
-    def test_what_fails_on_both_sides_as_often_is_told_and_decides_nothing(self, ours, theirs):
+    def test_what_fails_on_both_sides_as_often_is_reported_and_decides_nothing(self, ours, theirs):
         result = decide(runs_of(OLD, *ours), runs_of(NEW, *theirs))
         assert result.decision == "pass"
         assert sum("server starts of" in warning for warning in result.warnings) == 2

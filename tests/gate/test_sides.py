@@ -60,7 +60,7 @@ def test_a_suites_own_limits_go_before() -> None:
     assert void_reason(under(gpu_other_processes=3.0), limits) is not None
 
 
-def test_all_reasons_are_told() -> None:
+def test_all_reasons_are_reported() -> None:
     limits = ConditionLimits(max_outside_cpu_cores=0.1)
     run = under(outside_cpu_cores=0.5, steal_cpu_cores=0.5, gpu_throttled=0.5, gpu_other_processes=2.0)
     reason = void_reason(run, limits)

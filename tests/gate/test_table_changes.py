@@ -38,7 +38,7 @@ def test_a_clear_step_is_found_at_its_place_with_its_size():
         (Direction.HIGHER, 80.0, ["step"]),
     ],
 )
-def test_changes_for_the_better_are_told_only_when_asked_for(direction, after, expected):
+def test_changes_for_the_better_are_reported_only_when_asked_for(direction, after, expected):
     given = series(after=after)
     found = find_changes(given, DetectionRequest(direction))
     assert [change.kind for change in found.changes] == expected
@@ -60,7 +60,7 @@ def test_a_changed_scatter_is_neither_worse_nor_better():
         (SmallestChange(25, is_share=False), []),
     ],
 )
-def test_a_change_is_told_from_the_size_on_that_matters(least, expected):
+def test_a_change_is_reported_from_the_size_that_matters(least, expected):
     assert told(series(), least=least) == expected
 
 

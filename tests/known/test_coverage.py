@@ -97,7 +97,7 @@ def test_the_release_to_come_from_needs_no_review() -> None:
         ("0.2.0", "commit:1234567", "commit:1234567 has no place among the releases; the review"),
     ],
 )
-def test_what_nobody_reviewed_is_not_covered(base: str | None, candidate: str, why: str) -> None:
+def test_an_interval_without_review_is_not_covered(base: str | None, candidate: str, why: str) -> None:
     found = assess(base, candidate)
     assert not found.covered
     assert found.why.startswith(why)
@@ -112,7 +112,7 @@ def test_a_gap_in_the_middle_is_not_covered() -> None:
 @pytest.mark.parametrize(
     ("platform", "why"), [(None, "the platform is not known"), ("tpu", "no release was reviewed for tpu")]
 )
-def test_a_platform_that_is_unknown_or_that_nobody_reviewed_is_not_covered(platform: str | None, why: str) -> None:
+def test_a_platform_that_is_unknown_or_without_review_is_not_covered(platform: str | None, why: str) -> None:
     found = assess("0.2.0", "0.3.0", platform)
     assert (found.covered, found.reviewed_through, found.platform) == (False, None, platform)
     assert found.why.startswith(why)

@@ -61,7 +61,7 @@ def test_a_whole_launch_line_is_recognised_by_what_is_not_missing() -> None:
     assert rank_missing_facts([(("--engine-arg block_size",), False)]) == [("--engine-arg block_size", 1)]
 
 
-def test_nothing_is_asked_where_everything_is_told() -> None:
+def test_nothing_is_asked_where_everything_is_stated() -> None:
     assert missing_facts_text(match_issues(RECORDS[:2], IN_SCOPE, None, Version.parse("0.20.0"))) == ""
 
 

@@ -71,7 +71,7 @@ class TestWhere:
 
 
 class TestLuck:
-    def test_luck_that_all_scenarios_had_is_told_from_a_loss_that_one_has(self):
+    def test_luck_that_all_scenarios_had_is_distinguished_from_a_loss_that_one_has(self):
         """A run's luck of 3 % hides a loss of 5 % among so many questions, and the other scenarios give it away."""
         lost = shift(0.05, (2, slice(None)))
         family = a_family(*drawn(1, runs=6, cv=0.03, shares=(0.98, 0.01, 0.01), candidate_shift=lost))

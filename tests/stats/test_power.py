@@ -218,7 +218,7 @@ class TestPlaceEffects:
         assert _effects(values).second.p_value > 0.05
 
     @pytest.mark.parametrize("kept", [slice(0, 2), slice(0, 4), slice(0, 12, 2)], ids=["one block", "two", "no second"])
-    def test_what_the_blocks_cannot_tell_apart_is_not_told(self, kept):
+    def test_what_the_blocks_cannot_separate_is_not_reported(self, kept):
         blocks, second = zip(*PLACES[kept], strict=True)
         assert estimate_order_effects(np.full(len(blocks), 1.0), ["a"] * len(blocks), blocks, second) is None
 

@@ -30,7 +30,7 @@ def test_a_step_down_is_a_step_too():
     assert sides(runs(0.31), runs(0.01), step=down) == [StepPosition.BEFORE, StepPosition.AFTER]
 
 
-def test_a_step_of_the_size_of_the_days_offsets_places_nobody():
+def test_a_step_of_the_size_of_the_days_offsets_gives_no_position():
     small = StepEnds(runs(0.0, sd=1e-3), runs(0.02, sd=1e-3))
     assert sides(runs(0.02, sd=1e-3), step=small) == [StepPosition.UNKNOWN]
     assert sides(runs(0.02, sd=1e-3), step=small, between_days=0.0) == [StepPosition.AFTER]
@@ -75,6 +75,6 @@ def test_at_most_the_promised_share_is_put_on_the_wrong_side():
     assert wrong <= 0.05 / 2 + 3 * (0.025 * 0.975 / 2000) ** 0.5
 
 
-def test_the_sides_of_a_large_step_are_told():
+def test_the_sides_of_a_large_step_are_reported():
     wrong, right = simulated(0.2, 500)
     assert (wrong, right) == (0.0, pytest.approx(1.0, abs=0.02))

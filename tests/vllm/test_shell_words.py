@@ -43,7 +43,7 @@ def test_a_command_as_a_shell_would_run_it(script: str, words: list[str]) -> Non
     assert commands(script)[-1] == words
 
 
-def test_commands_are_told_apart() -> None:
+def test_commands_are_distinguished() -> None:
     assert commands("a && b || c; d | e & f\ng") == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]
 
 

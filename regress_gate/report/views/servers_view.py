@@ -37,8 +37,8 @@ class ServersView(View):
     def document(self, detail: Detail) -> Document:
         worst = worst_decision(self.results)
         counts = Counter(one.decision for one in self.results)
-        told = ", ".join(f"{counts[decision]} {decision}" for decision in _WORST_FIRST if counts[decision])
-        title = Styled(f"{worst.upper()}: {plural(len(self.results), 'server')}, {told}", _STYLE[worst])
+        counted = ", ".join(f"{counts[decision]} {decision}" for decision in _WORST_FIRST if counts[decision])
+        title = Styled(f"{worst.upper()}: {plural(len(self.results), 'server')}, {counted}", _STYLE[worst])
         return Document(title, tuple(_section(result, detail) for result in self.results))
 
     def data(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_each_answer_is_asked_to_be_as_long_as_the_one_that_was_recorded(simulat
     assert trial.workload["mean_input_tokens"] == sum(prompt for prompt, _ in seen[4:]) / 8
 
 
-def test_what_is_kept_says_which_file_it_was_and_no_length_that_nobody_asked_for(simulate, tmp_path):
+def test_what_is_kept_says_which_file_it_was_and_no_length_that_was_not_asked_for(simulate, tmp_path):
     dataset = conversations(tmp_path, *[(10, 5)] * 20)
     result = simulate().measure(**LENGTHS, dataset=dataset, num_requests=4)
     workload = result.trial.workload

@@ -145,7 +145,7 @@ def test_a_process_with_our_token_alone_is_ended_because_it_can_only_be_inherite
     assert find_orphans(states) == []
 
 
-def test_a_carrier_of_our_token_that_is_older_than_the_server_is_told_and_left_alone(states: Path) -> None:
+def test_a_carrier_of_our_token_that_is_older_than_the_server_is_reported_and_left_alone(states: Path) -> None:
     token = "3" * 32
     with carrier(token) as process:
         wait_for(lambda: identify_process(process.pid) is not None)

@@ -93,7 +93,7 @@ class TestServing:
         assert outcome.code in (3, 4), outcome
         assert "torch.OutOfMemoryError" in outcome.err
 
-    def test_a_server_that_tells_another_version_is_an_error_and_no_failure_of_the_candidate(self, lab):
+    def test_a_server_that_states_another_version_is_an_error_and_no_failure_of_the_candidate(self, lab):
         lab.behave({"0.19.1": ["--vllm-version=0.20.0"]})
         outcome = lab("compare", "0.19.0", "0.19.1", "--measure", "--runs", 1)
         assert outcome.code == 4

@@ -99,7 +99,7 @@ def test_where_no_block_would_decide_it_says_so_and_stops(lab):
 
 
 @pytest.mark.usefixtures("slow")
-def test_all_blocks_are_made_for_whoever_wants_them_and_looked_at_once(lab):
+def test_all_blocks_are_made_on_request_and_analysed_once(lab):
     outcome = measure(lab, "--all-blocks", runs=3)
     assert outcome.json["decision"] == "fail"
     assert looks(outcome) == []

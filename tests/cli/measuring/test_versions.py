@@ -146,7 +146,7 @@ class TestFailed:
         assert outcome.out.startswith("stored 2 runs")
         assert [run.failure is None for run in lab.runs()] == [True, False, True]
 
-    def test_one_start_that_fails_is_repeated_and_told(self, lab):
+    def test_one_start_that_fails_is_repeated_and_reported(self, lab):
         lab.behave({"0.19.1": ["--die-at-start", "--faulty-start=1"]})
         outcome = lab("run", "0.19.1", "--runs", 1)
         assert outcome.code == 0

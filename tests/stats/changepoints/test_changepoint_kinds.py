@@ -16,7 +16,7 @@ def of_kind(points: list[ChangePoint], *kinds: str) -> list[ChangePoint]:
     return [point for point in points if point.kind in kinds]
 
 
-def test_a_step_is_told_with_its_first_point_its_relative_size_and_intervals() -> None:
+def test_a_step_is_reported_with_its_first_point_its_relative_size_and_intervals() -> None:
     logs = noise(1, 100)
     logs[60:] += np.log(1.10)
     (point,) = detect(50.0 * np.exp(logs))
@@ -38,7 +38,7 @@ def test_values_that_are_not_all_positive_change_by_a_difference() -> None:
     assert point.change == pytest.approx(6.0, abs=1.0)
 
 
-def test_several_steps_are_told_apart() -> None:
+def test_several_steps_are_distinguished() -> None:
     logs = noise(3, 200)
     for at, size in ((50, 0.1), (90, -0.2), (150, 0.1)):
         logs[at:] += size

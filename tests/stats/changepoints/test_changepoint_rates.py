@@ -81,7 +81,7 @@ def test_interval_of_the_place_covers_it() -> None:
 
 
 @pytest.mark.parametrize(("height", "most"), [(2.0, 11.0), (3.0, 5.0), (5.0, 2.0)])
-def test_a_new_level_is_told_after_few_points(height: float, most: float) -> None:
+def test_a_new_level_is_reported_after_few_points(height: float, most: float) -> None:
     rng, delays = np.random.default_rng(25), []
     for _ in range(15):
         logs = rng.normal(size=90)
