@@ -148,7 +148,7 @@ def _engine_hints() -> dict[str, Any]:
         module = importlib.import_module("vllm.engine.arg_utils")
         engine = getattr(module, "AsyncEngineArgs", None) or module.EngineArgs
         return {field.name: _resolved(field.name, field.type, vars(module)) for field in dataclasses.fields(engine)}
-    except Exception:
+    except Exception:  # importing runs vLLM's own code: the trace goes to the log, and only the types are lost
         traceback.print_exc()
         return {}
 
