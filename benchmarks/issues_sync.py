@@ -23,7 +23,7 @@ from regress_gate.known.tracker.snapshot import read_snapshot, write_snapshot
 from regress_gate.known.tracker.sync import sync
 from regress_gate.model.issue import KnownIssue
 from tests.factories.records import REPO, affected, record
-from tests.known.github_server import GitHub, named_by, serving
+from tests.fake_github.server import GitHub, named_by, serving
 
 
 def main() -> int:

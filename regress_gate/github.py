@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import github
 import urllib3
 from cachecontrol import CacheControlAdapter
+from cachecontrol.cache import BaseCache
 from cachecontrol.caches import FileCache
 from github.GithubObject import GithubObject
 from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester
@@ -48,6 +49,8 @@ TIMEOUT = 15
 """Seconds without a byte."""
 LONGEST_ANSWER = 30.0
 """Seconds for one answer: a server that sends a byte now and then never reaches TIMEOUT."""
+SECONDS_BETWEEN_WRITES = 1.0
+"""As GitHub asks for: writes that follow each other faster meet its secondary limits."""
 UNUSED_DAYS = 180
 """Age from which a cached answer is removed."""
 _CHUNK = 64 * 1024
@@ -89,24 +92,26 @@ class GitHub:
     """One session with the REST interface at `base`.
 
     `api` is PyGithub's; read its objects inside `with client.reading():`. Answers are kept below the directory `cache`,
-    which is made for the first one. With `offline` the cache answers alone. Raises InputError for an address or token
-    that cannot be used.
+    which is made for the first one; without one, everything is asked anew, as who writes needs it. With `offline` the
+    cache answers alone. Raises InputError, which names the `variable` of the address, for an address or token that
+    cannot be used.
     """
 
     def __init__(
         self,
         base: str,
-        cache: Path,
+        cache: Path | None,
         *,
         token: str | None = None,
         offline: bool = False,
+        variable: str = "REGRESS_GATE_GITHUB_API",
         wait: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
-        check_address(base, token)
+        check_address(base, token, variable)
         self.base = base.rstrip("/")
         self.host = urlsplit(base).hostname or base
-        self.cache = cache
+        self._cache = cache
         self.offline = offline
         self.anonymous = token is None
         self.now = now
@@ -114,9 +119,18 @@ class GitHub:
         self.stopped: str | None = None
         """Why nothing more is asked; None while GitHub is asked."""
         self.wait = wait
+        self.download: str | None = None
+        """Address of which the answer is a redirect to another host, to be read there without the token."""
         self._waited = 0.0
         self._failures = 0
-        self.api = _connect(self.base, token, _Adapter(self, token))
+        self.api = _connect(self.base, token, _Adapter(self, cache, token))
+
+    @property
+    def cache(self) -> Path:
+        """The directory of the kept answers, of a client that keeps any."""
+        if self._cache is None:
+            raise ValueError("this client keeps no answers")
+        return self._cache
 
     @property
     def hosts(self) -> tuple[str, str]:
@@ -134,6 +148,15 @@ class GitHub:
             raise UnavailableError(f"{self.host} redirects too often") from None
         except (github.BadAttributeException, exceptions.RequestException, *_UNEXPECTED):
             raise UnavailableError(f"{self.host} gives an answer of an unexpected form") from None
+
+    def download_address(self, path: str) -> str:
+        """Where the file is that the API only redirects to: an archive, an artefact. Call it in `reading()`."""
+        self.download = f"{self.base}{path}"
+        try:
+            headers, _ = self.api.requester.requestJsonAndCheck("GET", self.download)
+        finally:
+            self.download = None
+        return urljoin(self.base, str(headers.get("location", "")))
 
     def answered_at(self, answer: GithubObject) -> datetime:
         """When the server last confirmed an object, by the server's clock."""
@@ -180,9 +203,8 @@ _UNEXPECTED = (AssertionError, AttributeError, LookupError, RuntimeError, TypeEr
 """What PyGithub raises for answers of another form than GitHub's."""
 
 
-def check_address(base: str, token: str | None) -> None:
+def check_address(base: str, token: str | None, where: str = "REGRESS_GATE_GITHUB_API") -> None:
     """Raises InputError for an unusable address or token, and for an address to which the token must not go."""
-    where = "REGRESS_GATE_GITHUB_API"
     try:
         parts = urlsplit(base)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -239,6 +261,7 @@ def _connect(base: str, token: str | None, adapter: "_Adapter") -> github.Github
             lazy=True,  # here, not in `get_repo`: that would copy the requester, and lose the adapter
             retry=None,  # the adapter retries: PyGithub's GithubRetry reads bodies without a bound and knows no 429
             seconds_between_requests=None,  # one request at a time, most of them answered by 304
+            seconds_between_writes=SECONDS_BETWEEN_WRITES,
             api_version=API_VERSION,
         )
     finally:
@@ -266,11 +289,24 @@ class _Cache(FileCache):
             super().set(key, zlib.compress(value), expires)
 
 
+class _NoCache(BaseCache):
+    """Keeps nothing."""
+
+    def get(self, key: str) -> bytes | None:  # noqa: ARG002 - as in every cache
+        return None
+
+    def set(self, key: str, value: bytes, expires: int | datetime | None = None) -> None:
+        pass
+
+    def delete(self, key: str) -> None:
+        pass
+
+
 class _Adapter(CacheControlAdapter):
     """What lies between PyGithub's session and the network."""
 
-    def __init__(self, client: GitHub, token: str | None):
-        super().__init__(_Cache(client.cache / "http"))
+    def __init__(self, client: GitHub, cache: Path | None, token: str | None):
+        super().__init__(_NoCache() if cache is None else _Cache(cache / "http"))
         self.client = client
         self.token = token
         self._redirects = 0
@@ -319,7 +355,8 @@ class _Adapter(CacheControlAdapter):
     def _ask(self, request: PreparedRequest, *arguments: Any, **options: Any) -> Response:
         """An answer that says something, after a bounded number of attempts and of waits."""
         client = self.client
-        is_repeatable = request.method in ("GET", "HEAD")
+        # GraphQL only reads here.
+        is_repeatable = request.method in ("GET", "HEAD") or request.url == client.api.requester.graphql_url
         why = ""
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -358,7 +395,7 @@ class _Adapter(CacheControlAdapter):
 
     def _redirected(self, url: str, response: Response) -> Response:
         """The same answer; a redirect that PyGithub is to follow gets the one status for which it does."""
-        if response.status_code not in (301, 302, 307, 308):
+        if response.status_code not in (301, 302, 307, 308) or url == self.client.download:
             self._redirects = 0
             return response
         self._redirects += 1
@@ -413,13 +450,14 @@ class _Adapter(CacheControlAdapter):
         return f"the quota of {self.client.host} is used up until {until}; {todo}"
 
     def _is_inside(self, url: str) -> bool:
-        """Whether the address is below the API's base."""
+        """Whether the address is below the API's base. An Enterprise Server has GraphQL beside it."""
         try:
             own, other = urlsplit(self.client.base), urlsplit(url)
             same = (own.scheme, own.hostname, _port(own)) == (other.scheme, other.hostname, _port(other))
         except ValueError:
             return False
-        return same and other.path.startswith(own.path + "/")
+        beside = own.path.removesuffix("/v3") + "/graphql"
+        return same and (other.path.startswith(own.path + "/") or other.path == beside)
 
 
 def wanted_wait(response: Response, now: datetime) -> float | None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from tests.known.github_server import BOT, GitHub, closed, serving
+from tests.fake_github.server import BOT, GitHub, closed, serving
 
 MOVE = ("check", "v0.19.1", "--from", "v0.19.0")
 DEPLOYMENT = ("--accelerator", "H200", "--model", "deepseek-ai/DeepSeek-R1", "--engine-arg", "enable_expert_parallel")

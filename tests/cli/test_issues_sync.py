@@ -7,7 +7,7 @@ import pytest
 
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record_data, write
-from tests.known.github_server import REPO, GitHub, Scripted, closed, named_by, serving
+from tests.fake_github.server import REPO, GitHub, Scripted, closed, named_by, serving
 
 TOKEN = "ghp_secret0123456789"
 IN_SCOPE = ("--accelerator", "H200", "--model", "org/Model-8B")

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.known.github_server import GitHub, serving
+from tests.fake_github.server import GitHub, serving
 
 
 @pytest.fixture

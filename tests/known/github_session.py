@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from regress_gate.github import GitHub as Client
-from tests.known.github_server import GitHub
+from tests.fake_github.server import GitHub
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

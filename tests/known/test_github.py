@@ -12,7 +12,7 @@ from regress_gate import github as client_module
 from regress_gate.errors import InputError
 from regress_gate.github import ATTEMPTS, GoneError, UnavailableError, check_address
 from regress_gate.github import GitHub as Client
-from tests.known.github_server import REPO, GitHub, Scripted, closed, serving
+from tests.fake_github.server import REPO, GitHub, Scripted, closed, serving
 from tests.known.github_session import NOW, session
 
 PATH = f"/repos/{REPO}/issues/1"

@@ -12,7 +12,7 @@ from regress_gate.known.tracker.sync import SyncResult, sync
 from regress_gate.model.issue import KnownIssue
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record
-from tests.known.github_server import BOT, REPO, GitHub, Scripted, closed, named_by
+from tests.fake_github.server import BOT, REPO, GitHub, Scripted, closed, named_by
 from tests.known.github_session import NOW, session
 
 TODAY = NOW.date()

@@ -13,7 +13,7 @@ from regress_gate.known.threads import ThreadRef
 from regress_gate.known.tracker import threads
 from regress_gate.known.tracker.snapshot import Thread
 from regress_gate.known.tracker.threads import read_duplicate, read_pull, read_thread
-from tests.known.github_server import BOT, PERSON, REPO, GitHub, Scripted, closed, comment, named_by
+from tests.fake_github.server import BOT, PERSON, REPO, GitHub, Scripted, closed, comment, named_by
 from tests.known.github_session import NOW, session
 
 ONE = ThreadRef(REPO, 1)

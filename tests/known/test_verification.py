@@ -11,7 +11,7 @@ from regress_gate.model.issue import KnownIssue, Status
 from regress_gate.model.version import Version
 from tests.factories.records import REPO as REPO_URL
 from tests.factories.records import affected, record
-from tests.known.github_server import BOT, GitHub, closed, comment, named_by, sha
+from tests.fake_github.server import BOT, GitHub, closed, comment, named_by, sha
 from tests.known.github_session import session
 
 IN, OUT = Status.FIX_IN_CANDIDATE, Status.FIX_NOT_IN_CANDIDATE

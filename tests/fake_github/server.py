@@ -1,19 +1,26 @@
-"""A server on loopback that speaks the part of GitHub's REST interface that is used here: pages, ETags, comparisons.
+"""A server on loopback that speaks the part of GitHub's interface that is used here: pages, ETags, comparisons, writes.
 
-Threads and a small git history are set up by the tests. Faults are scripted: the next answers, whatever is asked.
+Threads and a small git history, which are only read, are set up by the tests. Repositories that workflows write to are
+in `state`. Faults are scripted: the next answers, whatever is asked; or by `State.faults`, for certain requests.
 """
 
 import hashlib
 import json
+import os
 import re
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fake_github import rest
+from tests.fake_github.answers import Answer, RefusedError, Request
+from tests.fake_github.state import State
 
 REPO = "vllm-project/vllm"
 BOT = {"login": "github-actions[bot]", "type": "Bot"}
@@ -63,7 +70,12 @@ class GitHub:
     validators: bool = True
     """Whether answers have an ETag."""
     prefix: str = ""
+    """Path of the API below its host: `/api/v3` of an Enterprise Server."""
     url: str = ""
+    state: State = field(default_factory=State)
+    after_change: Callable[[], None] = lambda: None
+    """Called after each request to a repository of the state, before it is answered."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def issue(self, number: int, *events: dict[str, Any], repo: str = REPO, **fields: Any) -> None:
         """An issue (or, with `pull_request`, a pull request as an issue) and its timeline."""
@@ -167,13 +179,18 @@ def comment(body: str, number: int = 1) -> dict[str, Any]:
     return {"event": "commented", "actor": PERSON, "body": body, "html_url": url}
 
 
+def bind(github: GitHub, port: int = 0) -> ThreadingHTTPServer:
+    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(github))
+    server.daemon_threads = True
+    github.url = f"http://127.0.0.1:{server.server_address[1]}{github.prefix}"
+    return server
+
+
 @contextmanager
 def serving(github: GitHub) -> Iterator[GitHub]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(github))
-    server.daemon_threads = True
+    server = bind(github)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    github.url = f"http://127.0.0.1:{server.server_address[1]}{github.prefix}"
     try:
         yield github
     finally:
@@ -189,6 +206,23 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
+            self._serve("GET")
+
+        def do_POST(self) -> None:
+            self._serve("POST")
+
+        def do_PATCH(self) -> None:
+            self._serve("PATCH")
+
+        def do_DELETE(self) -> None:
+            self._serve("DELETE")
+
+        def _serve(self, method: str) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            with github.lock:
+                self._serve_one(method, body)
+
+        def _serve_one(self, method: str, body: bytes) -> None:
             if github.script:
                 scripted = github.script.pop(0)
                 self._give(scripted.status, scripted.headers, scripted.body, scripted.promised)
@@ -199,28 +233,78 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
             github.quota = None if github.quota is None else github.quota - 1
             parts = urlsplit(self.path)
             path = parts.path.removeprefix(github.prefix)
+            if path == parts.path:
+                path = path.removeprefix("/api")  # an Enterprise Server has GraphQL at /api/graphql
             if path in github.moved:
                 self._give(301, {"Location": github.moved[path]}, b'{"message": "Moved Permanently"}')
                 return
-            status, headers, document = self._answer(path, parse_qs(parts.query))
-            headers = {**headers, **github.headers}
-            body = json.dumps(document).encode()
-            etag = f'W/"{hashlib.sha256(body).hexdigest()}"'
-            if github.validators and status == 200:
+            if (answer := self._hosted(method, path, parts.query, body)) is None:
+                answer = self._of_threads(method, path, parse_qs(parts.query))
+            if answer.status == 0:
+                self.close_connection = True
+                return
+            headers = {**answer.headers, **github.headers}
+            content = answer.content if isinstance(answer.content, bytes) else json.dumps(answer.content).encode()
+            etag = f'W/"{hashlib.sha256(content).hexdigest()}"'
+            if github.validators and method == "GET" and answer.status == 200:
                 headers |= {"ETag": etag, "Vary": "Accept, Authorization, Cookie, X-GitHub-OTP"}
                 if self.headers.get("If-None-Match") == etag:
                     self._give(304, headers, b"")
                     return
-            self._give(status, headers, body)
+            self._give(answer.status, headers, content)
 
-        def do_POST(self) -> None:
-            """Accepts everything that is written."""
-            self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            if github.script:
-                scripted = github.script.pop(0)
-                self._give(scripted.status, scripted.headers, scripted.body, scripted.promised)
-                return
-            self._give(201, {}, b'{"id": 1, "body": "written"}')
+        def _hosted(self, method: str, path: str, query: str, body: bytes) -> Answer | None:
+            """What a repository of the state answers; None where it has none to ask. Status 0: nothing is answered."""
+            if not github.state.repositories:
+                return None
+            request = Request(
+                method,
+                path,
+                {key: values[-1] for key, values in parse_qs(query).items()},
+                {name.lower(): value for name, value in self.headers.items()},
+                json.loads(body) if body else {},
+                github.url,
+                # Another host, to a client that compares names; the same machine.
+                f"http://localhost:{self.server.server_address[1]}",
+            )
+            fault = self._fault(method, path)
+            answer: Answer | None = Answer(0, b"")
+            if fault is None or fault.get("apply"):
+                try:
+                    answer = rest.answer(github.state, request)
+                except RefusedError as refused:
+                    answer = refused.answer
+            if fault is not None and "status" in fault:
+                answer = Answer(fault["status"], str(fault.get("body", "")).encode(), fault.get("headers", {}))
+            elif fault is not None:
+                answer = Answer(0, b"")
+            if answer is not None:
+                login = github.state.tokens.get(request.headers.get("authorization", " ").split(" ")[1], {}).get(
+                    "login"
+                )
+                asked = {"method": method, "path": path, "status": answer.status, "token": login}
+                github.state.requests.append(asked)
+                github.after_change()
+            if fault is not None and "kill" in fault:
+                os.kill(fault["kill"], signal.SIGKILL)
+            return answer
+
+        def _fault(self, method: str, path: str) -> dict[str, Any] | None:
+            for fault in github.state.faults:
+                meant = fault.get("method", method) == method and re.search(fault.get("path", ""), path)
+                if meant and fault.get("times", 1):
+                    if fault.get("skip", 0):
+                        fault["skip"] -= 1
+                        continue
+                    fault["times"] = fault.get("times", 1) - 1
+                    return fault
+            return None
+
+        def _of_threads(self, method: str, path: str, query: dict[str, list[str]]) -> Answer:
+            if method != "GET":
+                return Answer(201, {"id": 1, "body": "written"})
+            status, headers, document = self._answer(path, query)
+            return Answer(status, document, headers)
 
         def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, dict[str, str], Any]:
             page, size = int(query.get("page", ["1"])[0]), int(query.get("per_page", ["30"])[0])
