@@ -16,10 +16,10 @@ from regress_gate.cli.options import (
     deployment_fact_options,
     deployment_options,
     measure_options,
+    picture_report_options,
     place_options,
     provision_options,
     provisioning_from,
-    report_options,
     section,
     settings_from,
     store_options,
@@ -29,7 +29,7 @@ from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.version import Ref
-from regress_gate.report import print_view
+from regress_gate.report import OF_A_REPORT, print_view
 
 _NO_TEMPLATE = (
     "--serve-command is what you deploy; the servers are started as the suite says, because it has no {version} and "
@@ -56,7 +56,7 @@ _NO_TEMPLATE = (
 )
 @decision_options
 @place_options
-@report_options
+@picture_report_options
 @section(
     MEASURING,
     click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided."),
@@ -79,6 +79,7 @@ def compare(
     plan_only: bool,
     format_: str,
     outputs: tuple[str, ...],
+    figure: str | None,
     on_inconclusive: Any,
     report_only: bool,
     verbose: int,
@@ -105,7 +106,7 @@ def compare(
             if measure and not quiet:
                 click.echo(f"regress-gate: note: {_NO_TEMPLATE}", err=True)
     settings = settings_from(options)
-    files = parse_outputs(outputs)
+    files = parse_outputs(outputs, *OF_A_REPORT)
     scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
     decide = partial(
         compare_stored,
@@ -147,5 +148,5 @@ def compare(
     elif urls or all_blocks:
         raise InputError(f"{'--url' if urls else '--all-blocks'} is for measuring", todo="give --measure too")
     result = decide(scope)
-    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet)
+    deliver(result, format_, files, verbose=verbose > 0, quiet=quiet, figure=figure)
     return result.exit_code

@@ -11,7 +11,7 @@ import click
 from regress_gate.app.settings import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.errors import InputError
 from regress_gate.model.testbed import Testbed
-from regress_gate.report import format_names
+from regress_gate.report import Source, format_names
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -135,28 +135,42 @@ decision_options = section(
 """What the exit code may say."""
 
 
-report_options = section(
-    REPORT,
-    click.option(
-        "--format",
-        "format_",
-        type=click.Choice(format_names()),
-        default="table",
-        show_default=True,
-        help="Format on standard output.",
-    ),
-    click.option(
-        "--output",
-        "outputs",
-        multiple=True,
-        metavar="FORMAT:PATH",
-        help="Write a report to a file too (repeatable).",
-    ),
-    click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
-    click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
-    click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
-)
+def _report_options(*sources: Source) -> Decorator:
+    options = [
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(format_names(*sources)),
+            default="table",
+            show_default=True,
+            help="Format on standard output.",
+        ),
+        click.option(
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="FORMAT:PATH",
+            help="Write a report to a file too (repeatable).",
+        ),
+    ]
+    if Source.FIGURES in sources:
+        options.append(
+            click.option("--figure", metavar="NAME", help="Which picture svg and png hold; default: the first.")
+        )
+    return section(
+        REPORT,
+        *options,
+        click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
+        click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
+        click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
+    )
+
+
+report_options = _report_options(Source.VIEW)
 """How and where the report is written."""
+
+picture_report_options = _report_options(Source.VIEW, Source.FIGURES)
+"""`report_options` of a report with pictures: --figure too."""
 
 
 def settings_from(options: dict[str, Any]) -> Settings:

@@ -11,11 +11,15 @@ from regress_gate.files import write_output_file
 
 if TYPE_CHECKING:
     from regress_gate.model.result import Result
+    from regress_gate.report import Source
     from regress_gate.report.document import View
 
 
-def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
-    """Read `FORMAT:PATH` pairs before any work is done. Raises InputError for an unknown format or a missing path."""
+def parse_outputs(outputs: tuple[str, ...], *sources: "Source") -> list[tuple[str, Path]]:
+    """Read `FORMAT:PATH` pairs before any work is done; `sources` of the formats as for `find_format`.
+
+    Raises InputError for an unknown format or a missing path.
+    """
     from regress_gate.report import find_format  # `main` imports this module, and --help renders nothing
 
     parsed = []
@@ -25,32 +29,44 @@ def parse_outputs(outputs: tuple[str, ...]) -> list[tuple[str, Path]]:
             raise InputError(f"{output!r} names no file", where="--output", todo="write FORMAT:PATH")
         if path == "-":
             raise InputError("- is no file", where="--output", todo="use --format for standard output")
-        find_format(name, where="--output")
+        find_format(name, *sources, where="--output")
         parsed.append((name, Path(path)))
     return parsed
 
 
 def deliver(
-    result: "Result", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
+    result: "Result",
+    format_: str,
+    outputs: list[tuple[str, Path]],
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    figure: str | None = None,
 ) -> None:
     """Write a result: the files first, so that a closed terminal loses nothing, then standard output."""
     from regress_gate.report.views.result_view import ResultView  # as above
 
-    deliver_view(ResultView(result), format_, outputs, verbose=verbose, quiet=quiet)
+    deliver_view(ResultView(result), format_, outputs, verbose=verbose, quiet=quiet, figure=figure)
 
 
 def deliver_view(
-    view: "View", format_: str, outputs: list[tuple[str, Path]], *, verbose: bool = False, quiet: bool = False
+    view: "View",
+    format_: str,
+    outputs: list[tuple[str, Path]],
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    figure: str | None = None,
 ) -> None:
-    """`deliver` for any view."""
-    from regress_gate.report import RenderOptions, print_view, render  # as above
+    """`deliver` for any view. `figure`: the picture for formats that hold one."""
+    from regress_gate.report import RenderOptions, print_view, render_content  # as above
 
     for name, path in outputs:
-        write_output_file(path, render(view, name, RenderOptions(verbose=verbose)))
+        write_output_file(path, render_content(view, name, RenderOptions(verbose=verbose, figure=figure)))
     if quiet or sys.stdout is None:
         return
     try:
-        print_view(view, format_, verbose=verbose)
+        print_view(view, format_, verbose=verbose, figure=figure)
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()  # the reader has what it wanted; the decision stands

@@ -7,6 +7,7 @@ from regress_gate.report.render.output_formats import (
     COMMENT_LIMIT,
     FORMATS,
     JOB_SUMMARY_LIMIT,
+    OF_A_REPORT,
     OutputFormat,
     RenderOptions,
     Source,
@@ -15,12 +16,14 @@ from regress_gate.report.render.output_formats import (
     options_for,
     print_view,
     render,
+    render_content,
 )
 
 __all__ = [
     "COMMENT_LIMIT",
     "FORMATS",
     "JOB_SUMMARY_LIMIT",
+    "OF_A_REPORT",
     "OutputFormat",
     "RenderOptions",
     "Source",
@@ -29,4 +32,5 @@ __all__ = [
     "options_for",
     "print_view",
     "render",
+    "render_content",
 ]

@@ -10,7 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from regress_gate.report.plots import Plot
 
 
 class Style(Enum):
@@ -217,6 +220,19 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture for formats that can show one, with its numbers as a table; `report.figures` draws it."""
+
+    name: str
+    """What `--figure` calls it; unique in its document."""
+    title: str
+    description: str
+    """What is to be seen, for those who cannot see it."""
+    plot: Plot
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     title: str
     blocks: tuple[Block, ...]
@@ -224,7 +240,7 @@ class Section:
     """Not needed for a decision: closed where the format can close it."""
 
 
-Block = Paragraph | Pairs | ItemList | EntryList | Table | Grid | Chart | Section
+Block = Paragraph | Pairs | ItemList | EntryList | Table | Grid | Chart | Figure | Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +258,8 @@ class Detail:
     """Everything in full."""
     is_page: bool = True
     """Read from its top, with parts that can be folded; else a terminal, where the end is what is still seen."""
+    figures: bool = False
+    """With `Figure` blocks."""
     quiet_series: bool = True
     """Series that are no worse, or that do not gate."""
     quiet_issues: bool = True

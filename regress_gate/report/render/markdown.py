@@ -21,6 +21,7 @@ from regress_gate.report.document import (
     Document,
     Entry,
     EntryList,
+    Figure,
     Grid,
     Inline,
     ItemList,
@@ -157,6 +158,8 @@ class _Writer:
                 return _lines(self._grid(block))
             case Chart():
                 return [code(_sparkline(Sparkline(block.values, _CHART_WIDTH)))]
+            case Figure():
+                return self._block(Section(block.title, (block.table,)), depth)
             case Section():
                 title, content = self._escape(block.title), self._blocks(block.blocks, depth + 1)
                 if block.is_folded:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
 from typing import Any, TextIO
@@ -37,6 +37,8 @@ class RenderOptions:
     """What the reader's terminal can show; signs outside it are replaced by their ASCII likeness."""
     max_bytes: int = COMMENT_LIMIT
     """The size that a document for GitHub must not exceed."""
+    figure: str | None = None
+    """Which picture, for formats that hold one; None: the first."""
 
 
 DEFAULT_WIDTH = 80
@@ -70,10 +72,16 @@ class Source(Enum):
 
     VIEW = "view"
     """The result of a command: `render(view, options) -> str`."""
+    FIGURES = "figures"
+    """The pictures of a result: `render(view, options) -> str`, or bytes."""
     RUNS = "runs"
     """Stored runs: a `run_tables.RunFormat`."""
     RECORDS = "records"
     """Records of known issues: `render(records) -> str`."""
+
+
+OF_A_REPORT = (Source.VIEW, Source.FIGURES)
+"""What a command that decides or measures can write; a command that only lists has no pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ class OutputFormat:
     target: str
     """`module:name`; the module is imported on first use."""
     source: Source = Source.VIEW
+    is_binary: bool = False
+    """Whether a view becomes bytes, which no terminal shows. Of formats of runs, `RunFormat` says it."""
 
     def load(self) -> Any:
         module, _, name = self.target.partition(":")
@@ -91,6 +101,8 @@ FORMATS: dict[str, OutputFormat] = {
     "table": OutputFormat("regress_gate.report.render.terminal:render"),
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
+    "svg": OutputFormat("regress_gate.report.render.picture:render_svg", Source.FIGURES),
+    "png": OutputFormat("regress_gate.report.render.picture:render_png", Source.FIGURES, is_binary=True),
     "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
     "long": OutputFormat("regress_gate.report.render.run_tables:LONG_CSV", Source.RUNS),
     "long-json": OutputFormat("regress_gate.report.render.run_tables:LONG_JSON", Source.RUNS),
@@ -106,22 +118,47 @@ def format_names(*sources: Source) -> tuple[str, ...]:
     return tuple(name for name, format_ in FORMATS.items() if format_.source in (sources or (Source.VIEW,)))
 
 
-def find_format(name: str, source: Source = Source.VIEW, *, where: str = "--format") -> OutputFormat:
-    """Raises InputError for a format that does not exist."""
-    names = format_names(source)
+def find_format(name: str, *sources: Source, where: str = "--format") -> OutputFormat:
+    """By default among those that any view is made into. Raises InputError for a format that does not exist."""
+    names = format_names(*sources)
     if name not in names:
         raise InputError(f"unknown format {name!r}" + did_you_mean(name, names), where=where)
     return FORMATS[name]
 
 
 def render(view: View, format_: str = "table", options: RenderOptions | None = None) -> str:
-    """The report in that format, ending in a newline. Raises InputError for a format that does not exist."""
-    text: str = find_format(format_).load()(view, options or RenderOptions())
+    """The report in a format of text, ending in a newline. Raises InputError for a format that does not exist."""
+    text = render_content(view, format_, options)
+    assert isinstance(text, str), f"{format_} is binary"  # noqa: S101 - a mistake of the caller
     return text
 
 
-def print_view(view: View, format_: str = "table", *, stream: TextIO | None = None, verbose: bool = False) -> None:
-    """Write the report to the stream (stdout by default), fitted to it. Never fails for want of a sign."""
+def render_content(view: View, format_: str, options: RenderOptions | None = None) -> str | bytes:
+    """`render` for any format: bytes for one that is binary."""
+    content: str | bytes = find_format(format_, *OF_A_REPORT).load()(view, options or RenderOptions())
+    return content
+
+
+def print_view(
+    view: View,
+    format_: str = "table",
+    *,
+    stream: TextIO | None = None,
+    verbose: bool = False,
+    figure: str | None = None,
+) -> None:
+    """Write the report to the stream (stdout by default), fitted to it. Never fails for want of a sign.
+
+    Raises InputError for a binary format and a terminal.
+    """
     stream = sys.stdout if stream is None else stream
-    options = options_for(stream, verbose=verbose)
-    stream.write(for_encoding(render(view, format_, options), options.encoding))
+    if find_format(format_, *OF_A_REPORT).is_binary and stream.isatty():
+        todo = f"write --output {format_}:FILE, or redirect the output to a file"
+        raise InputError(f"{format_} is binary and cannot be printed on a terminal", where="--format", todo=todo)
+    options = replace(options_for(stream, verbose=verbose), figure=figure)
+    content = render_content(view, format_, options)
+    if isinstance(content, bytes):
+        stream.flush()
+        stream.buffer.write(content)
+    else:
+        stream.write(for_encoding(content, options.encoding))

@@ -24,6 +24,7 @@ from regress_gate.report.document import (
     Document,
     Entry,
     EntryList,
+    Figure,
     Grid,
     Inline,
     ItemList,
@@ -121,6 +122,8 @@ class _Writer:
                 self._grid(block, max(indent, _INDENT))
             case Chart():
                 self._chart(block, max(indent, _INDENT))
+            case Figure():
+                self._block(Section(block.title, (block.table,)), depth)
             case Section():
                 title = f"{block.title}:" if depth else block.title
                 self.put(self.text(title, "underline" if depth else "bold"), indent)

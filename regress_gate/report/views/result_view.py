@@ -30,6 +30,7 @@ from regress_gate.report.document import (
     View,
 )
 from regress_gate.report.views import issues_view, units, wording
+from regress_gate.report.views.result_figures import result_figures
 from regress_gate.report.views.series_view import (
     MOST_DECISIVE,
     SeriesFilter,
@@ -93,6 +94,7 @@ def _report(result: Result, detail: Detail) -> list[Block]:
     warnings = _first(_own_warnings(result), MOST_ALIKE, "warning") if is_brief else result.warnings[: detail.lines]
     return [
         *_answer(result, detail),
+        *(_section("Pictures", result_figures(result)) if detail.figures else []),
         *([series_section(result, detail)] if result.command == "compare" else []),
         *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
         issues_view.issues_section(result, detail),

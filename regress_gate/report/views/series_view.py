@@ -175,8 +175,12 @@ def _page_series(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
 
 def decisive_series(series: Sequence[SeriesResult]) -> list[SeriesResult]:
     """Those that are worse or undecided: the gated first, in each the regressions first, the largest losses first."""
-    worrying, _ = split_series(series, SeriesFilter.WORRYING)
-    return sorted(worrying, key=lambda one: (not one.gated, _VERDICT_ORDER.index(one.verdict), -_share_of_margin(one)))
+    return worst_first(split_series(series, SeriesFilter.WORRYING)[0])
+
+
+def worst_first(series: Sequence[SeriesResult]) -> list[SeriesResult]:
+    """The gated first, in each the regressions first, then what is undecided; of each the largest losses first."""
+    return sorted(series, key=lambda one: (not one.gated, _VERDICT_ORDER.index(one.verdict), -_share_of_margin(one)))
 
 
 def nearest_series(series: Sequence[SeriesResult]) -> list[SeriesResult]:
@@ -190,7 +194,7 @@ def _share_of_margin(one: SeriesResult) -> float:
     """The estimated loss of a regression, the largest possible loss of any other series, as a share of its margin."""
     largest = None if one.interval is None else one.interval[1]
     loss = one.change if one.verdict is Verdict.REGRESSION else largest
-    return math.inf if loss is None else loss / one.margin
+    return math.inf if loss is None or one.margin <= 0 else loss / one.margin
 
 
 def _decisive_table(series: Sequence[SeriesResult], *, is_worrying: bool, is_page: bool) -> list[Block]:
@@ -234,7 +238,7 @@ def _columns(series: Sequence[SeriesResult], first: Column) -> tuple[Column, ...
     return (
         first,
         Column("baseline → candidate", "± cv, n", max_width=_LONGEST_VALUES),
-        Column("change", f"[{_confidence(series)} interval]"),
+        Column("change", f"[{confidence_text(series)} interval]"),
         Column("margin", below=0),
         Column("verdict", "(runs a side)"),
     )
@@ -256,7 +260,7 @@ def _row(one: SeriesResult, name: str, detail: str, notes: dict[str, int], *, ha
                 units.both_values((one.baseline.mean, one.candidate.mean), one.unit, one.metric),
                 units.spreads((one.baseline.cv, one.candidate.cv), (one.baseline.runs, one.candidate.runs)),
             ),
-            Cell(Styled(_change_text(one), _change_style(one)), units.interval(one.natural_interval)),
+            Cell(Styled(change_text(one), _change_style(one)), units.interval(one.natural_interval)),
             units.margin(one.margin, one.scale),
             Cell(Styled(one.verdict.value, _VERDICT_STYLE[one.verdict]), _runs_needed(one) or remark),
         ),
@@ -265,7 +269,7 @@ def _row(one: SeriesResult, name: str, detail: str, notes: dict[str, int], *, ha
     )
 
 
-def _change_text(one: SeriesResult) -> str:
+def change_text(one: SeriesResult) -> str:
     """`+24.7% better`: what happened, and whether that is good."""
     shown = units.change(one.natural_change, one.scale)
     if one.change is None or units.change(0.0, one.scale) == shown:
@@ -289,7 +293,7 @@ def _runs_needed(one: SeriesResult) -> str:
     return f"needs {more} more" if more > 0 else ""
 
 
-def _confidence(series: Sequence[SeriesResult]) -> str:
+def confidence_text(series: Sequence[SeriesResult]) -> str:
     """`95%`; the two ends where the series differ in it."""
     levels = sorted({one.confidence for one in series})
     return " to ".join(units.percent(level) for level in (levels[:1] + levels[1:][-1:]))

@@ -1,0 +1,33 @@
+"""Pictures of a document as SVG: `draw_svg` draws a `Figure`, `theme_css` recolours it on a page.
+
+A picture is complete without any style sheet, because a page may forbid them (Jenkins does): every colour is a
+presentation attribute, and the class beside it is for pages that have a dark mode. It holds no id, so that a page can
+hold many. Not for what a picture shows: that is `plots`.
+"""
+
+from __future__ import annotations
+
+from regress_gate.report.document import Figure
+from regress_gate.report.figures.canvas import PALETTE, Canvas
+from regress_gate.report.figures.intervals import draw_intervals
+
+__all__ = ["draw_svg", "theme_css"]
+
+
+def draw_svg(figure: Figure, *, heading: bool = True, font: str = "sans-serif") -> str:
+    """A standalone SVG 1.1 picture with `<title>` and `<desc>`, on lines of its own, ending in a newline.
+
+    `heading`: write the title above the picture; a page that has it as text leaves it out. `font`: families in the
+    order of preference.
+    """
+    canvas = Canvas(figure.title, figure.description, heading=heading, font=font)
+    draw_intervals(canvas, figure.plot)
+    return canvas.as_text()
+
+
+def theme_css(*, dark: bool) -> str:
+    """Rules that give every colour of a picture that is part of a page; they win over its presentation attributes."""
+    return "".join(
+        f".fill-{name}{{fill:{shades[dark]}}}.stroke-{name}{{stroke:{shades[dark]}}}"
+        for name, shades in PALETTE.items()
+    )

@@ -1,0 +1,151 @@
+"""The interval plot: each series' change with its interval, against its own margin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree as ET
+
+from regress_gate.model.result import Verdict
+from regress_gate.report.figures.axes import Scale, fitting_ticks
+from regress_gate.report.figures.canvas import EDGE, NORMAL, SMALL, WIDTH, Canvas, number, path, text_width
+from regress_gate.report.plots import IntervalPlot, IntervalRow
+
+_ROW, _GROUP = 19.0, 25.0
+_PLOT = (184.0, 504.0)
+"""Where the axis begins and ends; names stand left of it, numbers right."""
+_TEXT = 514.0
+_LABEL = _PLOT[0] - EDGE - 22
+_MARGIN = 56.0
+_LEAST = 1.5
+"""Margins that the axis shows at least on both sides."""
+_SHOWN_WHOLE = 0.8
+"""Share of the intervals whose ends the axis reaches; the others may end in an arrow with a number."""
+_MOST_TICKS = 7
+_LEGEND = {
+    Verdict.REGRESSION: "regression",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.WITHIN_MARGIN: "within its margin",
+    Verdict.IMPROVEMENT: "improvement",
+}
+
+
+def draw_intervals(canvas: Canvas, plot: IntervalPlot) -> None:
+    rows = [row for group in plot.groups for row in group.rows]
+    if not rows:
+        canvas.paragraph(EDGE, "No series gates: there is nothing to show.", width=WIDTH - 2 * EDGE)
+        return
+    scale = Scale(*_reach(rows), *_PLOT)
+    _legend(canvas, {row.verdict for row in rows}, plot.confidence)
+    _heads(canvas, scale)
+    top = canvas.y
+    beyond = canvas.area(scale.place(1), top, _PLOT[1] - scale.place(1), 0, "beyond")
+    grid = canvas.group(fill=None, stroke="grid")
+    for group in plot.groups:
+        canvas.y += _GROUP
+        canvas.text(EDGE, canvas.y - 8, group.title, width=_PLOT[0] - EDGE, bold=True)
+        for row in group.rows:
+            _row(canvas, scale, row)
+    beyond.set("height", number(canvas.y - top))
+    _axis(canvas, scale, grid, top)
+    if plot.note:
+        canvas.paragraph(EDGE, plot.note, width=WIDTH - 2 * EDGE)
+
+
+def _legend(canvas: Canvas, present: Iterable[Verdict], confidence: str) -> None:
+    x = EDGE
+    canvas.y += 10
+    for verdict in (verdict for verdict in _LEGEND if verdict in present):
+        canvas.mark(x + 5, canvas.y - 4, verdict.value)
+        canvas.text(x + 14, canvas.y, _LEGEND[verdict], width=200)
+        x += 14 + text_width(_LEGEND[verdict], NORMAL) + 14
+    canvas.text(x, canvas.y, f"line: {confidence} interval", width=WIDTH - EDGE - x, colour="muted")
+    canvas.y += 12
+
+
+def _heads(canvas: Canvas, scale: Scale) -> None:
+    """Titles above the columns, and what left and right mean."""
+    canvas.y += 14
+    left, right = "← better", "beyond the margin →"
+    canvas.text(EDGE, canvas.y, "series", width=_LABEL, size=SMALL, colour="muted")
+    if text_width(left, SMALL) < scale.place(0) - _PLOT[0]:
+        canvas.text(_PLOT[0], canvas.y, left, width=_LABEL, size=SMALL, colour="muted")
+    canvas.text(_PLOT[1], canvas.y, right, width=_PLOT[1], size=SMALL, colour="muted", anchor="end")
+    canvas.text(_TEXT, canvas.y, "change [interval]", width=WIDTH - EDGE - _MARGIN - _TEXT, size=SMALL, colour="muted")
+    canvas.text(WIDTH - EDGE, canvas.y, "margin", width=_MARGIN, size=SMALL, colour="muted", anchor="end")
+    canvas.y += 6
+
+
+def _reach(rows: Sequence[IntervalRow]) -> tuple[float, float]:
+    """The ends of the axis, in margins."""
+    ends = [[-one for one in _ends(row)] for row in rows], [_ends(row) for row in rows]
+    low, high = (_far_enough([max(each) for each in side if each]) for side in ends)
+    return -low, high
+
+
+def _ends(row: IntervalRow) -> list[float]:
+    return [one for one in (row.estimate, *(row.interval or ())) if one is not None]
+
+
+def _far_enough(ends: Sequence[float]) -> float:
+    """Every end if the furthest is not far beyond most of them; so one wide interval does not flatten the others."""
+    ordered = sorted(max(end, _LEAST) for end in ends) or [_LEAST]
+    most = ordered[min(len(ordered) - 1, math.ceil(_SHOWN_WHOLE * len(ordered)) - 1)]
+    return 1.06 * (ordered[-1] if ordered[-1] <= 2 * most else most)
+
+
+def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
+    top, canvas.y = canvas.y, canvas.y + _ROW
+    middle, base = top + _ROW / 2, top + _ROW / 2 + 4
+    canvas.text(EDGE + 10, base, row.label, width=_LABEL)
+    canvas.text(_TEXT, base, row.change, width=WIDTH - EDGE - _MARGIN - _TEXT)
+    canvas.text(WIDTH - EDGE, base, row.margin, width=_MARGIN, anchor="end", colour="muted")
+    if row.estimate is None:
+        canvas.text(scale.place(0) + 6, base, "not estimated", width=120, size=SMALL, colour="muted")
+        return
+    colour = row.verdict.value
+    if row.interval is not None:
+        low, high = row.interval
+        left = _end(canvas, scale, low, middle, colour, is_left=True)
+        right = _end(canvas, scale, high, middle, colour, is_left=False)
+        if left < right:
+            canvas.line([(left, middle), (right, middle)], colour, width=2)
+    if scale.holds(row.estimate):
+        canvas.mark(scale.place(row.estimate), middle, colour)
+
+
+def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, colour: str, *, is_left: bool) -> float:
+    """Where the line of an interval stops. Beyond the axis it is an arrow, and how far it goes stands beside it."""
+    if end is not None and scale.holds(end):
+        x = scale.place(end)
+        canvas.line([(x, y - 4), (x, y + 4)], colour, width=2)
+        return x
+    text = "∞" if end is None else multiple(end)
+    edge, towards = (scale.start, 1) if is_left else (scale.stop, -1)
+    tip = edge + towards * (text_width(text, SMALL) + 3)
+    anchor = "start" if is_left else "end"
+    canvas.text(edge, y + 4, text, width=80, size=SMALL, anchor=anchor)
+    canvas.line([(tip + towards * 5, y - 4), (tip, y), (tip + towards * 5, y + 4)], colour, width=2)
+    return tip
+
+
+def _axis(canvas: Canvas, scale: Scale, grid: ET.Element, top: float) -> None:
+    """Lines behind the rows, and the numbers below them."""
+    bottom = canvas.y
+    canvas.y += 15
+    for tick in fitting_ticks(scale, multiple, SMALL, _MOST_TICKS):
+        x = scale.place(tick)
+        ET.SubElement(grid, "path", {"d": path([(x, top), (x, bottom)])})
+        canvas.text(x, canvas.y, multiple(tick), width=80, size=SMALL, anchor="middle", colour="muted")
+    canvas.line([(scale.place(0), top), (scale.place(0), bottom)], "ink")
+    canvas.line([(scale.place(1), top), (scale.place(1), bottom)], "regression", dashes="4 3")
+    canvas.y += 16
+    middle = (scale.start + scale.stop) / 2
+    title = "loss, in multiples of the series' own margin"
+    canvas.text(middle, canvas.y, title, width=2 * (middle - EDGE), size=SMALL, anchor="middle", colour="muted")
+
+
+def multiple(value: float) -> str:
+    """`2.5×`, and `0`."""
+    text = f"{value:.3g}".replace("-", "−", 1)
+    return text if float(value) == 0 else f"{text}×"
