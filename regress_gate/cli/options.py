@@ -1,6 +1,7 @@
 """Options that several commands share, and the settings made from them."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 from regress_gate.app.settings import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.errors import InputError
 from regress_gate.model.testbed import Testbed
-from regress_gate.report import Source, format_names
+from regress_gate.report import Source, check_standard_output, format_names
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ decision_options = section(
 
 
 def _report_options(*sources: Source) -> Decorator:
+    def can_be_printed(_: click.Context, __: click.Parameter, name: str) -> str:
+        if sys.stdout is not None:
+            check_standard_output(name, sys.stdout, *sources)
+        return name
+
     options = [
         click.option(
             "--format",
@@ -143,6 +149,7 @@ def _report_options(*sources: Source) -> Decorator:
             type=click.Choice(format_names(*sources)),
             default="table",
             show_default=True,
+            callback=can_be_printed,
             help="Format on standard output.",
         ),
         click.option(

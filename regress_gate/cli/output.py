@@ -2,9 +2,13 @@
 
 import os
 import sys
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from regress_gate.errors import InputError
 from regress_gate.files import write_output_file
@@ -61,15 +65,26 @@ def deliver_view(
     """`deliver` for any view. `figure`: the picture for formats that hold one."""
     from regress_gate.report import RenderOptions, print_view, render_content  # as above
 
-    for name, path in outputs:
-        write_output_file(path, render_content(view, name, RenderOptions(verbose=verbose, figure=figure)))
+    with _warnings_as_notes():
+        for name, path in outputs:
+            write_output_file(path, render_content(view, name, RenderOptions(verbose=verbose, figure=figure)))
     if quiet or sys.stdout is None:
         return
     try:
-        print_view(view, format_, verbose=verbose, figure=figure)
+        with _warnings_as_notes():
+            print_view(view, format_, verbose=verbose, figure=figure)
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()  # the reader has what it wanted; the decision stands
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(each.message) for each in caught):
+        click.echo(f"regress-gate: note: {text}", err=True)
 
 
 def silence_stdout() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from regress_gate.report.figures.canvas import text_width
+from regress_gate.report.figures.canvas import SMALL, Canvas, text_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,84 @@ class Scale:
         return self.low <= value <= self.high
 
 
+def span(values: Iterable[float], *, least_share: float) -> tuple[float, float]:
+    """Ends of an axis that shows all values, with some room beyond. NaN is left out; from 0 to 1 without a value.
+
+    It is at least as long as that share of the largest value: else small noise would fill the whole height.
+    """
+    known = [min(max(value, -_LARGEST), _LARGEST) for value in values if not math.isnan(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    least = least_share * max(abs(low), abs(high)) or 1.0
+    room = max(0.08 * (high - low), (least - (high - low)) / 2)
+    return low - room, high + room
+
+
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+
+def draw_frame(
+    canvas: Canvas,
+    box: Box,
+    title: str,
+    unit: str,
+    values: Iterable[float],
+    *,
+    least_share: float = 0.05,
+    headroom: float = 0.0,
+) -> Scale:
+    """A panel with its title above, its unit, and an axis on its left. The scale that it returns is that of the axis.
+
+    The numbers of the axis stand left of the box, the title above it: both need room there. `headroom` is kept free of
+    values at the top of the box.
+    """
+    scale = Scale(*span(values, least_share=least_share), box.bottom, box.top + headroom)
+    left = box.left - AXIS
+    unit_width = text_width(unit, SMALL)
+    canvas.text(left, box.top - 9, title, width=box.right - left - unit_width - 12, bold=True)
+    canvas.text(box.right, box.top - 9, unit, width=unit_width + 1, size=SMALL, anchor="end", colour="muted")
+    canvas.line([(box.left, box.bottom), (box.right, box.bottom)], "grid")
+    found = ticks(scale.low, scale.high, 4)
+    write = tick_writer(found)
+    for tick in found:
+        y = scale.place(tick)
+        canvas.line([(box.left, y), (box.right, y)], "grid")
+        canvas.text(box.left - 6, y + 4, write(tick), width=AXIS - 6, size=SMALL, anchor="end", colour="muted")
+    return scale
+
+
+AXIS = 52.0
+"""Width of the numbers beside a vertical axis."""
+
+
+def tick_writer(values: Sequence[float]) -> Callable[[float], str]:
+    """Writes round numbers with as many decimals as their distance needs: `0.5`, `1.0`, and `2.5k`."""
+    step = min((right - left for left, right in pairwise(values)), default=0.0)
+    largest = max(map(abs, values), default=0.0)
+    if not 1e-4 <= step <= largest < 1e9:
+        return lambda value: minus(f"{value:.3g}")
+    factor, suffix = next((each for each in ((1e6, "M"), (1e3, "k")) if largest >= 10 * each[0]), (1.0, ""))
+    decimals = max(0, -math.floor(math.log10(step / factor) + 1e-9))
+    return lambda value: minus(f"{value / factor:.{decimals}f}{suffix}") if value else "0"
+
+
+def minus(text: str) -> str:
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
 def fitting_ticks(scale: Scale, write: Callable[[float], str], size: float, most: int) -> list[float]:
     """Round numbers for an axis from left to right, so few that their texts do not touch."""
     for count in range(most, 0, -1):
@@ -41,10 +119,15 @@ def fitting_ticks(scale: Scale, write: Callable[[float], str], size: float, most
 def ticks(low: float, high: float, most: int) -> list[float]:
     """At most some `most` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten."""
     step = _round_step((high / 2 - low / 2) / most * 2)
+    if step is None:
+        return []
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [place * step for place in range(first, last + 1)]
 
 
-def _round_step(least: float) -> float:
+def _round_step(least: float) -> float | None:
+    """None where numbers are so large or small that steps between them cannot be calculated."""
+    if not 1e-290 < least < 1e290:
+        return None
     power = 10.0 ** math.floor(math.log10(least))
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= least * (1 - 1e-9))

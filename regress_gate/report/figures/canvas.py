@@ -7,7 +7,8 @@ rounded to a tenth of a pixel, which keeps files small and equal on every machin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from rich.cells import cell_len
@@ -29,12 +30,15 @@ PALETTE: dict[str, tuple[str, str]] = {
     "muted": ("#59636e", "#a3adb8"),
     "grid": ("#dde1e6", "#343b43"),
     "beyond": ("#fbe8de", "#38261d"),
+    "gain": ("#dff2ea", "#17332a"),
+    "changed": ("#e8ecf1", "#2a313a"),
     "regression": ("#d55e00", "#d55e00"),
     "undecided": ("#1f2328", "#e6e8ea"),
     "within_margin": ("#0072b2", "#56b4e9"),
     "improvement": ("#009e73", "#009e73"),
     "baseline": ("#0072b2", "#56b4e9"),
     "candidate": ("#d55e00", "#d55e00"),
+    "issue": ("#b0578d", "#cc79a7"),
 }
 """Name of a colour to its value on a light and on a dark page."""
 
@@ -127,12 +131,6 @@ class Canvas:
             element.tail = element.tail or "\n"
         return ET.tostring(self.root, encoding="unicode")
 
-    def group(self, **paint: str) -> ET.Element:
-        """Elements that share their colours: `fill` and `stroke` are names of the palette."""
-        group = ET.SubElement(self.root, "g", painted(**paint))
-        group.text = "\n"
-        return group
-
     def note(self, element: ET.Element, text: str) -> None:
         """What a pointer over the element shows."""
         ET.SubElement(element, "title").text = one_line(text)
@@ -178,23 +176,45 @@ class Canvas:
         place = {"x": number(x), "y": number(y), "width": number(width), "height": number(height)}
         return ET.SubElement(self.root, "rect", place | painted(fill=colour))
 
-    def line(
-        self, points: Sequence[tuple[float, float]], colour: str, *, width: float = 1.0, dashes: str = ""
-    ) -> ET.Element:
+    def line(self, points: Sequence[tuple[float, float]], colour: str, *, width: float = 1.0, dashes: str = "") -> None:
         attributes = {"d": path(points), **painted(fill=None, stroke=colour)}
         if width != 1:
             attributes["stroke-width"] = number(width)
         if dashes:
             attributes["stroke-dasharray"] = dashes
-        return ET.SubElement(self.root, "path", attributes)
+        ET.SubElement(self.root, "path", attributes)
 
-    def mark(self, x: float, y: float, shape: str) -> ET.Element:
-        """A sign of some 8 pixels: its shape says what it is, as its colour of the same name does."""
-        fill, stroke = ("paper", shape) if shape in _HOLLOW else (shape, None)
-        attributes = {"d": mark_path(x, y, shape), **painted(fill=fill, stroke=stroke or "")}
-        if stroke:
+    def band(self, points: Sequence[tuple[float, float]], colour: str) -> None:
+        """A filled outline through which what lies below can be seen."""
+        ET.SubElement(self.root, "path", {"d": path(points) + "z", "fill-opacity": "0.2", **painted(fill=colour)})
+
+    def mark(self, x: float, y: float, sign: Sign, note: str = "") -> None:
+        """`note`: what a pointer over the mark shows."""
+        is_line = sign.shape in ("cross", "bar")
+        colours = (None, sign.colour) if is_line else ("paper", sign.colour) if sign.is_hollow else (sign.colour, "")
+        attributes = {"d": sign.path(x, y), **painted(fill=colours[0], stroke=colours[1])}
+        if colours[1]:
             attributes["stroke-width"] = "1.6"
-        return ET.SubElement(self.root, "path", attributes)
+        element = ET.SubElement(self.root, "path", attributes)
+        if note:
+            self.note(element, note)
+
+    def legend(self, items: Iterable[tuple[Sign | str, str]]) -> None:
+        """What the signs mean; a text in the place of a sign names a colour that areas or lines have."""
+        x = EDGE
+        self.y += 10
+        for sign, text in items:
+            width = text_width(text, NORMAL)
+            if x > EDGE and x + 16 + width > WIDTH - EDGE:
+                x, self.y = EDGE, self.y + 18
+            if isinstance(sign, Sign):
+                self.mark(x + 6, self.y - 4, sign)
+            elif sign:
+                self.area(x, self.y - 9, 12, 9, sign)
+            shift = 17 if sign else 0
+            self.text(x + shift, self.y, text, width=WIDTH - EDGE - x - shift, colour="ink" if sign else "muted")
+            x += shift + width + 16
+        self.y += 10
 
 
 def painted(fill: str | None = "", stroke: str | None = "") -> dict[str, str]:
@@ -229,14 +249,23 @@ def wrapped(text: str, width: float, size: float) -> list[str]:
 # Marks
 
 _SHAPES = {
-    "regression": "M{l} {t}h8v8h-8z",
-    "undecided": "M{x} {u}l5 5-5 5-5-5z",
-    "within_margin": "M{l} {y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
-    "improvement": "M{x} {u}l5 9h-10z",
+    "square": "M{l} {t}h8v8h-8z",
+    "diamond": "M{x} {u}l5 5-5 5-5-5z",
+    "circle": "M{l} {y}a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+    "triangle": "M{x} {u}l5 9h-10z",
+    "cross": "M{l} {t}l8 8m0-8l-8 8",
+    "bar": "M{x} {u}v10",
 }
-_HOLLOW = {"undecided"}
 
 
-def mark_path(x: float, y: float, shape: str) -> str:
-    places = {"x": x, "y": y, "l": x - 4, "t": y - 4, "u": y - 5}
-    return _SHAPES[shape].format_map({name: number(place) for name, place in places.items()})
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A mark of some 8 pixels. Its shape tells it apart where its colour does not."""
+
+    shape: str
+    colour: str
+    is_hollow: bool = False
+
+    def path(self, x: float, y: float) -> str:
+        places = {"x": x, "y": y, "l": x - 4, "t": y - 4, "u": y - 5}
+        return _SHAPES[self.shape].format_map({name: number(place) for name, place in places.items()})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from xml.etree import ElementTree as ET
+from collections.abc import Sequence
 
 from regress_gate.model.result import Verdict
-from regress_gate.report.figures.axes import Scale, fitting_ticks
-from regress_gate.report.figures.canvas import EDGE, NORMAL, SMALL, WIDTH, Canvas, number, path, text_width
+from regress_gate.report.figures.axes import Scale, fitting_ticks, minus
+from regress_gate.report.figures.canvas import EDGE, SMALL, WIDTH, Canvas, Sign, text_width
 from regress_gate.report.plots import IntervalPlot, IntervalRow
 
 _ROW, _GROUP = 19.0, 25.0
@@ -22,11 +21,11 @@ _LEAST = 1.5
 _SHOWN_WHOLE = 0.8
 """Share of the intervals whose ends the axis reaches; the others may end in an arrow with a number."""
 _MOST_TICKS = 7
-_LEGEND = {
-    Verdict.REGRESSION: "regression",
-    Verdict.UNDECIDED: "undecided",
-    Verdict.WITHIN_MARGIN: "within its margin",
-    Verdict.IMPROVEMENT: "improvement",
+_SIGNS = {
+    Verdict.REGRESSION: (Sign("square", "regression"), "regression"),
+    Verdict.UNDECIDED: (Sign("diamond", "undecided", is_hollow=True), "undecided"),
+    Verdict.WITHIN_MARGIN: (Sign("circle", "within_margin"), "within its margin"),
+    Verdict.IMPROVEMENT: (Sign("triangle", "improvement"), "improvement"),
 }
 
 
@@ -36,31 +35,19 @@ def draw_intervals(canvas: Canvas, plot: IntervalPlot) -> None:
         canvas.paragraph(EDGE, "No series gates: there is nothing to show.", width=WIDTH - 2 * EDGE)
         return
     scale = Scale(*_reach(rows), *_PLOT)
-    _legend(canvas, {row.verdict for row in rows}, plot.confidence)
+    present = {row.verdict for row in rows}
+    signs = [item for verdict, item in _SIGNS.items() if verdict in present]
+    canvas.legend([*signs, ("", f"line: {plot.confidence} interval")])
     _heads(canvas, scale)
-    top = canvas.y
-    beyond = canvas.area(scale.place(1), top, _PLOT[1] - scale.place(1), 0, "beyond")
-    grid = canvas.group(fill=None, stroke="grid")
+    _axis(canvas, scale, canvas.y + len(plot.groups) * _GROUP + len(rows) * _ROW)
     for group in plot.groups:
         canvas.y += _GROUP
         canvas.text(EDGE, canvas.y - 8, group.title, width=_PLOT[0] - EDGE, bold=True)
         for row in group.rows:
             _row(canvas, scale, row)
-    beyond.set("height", number(canvas.y - top))
-    _axis(canvas, scale, grid, top)
+    canvas.y += 32
     if plot.note:
         canvas.paragraph(EDGE, plot.note, width=WIDTH - 2 * EDGE)
-
-
-def _legend(canvas: Canvas, present: Iterable[Verdict], confidence: str) -> None:
-    x = EDGE
-    canvas.y += 10
-    for verdict in (verdict for verdict in _LEGEND if verdict in present):
-        canvas.mark(x + 5, canvas.y - 4, verdict.value)
-        canvas.text(x + 14, canvas.y, _LEGEND[verdict], width=200)
-        x += 14 + text_width(_LEGEND[verdict], NORMAL) + 14
-    canvas.text(x, canvas.y, f"line: {confidence} interval", width=WIDTH - EDGE - x, colour="muted")
-    canvas.y += 12
 
 
 def _heads(canvas: Canvas, scale: Scale) -> None:
@@ -111,7 +98,7 @@ def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
         if left < right:
             canvas.line([(left, middle), (right, middle)], colour, width=2)
     if scale.holds(row.estimate):
-        canvas.mark(scale.place(row.estimate), middle, colour)
+        canvas.mark(scale.place(row.estimate), middle, _SIGNS[row.verdict][0])
 
 
 def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, colour: str, *, is_left: bool) -> float:
@@ -129,23 +116,20 @@ def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, colour: str,
     return tip
 
 
-def _axis(canvas: Canvas, scale: Scale, grid: ET.Element, top: float) -> None:
-    """Lines behind the rows, and the numbers below them."""
-    bottom = canvas.y
-    canvas.y += 15
+def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
+    """What lies behind the rows, and the numbers below them."""
+    top = canvas.y
+    canvas.area(scale.place(1), top, _PLOT[1] - scale.place(1), bottom - top, "beyond")
     for tick in fitting_ticks(scale, multiple, SMALL, _MOST_TICKS):
         x = scale.place(tick)
-        ET.SubElement(grid, "path", {"d": path([(x, top), (x, bottom)])})
-        canvas.text(x, canvas.y, multiple(tick), width=80, size=SMALL, anchor="middle", colour="muted")
+        canvas.line([(x, top), (x, bottom)], "grid")
+        canvas.text(x, bottom + 15, multiple(tick), width=80, size=SMALL, anchor="middle", colour="muted")
     canvas.line([(scale.place(0), top), (scale.place(0), bottom)], "ink")
     canvas.line([(scale.place(1), top), (scale.place(1), bottom)], "regression", dashes="4 3")
-    canvas.y += 16
-    middle = (scale.start + scale.stop) / 2
-    title = "loss, in multiples of the series' own margin"
-    canvas.text(middle, canvas.y, title, width=2 * (middle - EDGE), size=SMALL, anchor="middle", colour="muted")
+    middle, title = sum(_PLOT) / 2, "loss, in multiples of the series' own margin"
+    canvas.text(middle, bottom + 31, title, width=600, size=SMALL, anchor="middle", colour="muted")
 
 
 def multiple(value: float) -> str:
     """`2.5×`, and `0`."""
-    text = f"{value:.3g}".replace("-", "−", 1)
-    return text if float(value) == 0 else f"{text}×"
+    return minus(f"{value:.3g}×") if value else "0"

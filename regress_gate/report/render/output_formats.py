@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TextIO
 
 from regress_gate.errors import InputError
@@ -91,6 +92,8 @@ class OutputFormat:
     source: Source = Source.VIEW
     is_binary: bool = False
     """Whether a view becomes bytes, which no terminal shows. Of formats of runs, `RunFormat` says it."""
+    needs: str = ""
+    """A module of an extra that has the format's name."""
 
     def load(self) -> Any:
         module, _, name = self.target.partition(":")
@@ -101,8 +104,6 @@ FORMATS: dict[str, OutputFormat] = {
     "table": OutputFormat("regress_gate.report.render.terminal:render"),
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
-    "svg": OutputFormat("regress_gate.report.render.picture:render_svg", Source.FIGURES),
-    "png": OutputFormat("regress_gate.report.render.picture:render_png", Source.FIGURES, is_binary=True),
     "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
     "long": OutputFormat("regress_gate.report.render.run_tables:LONG_CSV", Source.RUNS),
     "long-json": OutputFormat("regress_gate.report.render.run_tables:LONG_JSON", Source.RUNS),
@@ -110,6 +111,10 @@ FORMATS: dict[str, OutputFormat] = {
     "parquet": OutputFormat("regress_gate.report.render.run_tables:PARQUET", Source.RUNS),
     "xlsx": OutputFormat("regress_gate.report.render.run_tables:XLSX", Source.RUNS),
     "osv": OutputFormat("regress_gate.report.render.json:render_osv", Source.RECORDS),
+    "svg": OutputFormat("regress_gate.report.render.picture:render_svg", Source.FIGURES),
+    "png": OutputFormat(
+        "regress_gate.report.render.picture:render_png", Source.FIGURES, is_binary=True, needs="resvg_py"
+    ),
 }
 
 
@@ -119,11 +124,28 @@ def format_names(*sources: Source) -> tuple[str, ...]:
 
 
 def find_format(name: str, *sources: Source, where: str = "--format") -> OutputFormat:
-    """By default among those that any view is made into. Raises InputError for a format that does not exist."""
+    """By default among those that any view is made into.
+
+    Raises InputError for a format that does not exist, or of which the package is not installed.
+    """
     names = format_names(*sources)
     if name not in names:
         raise InputError(f"unknown format {name!r}" + did_you_mean(name, names), where=where)
-    return FORMATS[name]
+    found = FORMATS[name]
+    if found.needs and find_spec(found.needs) is None:
+        raise InputError(
+            f"{name} needs a package that is not installed",
+            where=where,
+            todo=f"pip install 'vllm-regress-gate[{name}]'",
+        )
+    return found
+
+
+def check_standard_output(name: str, stream: TextIO, *sources: Source) -> None:
+    """Raises InputError for a format that cannot be written to that stream."""
+    if find_format(name, *sources).is_binary and stream.isatty():
+        todo = f"write --output {name}:FILE, or redirect the output to a file"
+        raise InputError(f"{name} is binary and cannot be printed on a terminal", where="--format", todo=todo)
 
 
 def render(view: View, format_: str = "table", options: RenderOptions | None = None) -> str:
@@ -152,9 +174,7 @@ def print_view(
     Raises InputError for a binary format and a terminal.
     """
     stream = sys.stdout if stream is None else stream
-    if find_format(format_, *OF_A_REPORT).is_binary and stream.isatty():
-        todo = f"write --output {format_}:FILE, or redirect the output to a file"
-        raise InputError(f"{format_} is binary and cannot be printed on a terminal", where="--format", todo=todo)
+    check_standard_output(format_, stream, *OF_A_REPORT)
     options = replace(options_for(stream, verbose=verbose), figure=figure)
     content = render_content(view, format_, options)
     if isinstance(content, bytes):

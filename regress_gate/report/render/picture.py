@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 
 from regress_gate.errors import InputError
 from regress_gate.report.document import Block, Detail, Figure, Section, View
@@ -13,6 +14,27 @@ from regress_gate.text import did_you_mean
 
 def render_svg(view: View, options: RenderOptions) -> str:
     return draw_svg(_chosen(view, options))
+
+
+_ZOOM = 2
+"""Pixels of a PNG for each of the picture, so that text stays sharp on screens of today."""
+_FONTS = "DejaVu Sans, Liberation Sans, Noto Sans, Arial, Helvetica, sans-serif"
+"""The first that is installed is taken."""
+
+
+def render_png(view: View, options: RenderOptions) -> bytes:
+    """Warns where no font is installed: the picture then has no text."""
+    import resvg_py  # an extra, and 12 MB
+
+    if not _has_font(resvg_py.svg_to_bytes):
+        warnings.warn("no font is installed, so the png has no text: install DejaVu Sans", stacklevel=2)
+    return resvg_py.svg_to_bytes(svg_string=draw_svg(_chosen(view, options), font=_FONTS), zoom=_ZOOM)
+
+
+def _has_font(draw: Callable[..., bytes]) -> bool:
+    """Whether a letter leaves a trace: without a font it silently does not."""
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" font-family="{_FONTS}">{{}}</svg>'
+    return draw(svg_string=picture.format('<text y="16">x</text>')) != draw(svg_string=picture.format(""))
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterator[Figure]:

@@ -1,0 +1,71 @@
+"""The noise of a measurement: how much each series scatters between server starts, and what it can show."""
+
+from __future__ import annotations
+
+import math
+
+from regress_gate.report.figures.axes import Scale
+from regress_gate.report.figures.canvas import EDGE, SMALL, WIDTH, Canvas, Sign
+from regress_gate.report.plots import NoisePlot, NoiseRow
+
+_ROW = 19.0
+_PLOT = (300.0, WIDTH - 50)
+_LABEL = _PLOT[0] - EDGE - 20
+_SPREAD, _DETECTABLE, _MARGIN = Sign("circle", "baseline"), Sign("square", "candidate"), Sign("bar", "ink")
+_LEAST, _MOST = 1e-4, 10.0
+"""Ends that the axis never exceeds: from 0.01 % to 1000 %."""
+
+
+def draw_noise(canvas: Canvas, plot: NoisePlot) -> None:
+    if not plot.rows:
+        canvas.paragraph(EDGE, "No series has two runs: the noise is not known.", width=WIDTH - 2 * EDGE)
+        return
+    canvas.legend(
+        [(_SPREAD, "spread between server starts"), (_DETECTABLE, plot.detectable), (_MARGIN, "margin of the gate")]
+    )
+    scale = _scale(plot)
+    canvas.y += 6
+    _axis(canvas, scale, canvas.y + len(plot.rows) * _ROW)
+    for row in plot.rows:
+        _row(canvas, scale, row)
+    canvas.y += 32
+    if plot.note:
+        canvas.paragraph(EDGE, plot.note, width=WIDTH - 2 * EDGE)
+
+
+def _scale(plot: NoisePlot) -> Scale:
+    """Of decimal logarithms."""
+    sizes = [size for row in plot.rows for size in (row.spread, row.detectable, row.margin) if size is not None]
+    known = [min(max(size, _LEAST), _MOST) for size in sizes if size > 0] or [0.01]
+    low, high = math.log10(min(known)), math.log10(max(known))
+    return Scale(low - 0.12, max(high + 0.12, low + 0.5), *_PLOT)
+
+
+def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
+    for power in range(math.floor(scale.low), math.ceil(scale.high) + 1):
+        for digit in (1, 2, 5):
+            value = digit * 10.0**power
+            if not scale.holds(math.log10(value)):
+                continue
+            x = scale.place(math.log10(value))
+            canvas.line([(x, canvas.y), (x, bottom)], "grid")
+            text = f"{100 * value:.4g}%"
+            canvas.text(x, bottom + 15, text, width=60, size=SMALL, anchor="middle", colour="muted")
+    middle, title = sum(_PLOT) / 2, "relative size (each step is a factor)"
+    canvas.text(middle, bottom + 31, title, width=400, size=SMALL, anchor="middle", colour="muted")
+
+
+def _row(canvas: Canvas, scale: Scale, row: NoiseRow) -> None:
+    middle = canvas.y + _ROW / 2
+    canvas.y += _ROW
+    canvas.text(EDGE, middle + 4, row.label, width=_LABEL)
+    ends = [scale.place(math.log10(size)) for size in (row.spread, row.detectable) if size is not None and size > 0]
+    if len(ends) == 2:
+        canvas.line([(end, middle) for end in ends], "muted")
+    if row.margin > 0:
+        canvas.mark(scale.place(math.log10(row.margin)), middle, _MARGIN)
+    for size, sign in ((row.detectable, _DETECTABLE), (row.spread, _SPREAD)):
+        if size is not None and size > 0:
+            canvas.mark(scale.place(math.log10(size)), middle, sign)
+    if row.detectable is None:
+        canvas.text(_PLOT[1] + 6, middle + 4, "none", width=40, size=SMALL, colour="muted")
