@@ -103,7 +103,7 @@ def check_version(
             report_only=report_only,
         )
 
-    recommended, recommendation = None, ""
+    best, recommended, recommendation = None, None, ""
     if recommend:
         age = settings.config.check.min_release_age_days if min_age_days is None else min_age_days
         best = recommend_release(published.days, decide, baseline=before, today=now.date(), min_age_days=age)
@@ -122,7 +122,9 @@ def check_version(
         WITHOUT_BASELINE if before is None else "",
     ]
     deployment = deployment_out(settings.deployed_server)
-    result = result.model_copy(update={"advice": " ".join(filter(None, advice)), "deployment": deployment})
+    release = None if best is None or best.version is None else str(best.version)
+    update = {"advice": " ".join(filter(None, advice)), "deployment": deployment, "recommended": release}
+    result = result.model_copy(update=update)
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
 
 

@@ -427,6 +427,8 @@ class Result(ResultModel):
     """Of the command; not the decision's own with `--report-only` or `--on-inconclusive`."""
     advice: str
     """One sentence: what to do next."""
+    recommended: str | None = None
+    """With `check --recommend`: the newest release that passes. Null: not asked for, or none does."""
     reasons: list[Reason]
     """Why, the heaviest first."""
     baseline: VersionSide | None

@@ -15,6 +15,7 @@ def test_the_recommended_release_is_checked(gate):
     done = gate("check", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
     assert (done.code, done.json["decision"]) == (0, "pass")
     version = done.json["candidate"]["version"]
+    assert done.json["recommended"] == version
     assert done.json["advice"].startswith(f"The recommended version is {version}, published 20")
     assert done.err.startswith(
         "regress-gate: note: releases after 2026-11-22 are not known; name an index with release_index"
@@ -33,7 +34,8 @@ def test_a_version_that_is_named_is_checked_and_another_recommended(gate):
     done = gate("check", "v0.20.0", "--recommend", "--from", "v0.19.1", *MIXTRAL_BF16, *OFFLINE)
     assert (done.code, done.json["candidate"]["version"]) == (1, "0.20.0")
     assert "blocked by VLLM-41306" in done.json["advice"]
-    assert "The recommended version is 0." in done.json["advice"]
+    assert f"The recommended version is {done.json['recommended']}," in done.json["advice"]
+    assert done.json["recommended"] != "0.20.0"
 
 
 def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
@@ -41,6 +43,7 @@ def test_the_minimum_age_comes_from_a_flag_or_the_file(gate):
     (gate.directory / "regress-gate.toml").write_text("[check]\nmin_release_age_days = 365\n")
     done = gate(*flags)
     assert done.json["advice"].startswith("Stay on 0.19.1: no newer release passes")
+    assert done.json["recommended"] is None
     assert gate(*flags, "--min-release-age", "0").json["advice"].startswith("The recommended version is ")
 
 
