@@ -34,7 +34,7 @@ def measured(gate):
 
 
 class TestShippedBaselines:
-    @pytest.mark.parametrize(("base", "cand"), [("v0.19.0", "v0.19.1"), ("0.24.0", "0.32.0"), ("v0.24.0", "latest")])
+    @pytest.mark.parametrize(("base", "cand"), [("v0.19.0", "v0.19.1"), ("0.19.1", "0.32.0"), ("v0.24.0", "latest")])
     def test_a_newcomer_gets_an_answer_without_any_set_up(self, gate, base, cand):
         found = compared(gate, base, cand)
         assert found["schema_version"] == "1"
@@ -43,6 +43,14 @@ class TestShippedBaselines:
         assert found["baseline"]["origin"] == found["candidate"]["origin"] == "shipped"
         assert "no advice on GPUs" in found["suite"]["notice"]
         assert found["testbed"]["comparable"]
+
+    def test_a_real_regression_is_found(self, gate):
+        """vLLM 0.24.0 takes nearly a third more memory than 0.19.1, in every server start that was measured."""
+        found = compared(gate, "v0.19.1", "v0.24.0")
+        assert found["decision"] == "fail"
+        assert [reason["series"] for reason in found["reasons"] if reason["code"] == "regression"] == [
+            "server/peak_memory"
+        ]
 
     @pytest.mark.parametrize("format_", ["table", "json", "markdown"])
     def test_every_format_names_the_decision(self, gate, format_):

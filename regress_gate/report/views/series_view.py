@@ -36,8 +36,6 @@ from regress_gate.text import clip, plural
 
 MOST_DECISIVE = 8
 """Series that are worse or undecided, and stand in full on a terminal."""
-MOST_NEAREST = 2
-"""Series that stand in full although nothing is wrong: those nearest to their margins."""
 MOST_GRID_ROWS = 12
 """Scenarios above which a terminal shows only those with something worse or undecided."""
 _LONGEST_METRIC = 26
@@ -184,10 +182,10 @@ def worst_first(series: Sequence[SeriesResult]) -> list[SeriesResult]:
 
 
 def nearest_series(series: Sequence[SeriesResult]) -> list[SeriesResult]:
-    """The gated series that came nearest to their margins: those that got worse, or the one of those that changed."""
+    """The gated series that came nearest to its margin, if one changed: one that got worse, if there is one."""
     changed = sorted((one for one in series if one.gated and one.change), key=lambda one: -_share_of_margin(one))
     worse = [one for one in changed if one.change is not None and one.change > 0]
-    return worse[:MOST_NEAREST] or changed[:1]
+    return (worse or changed)[:1]
 
 
 def _share_of_margin(one: SeriesResult) -> float:
