@@ -14,6 +14,7 @@ from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
 from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
+from regress_gate.store.comparisons import of_holding
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import AddedRuns, Holding
 from regress_gate.suites import find_shipped_suite
@@ -97,6 +98,8 @@ class Pruning:
     holdings: Sequence[Holding]
     is_pinned: bool
     """Nothing would be deleted because the version is pinned."""
+    comparisons: Sequence[int]
+    """Of each holding the stored comparisons that would be deleted with it; one of two holdings counts at both."""
     _store: Repository
     _selection: tuple[Version | None, str | None, SuiteRef | None, int]
 
@@ -121,7 +124,9 @@ def plan_pruning(settings: Settings, version: Version | None, keep: int) -> Iter
         testbed = settings.testbed.value
         going = store.prune(version=version, testbed=testbed, suite=suite, keep=keep, dry_run=True)
         is_pinned = version is not None and any(h.version.matches(version) and h.pinned for h in held)
-        yield Pruning(going, not going and is_pinned, store, (version, testbed, suite, keep))
+        compared = store.comparisons() if going else []
+        counts = [sum(of_holding(one, holding) for one in compared) for holding in going]
+        yield Pruning(going, not going and is_pinned, counts, store, (version, testbed, suite, keep))
 
 
 def _find_suite(name: str | None, held: Sequence[SuiteRef]) -> SuiteRef | None:

@@ -1,5 +1,6 @@
 """Compare the stored runs of two versions and decide. Not for measuring them: see `measure_comparison`."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.known_issues import find_known_issues, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import find_build_configs
-from regress_gate.errors import NoDataError
+from regress_gate.errors import NoDataError, RegressGateError
 from regress_gate.gate.comparison_choice import ComparisonChoice, select_comparison
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
@@ -20,12 +21,21 @@ from regress_gate.gate.sides import ComparisonSide, make_side, runs_that_count, 
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.metric import METRICS
 from regress_gate.model.policy import Policy, PolicyLayer, PolicyOverrides, Waiver, policy_weaknesses, weak_waivers
-from regress_gate.model.result import Result, Verdict
-from regress_gate.model.run import Run
+from regress_gate.model.result import Result, Verdict, VersionSide
+from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Ref, RefKind, Version
+from regress_gate.report import render
+from regress_gate.report.views.result_view import ResultView
 from regress_gate.store.combined import CombinedStore, open_combined_store
-from regress_gate.store.store_interface import Holding, HoldingOrigin, holdings_of, run_order
+from regress_gate.store.store_interface import (
+    Holding,
+    HoldingOrigin,
+    StoredComparison,
+    StoreLocation,
+    holdings_of,
+    run_order,
+)
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 
 
@@ -40,6 +50,9 @@ class ComparisonScope:
     testbed: str | None = None
     """None: the only one that is stored."""
 
+
+KEEPING_TIMEOUT = 5.0
+"""Seconds to wait for another process that writes to the store, before a result is left out of it."""
 
 DecideComparison = Callable[[ComparisonScope], Result]
 """`compare_stored` with everything but the scope fixed."""
@@ -111,6 +124,44 @@ def compare_stored(
         return result
     history, unread = _read_history(settings, choice.candidate, baseline.version, candidate.version, limits)
     return add_regression_origins(result, baseline, candidate, history, policy, limits, unread)
+
+
+def keep_comparison(settings: Settings, result: Result) -> str | None:
+    """Store the result beside the runs, unless the newest of the same two versions says the same.
+
+    Returns why it was not stored; None: it is. A store that is missing or cannot be written is no error: the decision
+    stands without it.
+    """
+    url = str(settings.store_url.value)
+    if result.baseline is None or result.suite is None or result.testbed is None:
+        return "it compared no measurements"
+    if not StoreLocation.parse(url).may_exist:
+        return "there is no store yet; importing or measuring something makes one"
+    from regress_gate.store.repository import find_store  # with SQLAlchemy; the shipped baselines need no database
+
+    comparison = StoredComparison(
+        created=result.created,
+        testbed=result.testbed.name,
+        suite=SuiteRef(result.suite.name, result.suite.version),
+        baseline=_build_of(result.baseline),
+        candidate=_build_of(result.candidate),
+        decision=result.decision,
+    )
+    try:
+        store = find_store(url, timeout=KEEPING_TIMEOUT)
+        if store is None:
+            return "there is no store yet; importing or measuring something makes one"
+        with store:
+            store.add_comparison(comparison, json.loads(render(ResultView(result), "json")))  # without secrets
+    except RegressGateError as error:
+        return str(error)
+    return None
+
+
+def _build_of(side: VersionSide) -> Version:
+    """A build that is known by its commit alone has that for its version."""
+    number = None if side.version.startswith("commit:") else side.version
+    return Version(number, side.commit, side.variant)
 
 
 def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> ComparisonChoice:

@@ -1,6 +1,7 @@
 """The history of a suite on a testbed: all stored versions, and which of them changed something."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError, NoDataError
@@ -8,10 +9,10 @@ from regress_gate.gate.history import HistoryFilter, HistoryReader, WantedMetric
 from regress_gate.gate.history_changes import find_line_changes, without_improvements
 from regress_gate.gate.sides import ComparisonSide, make_side
 from regress_gate.model.run import SuiteRef
-from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Version
 from regress_gate.report.views.history_view import HistoryView, LineView
-from regress_gate.store.combined import open_combined_store
+from regress_gate.store.combined import CombinedStore, open_combined_store
 from regress_gate.store.store_interface import Holding, HoldingOrigin
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
 from regress_gate.text import plural
@@ -37,29 +38,61 @@ def show_history(
         name = f"{own.name}@{own.version}"
     with open_combined_store(str(settings.store_url.value)) as store:
         ref, testbed = _choose_suite_and_testbed(store.inventory(), name, settings.testbed.value)
-        suite = own or find_shipped_suite(ref)
-        limits = suite.conditions if suite else ConditionLimits()
-        policy = settings.policy(suite.gate if suite else None)
-
-        def full_side(version: Version) -> ComparisonSide:
-            runs = store.runs(version=version, testbed=testbed, suite=ref)
-            return make_side(version, [run for run in runs if run.version == version], limits)
-
-        def sides() -> Iterator[ComparisonSide]:
-            for runs in store.runs_by_version(testbed=testbed, suite=ref, metrics=WantedMetrics(wanted, policy)):
-                yield make_side(runs[0].version, runs, limits)
-
-        lines = history_lines(HistoryReader(sides, full_side), policy, wanted)
-        views = []
-        for done, line in enumerate(lines):
-            if advance is not None:
-                advance(done, len(lines))
-            changes = find_line_changes(line, policy, limits) if detect else None
-            hidden = 0
-            if changes is not None and not improvements:
-                changes, hidden = without_improvements(changes)
-            views.append(LineView(line, changes, hidden))
+        place = SuiteOnTestbed(testbed, ref, own or find_shipped_suite(ref))
+        lines = read_lines(store, place, settings, wanted, detect=detect, advance=advance)
+    views = [view if improvements else _without_improvements(view) for view in lines]
     return HistoryView(str(ref), testbed, views)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOnTestbed:
+    """What has one history."""
+
+    testbed: str
+    suite: SuiteRef
+    definition: Suite | None
+    """None: results without a suite, or of a suite that is not shipped."""
+
+    @property
+    def limits(self) -> ConditionLimits:
+        return self.definition.conditions if self.definition else ConditionLimits()
+
+
+def read_lines(
+    store: CombinedStore,
+    place: SuiteOnTestbed,
+    settings: Settings,
+    wanted: HistoryFilter,
+    *,
+    detect: bool,
+    advance: Callable[[int, int], None] | None = None,
+) -> list[LineView]:
+    """The lines of a history; with `detect` also all of their changes. Reads one version after the other."""
+    limits, policy = place.limits, settings.policy(place.definition.gate if place.definition else None)
+
+    def full_side(version: Version) -> ComparisonSide:
+        runs = store.runs(version=version, testbed=place.testbed, suite=place.suite)
+        return make_side(version, [run for run in runs if run.version == version], limits)
+
+    def sides() -> Iterator[ComparisonSide]:
+        metrics = WantedMetrics(wanted, policy)
+        for runs in store.runs_by_version(testbed=place.testbed, suite=place.suite, metrics=metrics):
+            yield make_side(runs[0].version, runs, limits)
+
+    lines = history_lines(HistoryReader(sides, full_side), policy, wanted)
+    views = []
+    for done, line in enumerate(lines):
+        if advance is not None:
+            advance(done, len(lines))
+        views.append(LineView(line, find_line_changes(line, policy, limits) if detect else None))
+    return views
+
+
+def _without_improvements(view: LineView) -> LineView:
+    if view.changes is None:
+        return view
+    changes, hidden = without_improvements(view.changes)
+    return replace(view, changes=changes, improvements=hidden)
 
 
 def _choose_suite_and_testbed(held: Sequence[Holding], suite: str | None, testbed: str | None) -> tuple[SuiteRef, str]:

@@ -108,7 +108,7 @@ def import_(files: tuple[Path, ...], **options: Any) -> None:
 @place_options
 @store_options
 def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
-    """Delete stored versions that are not pinned: one VERSION, or all but the newest --keep."""
+    """Delete stored versions that are not pinned, and their comparisons: one VERSION, or all but the newest --keep."""
     from regress_gate.app.baselines import plan_pruning  # with the database
 
     wanted = None if version is None else Version.parse(version)
@@ -116,9 +116,10 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
         if not pruning.holdings:
             click.echo(f"nothing to prune: {wanted} is pinned" if pruning.is_pinned else "nothing to prune")
             return
-        for holding in pruning.holdings:
+        for holding, compared in zip(pruning.holdings, pruning.comparisons, strict=True):
             place = f"{printable(holding.testbed)}, {printable(holding.suite)}"
-            click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}")
+            more = f", {plural(compared, 'comparison')}" if compared else ""
+            click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}{more}")
         if dry_run:
             return
         if not yes and not _is_confirmed():

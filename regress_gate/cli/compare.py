@@ -30,6 +30,7 @@ from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.version import Ref
 from regress_gate.report import OF_A_REPORT, print_view
+from regress_gate.report.views.list_view import printable
 
 _NO_TEMPLATE = (
     "--serve-command is what you deploy; the servers are started as the suite says, because it has no {version} and "
@@ -53,6 +54,7 @@ _NO_TEMPLATE = (
         help="Metric that gates, or a pattern: ttft_mean, '*_throughput' (repeatable); replaces [gate] metrics.",
     ),
     click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report."),
+    click.option("--no-keep", is_flag=True, help="Do not keep the result in the store, for `site`."),
 )
 @decision_options
 @place_options
@@ -73,6 +75,7 @@ def compare(
     baseline: str,
     candidate: str,
     allow_incomparable: bool,
+    no_keep: bool,
     measure: bool,
     all_blocks: bool,
     urls: tuple[str, ...],
@@ -93,7 +96,7 @@ def compare(
     for fail, 3 for inconclusive.
     """
     # The statistics are imported here: --help does not need them.
-    from regress_gate.app.compare import ComparisonScope, compare_stored
+    from regress_gate.app.compare import ComparisonScope, compare_stored, keep_comparison
     from regress_gate.app.deployment_facts import is_launch_template
 
     amount = amount_from(options)
@@ -149,4 +152,7 @@ def compare(
         raise InputError(f"{'--url' if urls else '--all-blocks'} is for measuring", todo="give --measure too")
     result = decide(scope)
     deliver(result, format_, files, verbose=verbose > 0, quiet=quiet, figure=figure)
+    reason = "--no-keep" if no_keep else keep_comparison(settings, result)
+    if reason is not None and verbose and not quiet:
+        click.echo(f"regress-gate: note: the result is not kept in the store: {printable(reason)}", err=True)
     return result.exit_code

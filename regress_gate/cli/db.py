@@ -36,7 +36,8 @@ def info(**options: Any) -> None:
     click.echo(
         f"{plural(state.builds, 'build')}, {plural(state.testbeds, 'testbed')}, {plural(state.suites, 'suite')}, "
         f"{plural(state.runs, 'run')}, "
-        f"{plural(state.trials, 'trial')} ({state.samples} with per-request samples), {plural(state.pins, 'pin')}"
+        f"{plural(state.trials, 'trial')} ({state.samples} with per-request samples), {plural(state.pins, 'pin')}, "
+        f"{plural(state.comparisons, 'comparison')}"
     )
 
 

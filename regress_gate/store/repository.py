@@ -3,11 +3,11 @@
 Not for decisions, and not for the baselines shipped with the program: `combined` joins the two.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
@@ -17,13 +17,14 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import reader, rows, schema, stored_values, writer
-from regress_gate.store.database import Database, make_schema
+from regress_gate.store import comparisons, reader, rows, schema, stored_values, writer
+from regress_gate.store.database import BUSY_TIMEOUT, Database, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
     Closing,
     Holding,
     Pin,
+    StoredComparison,
     StoredExperiment,
     StoreInfo,
     StoreLocation,
@@ -47,17 +48,17 @@ def open_store(url: str, *, create: bool) -> "Repository":
     return repository
 
 
-def find_store(url: str) -> "Repository | None":
-    """The store at a URL, or None if there is none. Creates nothing."""
-    return _open(StoreLocation.parse(url), create=False)
+def find_store(url: str, *, timeout: float = BUSY_TIMEOUT) -> "Repository | None":
+    """The store at a URL, or None if there is none. Creates nothing. `timeout`: seconds to wait for another writer."""
+    return _open(StoreLocation.parse(url), create=False, timeout=timeout)
 
 
-def _open(location: StoreLocation, *, create: bool) -> "Repository | None":
+def _open(location: StoreLocation, *, create: bool, timeout: float = BUSY_TIMEOUT) -> "Repository | None":
     if create and location.path is not None and location.url == default_store_url():
         _make_directory(location.path.parent)
     elif not create and not location.may_exist:
         return None
-    database = Database(location, create=create)
+    database = Database(location, create=create, timeout=timeout)
     try:
         revision = database.revision()
         if revision is None and create:
@@ -215,7 +216,8 @@ class Repository(Closing):
         keep: int = 0,
         dry_run: bool = False,
     ) -> list[Holding]:
-        """Delete the matching holdings that are not pinned, except the `keep` newest of each testbed and suite.
+        """Delete the matching holdings that are not pinned, except the `keep` newest of each testbed and suite, and the
+        stored comparisons of what is deleted.
 
         The newest are those measured last. Returns the deleted holdings; with `dry_run`, those that would be deleted.
         """
@@ -290,6 +292,24 @@ class Repository(Closing):
             documents = reader.build_configs(connection, version)
             return BuildConfig.from_document(documents[-1]) if documents else None
 
+    def add_comparison(self, comparison: StoredComparison, document: Mapping[str, Any]) -> bool:
+        """Store a result of `compare`, as JSON values; False if the newest of these two versions says the same.
+
+        Never waits for another writer of a server: a row that stands alone needs no order among the others.
+        """
+        with self._database.writing(lock=False) as connection:
+            return comparisons.add(connection, comparison, document)
+
+    def comparisons(self, *, testbed: str | None = None, suite: SuiteRef | None = None) -> list[StoredComparison]:
+        """The stored comparisons, the newest first."""
+        with self._reading() as connection:
+            return comparisons.find(connection, testbed, suite)
+
+    def comparison_document(self, id_: int) -> dict[str, Any] | None:
+        """The result of a stored comparison; None if it was deleted."""
+        with self._reading() as connection:
+            return comparisons.document(connection, id_)
+
     def backup(self, path: Path) -> None:
         """Copy a SQLite store to a new file, also while others write to it. Never replaces a file."""
         if self.location.path is None:
@@ -304,6 +324,7 @@ class Repository(Closing):
     def info(self) -> StoreInfo:
         tables = (
             schema.build, schema.testbed, schema.suite, schema.run, schema.trial, schema.samples, schema.pin,
+            schema.comparison,
         )  # fmt: skip
         with self._reading() as connection:
             counts = [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables]
@@ -358,6 +379,7 @@ def _delete(connection: Connection, holding: Holding) -> None:
                 table.c.build_id.in_(builds), table.c.testbed_id.in_(testbeds), table.c.suite_id.in_(suites)
             )
         )
+    comparisons.delete_of(connection, holding)
 
 
 def _delete_unused(connection: Connection) -> None:

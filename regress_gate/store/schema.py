@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -179,6 +179,25 @@ pin = Table(
     Column("pinned_at", Text, nullable=False),
 )
 """Has the parts of a version, no foreign key to a build: a version can be pinned before it is measured."""
+
+
+comparison = Table(
+    "comparison",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("created", Text, nullable=False),
+    Column("testbed", Text, nullable=False),
+    Column("suite", Text, nullable=False),
+    Column("suite_version", Text, nullable=False),
+    Column("baseline", Text, nullable=False),
+    Column("candidate", Text, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("comparison_by_place", "testbed", "suite", "suite_version", "created"),
+)
+"""Results of `compare`. Names and no foreign keys: shipped versions are compared too, and have no rows here. The result
+itself, compressed, stands last, so that a list does not read it."""
 
 
 def joined_runs() -> Join:

@@ -156,6 +156,23 @@ class StoredExperiment:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredComparison:
+    """What is listed of a result of `compare`; the result itself is read by its id."""
+
+    created: datetime
+    testbed: str
+    suite: SuiteRef
+    baseline: Version
+    candidate: Version
+    decision: str
+    """`pass`, `fail` or `inconclusive`."""
+    digest: str = ""
+    """Of everything that the result says, but for when and by which release of regress-gate; '' before it is stored."""
+    id: int | None = None
+    """None before it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInfo:
     location: str
     """Path or URL, without secrets."""
@@ -170,6 +187,7 @@ class StoreInfo:
     samples: int
     """Trials with per-request samples."""
     pins: int
+    comparisons: int
 
 
 RECENT_SESSIONS = 24
