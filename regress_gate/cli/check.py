@@ -1,10 +1,12 @@
 """`regress-gate check`: the known issues of a version or a move, for one deployment. Measures nothing."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from regress_gate.app.check import check_servers, suggest_suite
+from regress_gate.app.check import CheckedVersion, check_servers, suggest_suite
 from regress_gate.cli.options import (
     CONTEXT,
     SectionedCommand,
@@ -85,15 +87,22 @@ def check(
         settings.deployed_server  # noqa: B018 - refuses a file with several servers
         click.echo(suggest_suite(settings, checked[0]), nl=False)
         return ExitCode.PASS
+    return print_checked(checked, format_, files, verbose=verbose > 0, quiet=quiet)
+
+
+def print_checked(
+    checked: Sequence[CheckedVersion], format_: str, files: list[tuple[str, Path]], *, verbose: bool, quiet: bool
+) -> int:
+    """Print the checks of one server or several, and return the worst exit code."""
     for one in () if quiet else checked:
         about = f"{one.result.deployment.name}: " if one.result.deployment and len(checked) > 1 else ""
         for note in one.notes:
             click.echo(f"regress-gate: note: {printable(about + note)}", err=True)
     if len(checked) == 1:
-        deliver(checked[0].result, format_, files, verbose=verbose > 0, quiet=quiet)
+        deliver(checked[0].result, format_, files, verbose=verbose, quiet=quiet)
         return checked[0].result.exit_code
     from regress_gate.report.views.servers_view import ServersView, worst_exit_code  # with the report, as `deliver`
 
     results = [one.result for one in checked]
-    deliver_view(ServersView(results), format_, files, verbose=verbose > 0, quiet=quiet)
+    deliver_view(ServersView(results), format_, files, verbose=verbose, quiet=quiet)
     return worst_exit_code(results)

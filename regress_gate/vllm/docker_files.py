@@ -206,7 +206,7 @@ class _Stage:
 
 def is_dockerfile(text: str) -> bool:
     """Whether the first instruction is one that a Dockerfile begins with."""
-    for instruction, arguments, _ in _instructions(text):
+    for instruction, arguments, _ in read_instructions(text):
         if instruction == "FROM":
             return bool(arguments)
         if instruction != "ARG":
@@ -220,7 +220,7 @@ def containers_in_dockerfile(text: str, *, name: str = "") -> list[Container]:
     outer: dict[str, str] = {}
     arguments: dict[str, str] = {}
     stage: _Stage | None = None
-    for instruction, value, line in _instructions(text):
+    for instruction, value, line in read_instructions(text):
         if instruction == "ARG":
             scope = outer if stage is None else arguments
             scope.update(
@@ -323,6 +323,16 @@ def _pairs(value: str, known: Mapping[str, str]) -> dict[str, str]:
     return {name: interpolate(text, known.get, escape="\\") for name, equals, text in pairs if equals}
 
 
+def read_assignments(value: str) -> list[tuple[str, str | None]]:
+    """The names of an ARG or an ENV with their texts as they are written; None where an ARG has no default."""
+    words = _split(value)
+    if len(words) > 1 and "=" not in words[0]:
+        name, _, text = value.strip().partition(" ")
+        return [(name, text.strip())]
+    pairs = (word.partition("=") for word in words)
+    return [(name, text if equals else None) for name, equals, text in pairs]
+
+
 def _split(value: str) -> list[str]:
     """Words, with quotes taken away and variables left as they are."""
     return [
@@ -331,7 +341,7 @@ def _split(value: str) -> list[str]:
     ]
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str, int]]:
+def read_instructions(text: str) -> Iterator[tuple[str, str, int]]:
     """Name, arguments and line of each instruction; continued lines are joined, and those of a here-document."""
     lines = text.split("\n")
     escape = "`" if re.match(r"#\s*escape\s*=\s*`", text) else "\\"

@@ -27,6 +27,9 @@ _OFFICIAL = re.compile(
 _COPY = re.compile(r"(?:^|/)vllm-openai(?:-(?P<platform>cpu|rocm|xpu))?$")
 _ROCM = re.compile(r"(?:^|/)rocm/vllm(?:-dev)?$")
 _ASCEND = re.compile(r"(?:^|/)vllm-ascend$")
+_AWS = re.compile(r"(?:^|/)deep-learning-containers/vllm$")
+_AWS_RELEASE = re.compile(r"(\d+\.\d+\.\d+)-(?:gpu|cpu|neuronx?)-py\d+")
+"""AWS names its images by vLLM's release, or by its own (`server-cuda-v1.1`)."""
 _OWN_NUMBERS = re.compile(r"(?:^|/)lmcache/")
 """Owners of a `vllm-openai` whose tags count their own releases."""
 _LLM_D = re.compile(r"(?:^|/)llm-d(?:-dev)?(?:-(?:cuda|rocm|xpu|hpu|cpu|tpu|aws|gb200))?(?:-dev)?$")
@@ -68,13 +71,11 @@ class ImageFacts:
 def read_image(text: str) -> ImageFacts:
     """What the name says. Never fails: a name that says nothing gives no facts."""
     name = mask(shown(text.strip()))
-    reference = text.strip().removeprefix("docker://").removeprefix("docker-daemon:").partition("@sha256:")
-    path, tag = _split_tag(reference[0])
-    has_digest = bool(reference[1])
+    path, tag, digest = split_image(text)
     known_path = shown(path).casefold()
     is_vllm = ("vllm" in known_path or _LLM_D.search(known_path) is not None) and not _NO_SERVER.search(known_path)
     official, copy = _OFFICIAL.search(known_path), _COPY.search(known_path)
-    version, why, note = _version(known_path, tag, has_digest=has_digest)
+    version, why, note = _version(known_path, tag, has_digest=digest is not None)
     return ImageFacts(
         name=name,
         # What a copy in another registry is called there says nothing.
@@ -88,11 +89,13 @@ def read_image(text: str) -> ImageFacts:
     )
 
 
-def _split_tag(reference: str) -> tuple[str, str | None]:
-    path, colon, tag = reference.rpartition(":")
+def split_image(text: str) -> tuple[str, str | None, str | None]:
+    """Path, tag and digest (`sha256:…`) of an image's name."""
+    name, at, digest = text.strip().removeprefix("docker://").removeprefix("docker-daemon:").partition("@sha256:")
+    path, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # the port of a registry
-        return reference, None
-    return path, tag
+        path, tag = name, ""
+    return path, tag or None, f"sha256:{digest}" if at else None
 
 
 def _version(path: str, tag: str | None, *, has_digest: bool) -> tuple[Version | None, str, str]:
@@ -112,6 +115,8 @@ def _version(path: str, tag: str | None, *, has_digest: bool) -> tuple[Version |
             note = f"{number[1]} is taken from the tag of {path}, as a copy of vLLM's image"
     elif _ROCM.search(path):
         number = _ROCM_RELEASE.search(tag)
+    elif _AWS.search(path):
+        number = _AWS_RELEASE.match(tag)
     elif _ASCEND.search(path):
         number = _FINAL_RELEASE.match(tag)
         if number is not None:

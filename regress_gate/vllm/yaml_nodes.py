@@ -23,6 +23,20 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
+def _end_line(event: Any) -> int:
+    """A block ends at the beginning of the line behind it."""
+    mark = event.end_mark
+    return int(mark.line) + (0 if mark.column == 0 and mark.line > event.start_mark.line else 1)
+
+
+class YamlText(str):
+    """A scalar as it is written, with the lines that it begins and ends on. An alias has those of its anchor."""
+
+    __slots__ = ("end_line", "line")
+    line: int
+    end_line: int
+
+
 class YamlMap(dict[str, Any]):
     """A mapping, with the line that it begins on and the lines of its keys."""
 
@@ -135,7 +149,9 @@ class _Reader:
             is_null = event.implicit[0] and event.value in _NULLS
             if is_null or event.tag == "!reset":  # how Compose takes a value back
                 return None
-            return event.value
+            text = YamlText(event.value)
+            text.line, text.end_line = _line(event), _end_line(event)
+            return text
         if isinstance(event, yaml.SequenceStartEvent):
             sequence = YamlList()
             sequence.line, sequence.lines = _line(event), []

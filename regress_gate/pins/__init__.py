@@ -1,0 +1,1 @@
+"""Where a repository pins its vLLM: versions in files of many kinds, two revisions of them, and what moved."""
