@@ -81,6 +81,8 @@ def parts_of(line: Line) -> tuple[Inline, ...]:
 @dataclass(frozen=True, slots=True)
 class Paragraph:
     text: Line
+    is_lead: bool = False
+    """The one sentence that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,8 @@ class Grid:
     """What the rows are."""
     columns: tuple[GridColumn, ...]
     rows: tuple[GridRow, ...]
+    meanings: tuple[tuple[str, str], ...] = ()
+    """Each sign with its word, for readers who hear the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,8 @@ class Document:
     title: Line
     blocks: tuple[Block, ...]
     subtitle: str = ""
+    name: str = ""
+    """What kind of report this is; the title of a page whose document has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +266,15 @@ class Detail:
     """Read from its top, with parts that can be folded; else a terminal, where the end is what is still seen."""
     figures: bool = False
     """With `Figure` blocks."""
+    is_full: bool = False
+    """A page without a narrow limit: what others only count is in it, folded."""
     quiet_series: bool = True
     """Series that are no worse, or that do not gate."""
     quiet_issues: bool = True
     """Issues that the move does not bring and that do not block."""
     rows: int = 10_000
+    quiet_rows: int = 10_000
+    """Of the series that `quiet_series` speaks of."""
     issues: int = 10_000
     lines: int = 10_000
     """Facts, waivers, warnings."""

@@ -13,12 +13,14 @@ from xml.etree import ElementTree as ET
 
 from rich.cells import cell_len
 
-from regress_gate.text import one_line
+from regress_gate.text import clip, one_line
 
 WIDTH = 800.0
 """Of every picture; heights differ."""
 EDGE = 12.0
 """Free space at the sides."""
+_LONGEST_TEXT = 2000
+"""Characters of a text that is not drawn but can be read with the pointer."""
 SMALL, NORMAL, LARGE = 11.0, 12.0, 16.0
 """Sizes of text in pixels."""
 
@@ -93,6 +95,10 @@ def _shortened(text: str, kept: int) -> str:
     return f"{text[:head].rstrip()}…{text[len(text) - (kept - head) :].lstrip()}"
 
 
+def _whole(text: str) -> str:
+    return clip(one_line(text), _LONGEST_TEXT)
+
+
 # Drawing
 
 
@@ -100,7 +106,7 @@ class Canvas:
     """One picture, drawn from its top: `y` is where the next part begins."""
 
     def __init__(self, title: str, description: str, *, heading: bool, font: str):
-        self.title, self.description = one_line(title), one_line(description)
+        self.title, self.description = _whole(title), _whole(description)
         self.root = ET.Element(
             "svg",
             {
@@ -133,7 +139,7 @@ class Canvas:
 
     def note(self, element: ET.Element, text: str) -> None:
         """What a pointer over the element shows."""
-        ET.SubElement(element, "title").text = one_line(text)
+        ET.SubElement(element, "title").text = _whole(text)
 
     def text(
         self,

@@ -104,6 +104,7 @@ FORMATS: dict[str, OutputFormat] = {
     "table": OutputFormat("regress_gate.report.render.terminal:render"),
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
+    "html": OutputFormat("regress_gate.report.render.html:render"),
     "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
     "long": OutputFormat("regress_gate.report.render.run_tables:LONG_CSV", Source.RUNS),
     "long-json": OutputFormat("regress_gate.report.render.run_tables:LONG_JSON", Source.RUNS),

@@ -1,7 +1,7 @@
 """The report of `diff-config`: what breaks first, then defaults that changed, then the rest."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind, package_rank
@@ -37,9 +37,9 @@ class ConfigChangesView(View):
         blocks: list[Block] = []
         if verdict := self._verdict():
             blocks.append(Paragraph(Styled(verdict, Style.BAD if self.launch.problems else Style.STRONG)))
-        sections = change_sections(self.changes, everything=detail.verbose)
+        sections = change_sections(self.changes, everything=detail.verbose or detail.is_full, is_folding=detail.is_full)
         blocks += sections or [Paragraph("nothing has changed")]
-        return Document(f"vLLM {self.baseline} → {self.candidate}", tuple(blocks))
+        return Document(f"vLLM {self.baseline} → {self.candidate}", tuple(blocks), name="Changed settings")
 
     def _verdict(self) -> str | None:
         if any(not problem.ignored for problem in self.launch.problems):
@@ -73,8 +73,13 @@ def read_release_text(release: ReadRelease) -> str:
     return f"{release.version}: {', '.join(parts)}{unread}"
 
 
-def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False) -> list[Section]:
-    """The changes in the order of a report; without `everything`, new and hardly relevant ones are only counted."""
+def change_sections(
+    changes: Sequence[ConfigChange], *, everything: bool = False, is_folding: bool = False
+) -> list[Section]:
+    """The changes in the order of a report; without `everything`, new and hardly relevant ones are only counted.
+
+    `is_folding`: those are folded.
+    """
 
     def pick(*kinds: ConfigChangeKind, matters: ChangeRelevance | None = None) -> list[ConfigChange]:
         return [one for one in changes if one.kind in kinds and matters in (None, one.matters)]
@@ -105,6 +110,8 @@ def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False
         _section("Changed defaults of what you set", set_by_user, _move),
         _section("Removed, renamed and deprecated arguments", rest(*_GONE), _gone),
         _section("Changed choices and values", rest(kinds.CHOICES_CHANGED, kinds.VALUE_CHANGED), _value),
+    ]
+    minor = [
         _section("Changed defaults of what is off or without effect", idle if everything else [], _move, len(idle)),
         _section("Removed variables", removed_variables, lambda one: f"was {_short(one.before)}")
         if everything
@@ -112,7 +119,8 @@ def change_sections(changes: Sequence[ConfigChange], *, everything: bool = False
         _section("Dependencies", weighty, _move, len(dependencies)),
         _section("New arguments and variables", added if everything else [], lambda one: _short(one.after), len(added)),
     ]
-    return [section for section in sections if section is not None]
+    minor = [replace(section, is_folded=is_folding) if section else None for section in minor]
+    return [section for section in (*sections, *minor) if section is not None]
 
 
 def _section(

@@ -42,7 +42,7 @@ class DetectionView(View):
                 blocks.append(Section(title, tuple(content)))
             else:
                 blocks += content
-        return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))))
+        return Document(_head(report), (*blocks, *map(Paragraph, _summary(report))), name="Change points")
 
     def data(self) -> dict[str, Any]:
         """`change_points`: of all series, in their order, each with `group` if there are groups.

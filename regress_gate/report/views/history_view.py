@@ -75,7 +75,7 @@ class HistoryView(View):
             if view.changes is not None:
                 title = "Changes [95% interval]" if view.changes.found else "Changes"
                 blocks.append(Section(title, tuple(_changes(view))))
-        return Document(f"{self.suite} on {self.testbed}", tuple(blocks))
+        return Document(f"{self.suite} on {self.testbed}", tuple(blocks), name="History")
 
     def data(self) -> dict[str, Any]:
         """`change` of a change point is signed as in `compare`: positive is worse, for every metric; `interval` is that

@@ -91,7 +91,7 @@ class ImportView(View):
             blocks += _lines((f"note: {note}" for note in self._notes()), detail)
         if ImportPart.RESULTS in self.parts:
             blocks += _lines(self._summary(), detail)
-        return Document("", tuple(blocks))
+        return Document("", tuple(blocks), name="Import")
 
     def data(self) -> dict[str, Any]:
         added = self.added

@@ -133,6 +133,8 @@ class IssueSelection:
     """Of those of which a fact is missing."""
     minor: list[IssueGroup]
     """At most one: of those that apply and are of low severity, with short entries only."""
+    rest: Sequence[KnownIssueOut]
+    """Of which a fact is missing too, and which have no entry."""
     more: str
     """How many have no entry, how to see more, which facts would settle most; empty if all are shown in full."""
 
@@ -145,7 +147,7 @@ def issues_section(result: Result, detail: Detail) -> Section:
     if not result.known_issues:
         text = "None is recorded for these versions. That is not proof that there are none."
         return Section("Known issues", (*blocks, Paragraph(text)))
-    chosen = select_issues(result, verbose=detail.verbose)
+    chosen = select_issues(result, verbose=detail.verbose, is_full=detail.is_full)
     if result.command == "compare" and not (detail.is_page or detail.verbose):
         return Section("Known issues", tuple(_one_screen(result, chosen)))
     blocks.append(Paragraph(f"{issue_tally(result)}."))
@@ -153,10 +155,12 @@ def issues_section(result: Result, detail: Detail) -> Section:
     is_folding = detail.is_page
     loud = [[group for group in part if not (is_folding and group.is_quiet)] for part in parts]
     quiet = [group for part in parts for group in part if is_folding and group.is_quiet and detail.quiet_issues]
+    if detail.is_full and chosen.rest:
+        quiet.append(IssueGroup("More that may apply", [], chosen.rest[: detail.issues], is_quiet=True))
     for group in (*chain.from_iterable(_limited(part, detail.issues) for part in loud), *quiet):
         is_folded = group.is_quiet and is_folding
         entries = [_entry(one) for one in group.full]
-        entries += [_short_entry(one, is_page=detail.is_page) for one in group.short]
+        entries += [_short_entry(one, is_page=detail.is_page, is_full=detail.is_full) for one in group.short]
         title = f"{group.title}: {len(group)}" if is_folded else group.title
         blocks.append(Section(title, (EntryList(tuple(entries)),), is_folded=is_folded))
     if chosen.more:
@@ -229,8 +233,8 @@ def reported_issues(result: Result) -> list[KnownIssueOut]:
     ]
 
 
-def select_issues(result: Result, *, verbose: bool = False) -> IssueSelection:
-    """What applies, then what needs more facts; `verbose` gives both together and in full.
+def select_issues(result: Result, *, verbose: bool = False, is_full: bool = False) -> IssueSelection:
+    """What applies, then what needs more facts; `verbose` gives both together and in full, `is_full` has `rest` shown.
 
     Issues that do not apply are only counted, by `issue_tally`.
     """
@@ -264,20 +268,24 @@ def select_issues(result: Result, *, verbose: bool = False) -> IssueSelection:
         if (members := [one for one in shown if one.effect is effect])
     ]
     minor = [] if verbose else [group for group in [_minor_group(result)] if len(group)]
-    return IssueSelection(
-        groups, undecided, minor, "; ".join(_more(result, waiting, shown, (*groups, *undecided, *minor)))
-    )
+    more = _more(result, waiting, shown, () if is_full else (*groups, *undecided, *minor), is_full=is_full)
+    return IssueSelection(groups, undecided, minor, waiting[limit:], "; ".join(more))
 
 
 def _more(
-    result: Result, waiting: Sequence[KnownIssueOut], shown: Sequence[KnownIssueOut], groups: Sequence[IssueGroup]
+    result: Result,
+    waiting: Sequence[KnownIssueOut],
+    shown: Sequence[KnownIssueOut],
+    groups: Sequence[IssueGroup],
+    *,
+    is_full: bool,
 ) -> list[str]:
     """How many have no entry, and how to see or settle more."""
     if waiting and not shown:
-        why = "the accelerator of this deployment is not known, so most records may apply"
-        return [f"{why}: name it with --accelerator; -v shows all {len(waiting)}"]
+        why = "the accelerator of this deployment is not known, so most records may apply: name it with --accelerator"
+        return [why if is_full else f"{why}; -v shows all {len(waiting)}"]
     more = []
-    if left := len(waiting) - len(shown):
+    if (left := len(waiting) - len(shown)) and not is_full:
         more.append(f"and {left} more: -v shows them")
     elif any(group.short for group in groups):
         more.append("-v shows all that is known of each")
@@ -347,7 +355,7 @@ def _most_useful_facts(waiting: Sequence[KnownIssueOut]) -> list[str]:
     return [f"the facts that would settle most: {facts}"] if facts else []
 
 
-def _short_entry(one: KnownIssueOut, *, is_page: bool, with_effect: bool = False) -> Entry:
+def _short_entry(one: KnownIssueOut, *, is_page: bool, is_full: bool = False, with_effect: bool = False) -> Entry:
     """A terminal gets the first of the flags that would settle whether the issue applies, a page all of them."""
     notes: list[str] = []
     if one.applies is Applies.UNKNOWN:
@@ -358,7 +366,7 @@ def _short_entry(one: KnownIssueOut, *, is_page: bool, with_effect: bool = False
         notes.append("no version is free of it")
     note = ", ".join(notes) if is_page else _short_note(notes)
     effect = f", {'may be ' if one.applies is Applies.UNKNOWN else ''}{one.effect}" if with_effect else ""
-    return Entry((*_head(one), effect), one.summary, note, is_short=True)
+    return Entry((*_head(one), effect), one.summary, note, _pairs(one) if is_full else (), is_short=True)
 
 
 def _short_note(notes: Sequence[str]) -> str:
@@ -374,6 +382,11 @@ def _head(one: KnownIssueOut) -> tuple[Inline, ...]:
 
 
 def _entry(one: KnownIssueOut) -> Entry:
+    blocks = (", ", Styled("BLOCKS", Style.BAD)) if one.blocks else ()
+    return Entry((*_head(one), *blocks), one.summary, pairs=_pairs(one))
+
+
+def _pairs(one: KnownIssueOut) -> tuple[Pair, ...]:
     pairs = [
         Pair("applies", f"{wording.APPLIES[one.applies]}: {one.why}"),
         Pair("status", wording.STATUS[one.status] + (f": {one.status_why}" if one.status_why else "")),
@@ -391,5 +404,4 @@ def _entry(one: KnownIssueOut) -> Entry:
         more += [f"costs: {workaround.cost}"] if workaround.cost else []
         pairs.append(Pair("workaround", workaround.text, tuple(more)))
     pairs.append(Pair("thread", Link(one.url)))
-    blocks = (", ", Styled("BLOCKS", Style.BAD)) if one.blocks else ()
-    return Entry((*_head(one), *blocks), one.summary, pairs=tuple(pairs))
+    return tuple(pairs)

@@ -23,6 +23,8 @@ class ListView(View):
     titles: Sequence[str]
     rows: Sequence[Sequence[object]]
     """Numbers stand right; None is `not set`."""
+    name: str = ""
+    """Title of a page with this list; other formats show none."""
     values: Any = None
     """What `--format json` prints."""
     empty: str = ""
@@ -32,9 +34,10 @@ class ListView(View):
     optional: Sequence[str] = ()
     """Titles of columns that are left out where the width is small."""
 
-    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+    def document(self, detail: Detail) -> Document:
         if not self.rows and self.empty:
-            return Document("", (Table.of((Column(),), (Row((self.empty,)),), is_wrapped=False),))
+            line = Table.of((Column(),), (Row((self.empty,)),), is_wrapped=False)
+            return Document("", (Paragraph(self.empty) if detail.is_full else line,), name=self.name)
         columns = tuple(
             Column(
                 title,
@@ -45,7 +48,7 @@ class ListView(View):
         )
         rows = tuple(Row(tuple(map(value_text, row))) for row in self.rows)
         table = Table.of(columns, rows, is_wrapped=False)
-        return Document("", (table, *map(Paragraph, self.notes)))
+        return Document("", (table, *map(Paragraph, self.notes)), name=self.name)
 
     def data(self) -> Any:
         return self.values
@@ -91,6 +94,7 @@ def stored_versions(holdings: "Sequence[Holding]") -> ListView:
             )
             for holding in holdings
         ],
+        name="Stored versions",
         values={"schema_version": "1", "baselines": [_holding_values(holding) for holding in holdings]},
         empty="nothing is stored; import results with `regress-gate import`",
         optional=("trials", "scenarios"),
@@ -118,6 +122,7 @@ def stored_runs(runs: "Sequence[Run]") -> ListView:
     return ListView(
         titles=("ref", "version", "testbed", "suite", "run", "trials", "requests", "failed", "outside CPU", "started"),
         rows=[_run_row(run) for run in runs],
+        name="Stored runs",
         notes=[
             f"read as {format_}, made by {tool or 'an unknown tool'}" + (f", client {client}" if client else "")
             for format_, tool, client in sorted(sources, key=str)
@@ -167,6 +172,7 @@ def environments(
     return ListView(
         titles=("ID", "VERSION", "SIZE", "LAST USED", "STATE"),
         rows=[_environment_row(entry, state_of(entry).value) for entry in entries],
+        name="Environments",
         values=[_environment_values(entry, state_of(entry).value) for entry in entries],
         empty=f"no environments in {directory}",
     )
@@ -223,6 +229,7 @@ def waivers(entries: "Sequence[Waiver]", today: date) -> ListView:
             )
             for waiver in entries
         ],
+        name="Waivers",
         empty="there are no waivers",
     )
 

@@ -58,7 +58,7 @@ class PlanView(View):
                 )
             )
         title = f"{most}{plural(plan.blocks, 'block')} of {versions} with {self.suite} on {self.testbed}"
-        return Document(title, tuple(blocks))
+        return Document(title, tuple(blocks), name="Plan")
 
     def data(self) -> dict[str, Any]:
         return {"plan": self.plan.as_document()}
@@ -152,7 +152,7 @@ class CalibrationView(View):
             blocks += [_calibration_table(data["series"]), Pairs(_CALIBRATION_LEGEND)]
         else:
             blocks.append(Paragraph("No series has two runs that count, so the spread is unknown."))
-        return Document(title, tuple(blocks))
+        return Document(title, tuple(blocks), name="Noise")
 
     def data(self) -> Mapping[str, Any]:
         return self.calibration

@@ -16,6 +16,7 @@ def issue_records(records: Sequence[KnownIssue]) -> ListView:
         rows=[
             (one.id, one.severity.value, one.kind.value, range_text(one), _tracker(one), one.summary) for one in records
         ],
+        name="Known issues",
         values={"schema_version": "1", "issues": [one.model_dump(mode="json", exclude_none=True) for one in records]},
     )
 
@@ -26,7 +27,7 @@ class IssueRecordView(View):
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
         record = self.record
-        return Document(f"{record.id}: {record.summary}", (Pairs(tuple(_pairs(record))),))
+        return Document(f"{record.id}: {record.summary}", (Pairs(tuple(_pairs(record))),), name="Known issue")
 
     def data(self) -> dict[str, Any]:
         return self.record.model_dump(mode="json", exclude_none=True)

@@ -69,7 +69,8 @@ class ResultView(View):
     def document(self, detail: Detail) -> Document:
         result = self.result
         title = Styled(wording.decision(result), _DECISION_STYLE[result.decision])
-        return Document(title, tuple(_report(result, detail)), subtitle=wording.versions(result))
+        name = "Comparison" if result.command == "compare" else "Known issues"
+        return Document(title, tuple(_report(result, detail)), subtitle=wording.versions(result), name=name)
 
     def data(self) -> dict[str, Any]:
         """The JSON object of schema_version 1; `created` in UTC with a `Z`, and no number that JSON lacks."""
@@ -159,7 +160,7 @@ def _answer(result: Result, detail: Detail) -> list[Block]:
     note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
         *_policy(result),
-        Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}")),
+        Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}"), is_lead=True),
         *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
         *([Paragraph(note)] if left_out else []),
         *([Paragraph(Styled("What was compared:", Style.STRONG)), *_pairs(facts)] if facts else []),
@@ -184,10 +185,11 @@ def _terminal_reasons(result: Result, *, verbose: bool) -> list[str]:
 def _left_out(result: Result, detail: Detail) -> list[str]:
     """What does not fit, in words."""
     worrying, quiet = split_series(result.series, SeriesFilter.WORRYING)
+    quiet_rows = detail.quiet_rows if detail.quiet_series else 0
     counts = [
         (len(worrying) - detail.rows, "worse or undecided series", "worse or undecided series"),
         (
-            0 if detail.quiet_series else len(quiet),
+            sum(max(len(part) - quiet_rows, 0) for part in split_series(quiet, SeriesFilter.GATED)),
             "series that is no worse or does not gate",
             "series that are no worse or do not gate",
         ),

@@ -132,6 +132,7 @@ def _grid(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
                 title="scenario",
                 columns=tuple(_grid_column(name) for name in metrics),
                 rows=tuple(GridRow(name, tuple(map(signs[name].get, metrics))) for name in shown),
+                meanings=tuple((sign.text, verdict.replace("_", " ")) for verdict, sign in _SIGNS.items()),
             )
         )
     if is_long and (rest := len(signs) - len(shown)):
@@ -160,14 +161,15 @@ def _page_series(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
     worrying = decisive_series(series)
     _, quiet = split_series(series, SeriesFilter.WORRYING)
     quiet_gated, others = split_series(quiet, SeriesFilter.GATED)
-    shown = worrying or nearest_series(series)
-    blocks = _decisive_table(shown[: detail.rows], is_worrying=bool(worrying), is_page=True)
+    decisive = worrying or nearest_series(series)
+    blocks = _decisive_table(decisive[: detail.rows], is_worrying=bool(worrying), is_page=True)
     if detail.quiet_series:
         for title, rest in (
             ("Gated series that are within their margins", quiet_gated),
             ("Series that do not gate", others),
         ):
-            blocks += [Section(title, tuple(_full_table(rest)), is_folded=True)] if rest else []
+            shown = rest[: detail.quiet_rows]
+            blocks += [Section(title, tuple(_full_table(shown)), is_folded=True)] if shown else []
     return blocks
 
 

@@ -39,7 +39,7 @@ class ServersView(View):
         counts = Counter(one.decision for one in self.results)
         counted = ", ".join(f"{counts[decision]} {decision}" for decision in _WORST_FIRST if counts[decision])
         title = Styled(f"{worst.upper()}: {plural(len(self.results), 'server')}, {counted}", _STYLE[worst])
-        return Document(title, tuple(_section(result, detail) for result in self.results))
+        return Document(title, tuple(_section(result, detail) for result in self.results), name="Known issues")
 
     def data(self) -> dict[str, Any]:
         """One object for each server, as a check of it alone would print it."""

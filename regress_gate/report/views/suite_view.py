@@ -31,7 +31,7 @@ class SuiteListView(View):
         rows = []
         for suite in self.suites:
             rows.append(Pair(f"{suite.name}@{suite.version}", _summary(suite), (suite.description,)))
-        return Document("", (Pairs(tuple(rows)),))
+        return Document("", (Pairs(tuple(rows)),), name="Suites")
 
     def data(self) -> dict[str, Any]:
         return {
@@ -73,7 +73,7 @@ class SuiteView(View):
             items += [] if shared else [f"{pair.label} {pair.text}" for pair in _server_pairs(scenario.server)]
             blocks.append(Paragraph(f"{scenario.name}: {scenario.why or 'no why'}"))
             blocks += [ItemList(tuple(items))] if items else []
-        return Document(f"{suite.name}@{suite.version}", tuple(blocks))
+        return Document(f"{suite.name}@{suite.version}", tuple(blocks), name="Scenarios")
 
     def data(self) -> dict[str, Any]:
         return {"schema_version": "1", "suite": self.suite.model_dump(mode="json", exclude_none=True)}

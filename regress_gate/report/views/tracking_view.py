@@ -24,6 +24,7 @@ def seen_threads(snapshot: Snapshot) -> ListView:
     return ListView(
         titles=("thread", "state", "seen"),
         rows=[(key, _state(thread), thread.seen.date().isoformat()) for key, thread in threads],
+        name="Threads of known issues",
         values={
             "schema_version": "1",
             "threads": [
@@ -63,7 +64,9 @@ class SyncView(View):
         outcome, counts = self.outcome, self.counts
         answers = f"{counts.bodies} with a body ({counts.body_bytes / 1000:.0f} kB), {counts.unchanged} unchanged"
         title = f"{outcome.looked} of {plural(outcome.wanted, 'thread')} seen; {counts.requests} answers: {answers}"
-        return Document(title, tuple(self._first_states() if self.is_first else self._changes()))
+        return Document(
+            title, tuple(self._first_states() if self.is_first else self._changes()), name="Changes on the tracker"
+        )
 
     def _first_states(self) -> list[Block]:
         states = [seen.thread.state for seen in self.outcome.changes if seen.kind == "new"]
@@ -121,7 +124,7 @@ class VerificationView(View):
         if verification.may_apply:
             text = f"{verification.may_apply} more may apply: give more facts about the deployment, or add --all"
             blocks.append(Paragraph(text))
-        return Document("", tuple(blocks))
+        return Document("", tuple(blocks), name=f"Known issues in the build of {self.candidate}")
 
     def data(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,200 @@
+"""One of each view, in which every text that comes from outside is the given one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange, ConfigChangeKind
+from regress_gate.gate.early_stopping import ExpectedStop
+from regress_gate.gate.history import HistoryFilter, history_lines
+from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
+from regress_gate.gate.launch_line import LaunchProblem, LaunchTest, RefusalKind
+from regress_gate.gate.planning import RunPlan, SeriesPlan
+from regress_gate.gate.sides import sides_by_version
+from regress_gate.gate.table_changes import DetectedChanges, DetectionReport, DetectionRequest
+from regress_gate.github import TransferCounts
+from regress_gate.ingest.interface import FileOutcome, FileReport, ImportResult
+from regress_gate.ingest.table_series import Layout, TableSeries
+from regress_gate.known.tracker.snapshot import Snapshot, Thread
+from regress_gate.known.tracker.sync import ChangeKind, SyncResult, ThreadChange
+from regress_gate.known.tracker.verification import VerificationResult, VerifiedIssue
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.issue import Applies, Status
+from regress_gate.model.metric import Direction, Scale
+from regress_gate.model.policy import Policy
+from regress_gate.model.result import DeploymentOut
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.version import Version
+from regress_gate.report.document import View
+from regress_gate.report.views.config_view import ConfigChangesView
+from regress_gate.report.views.detection_view import DetectionView
+from regress_gate.report.views.history_view import HistoryView, LineView
+from regress_gate.report.views.import_view import ImportView
+from regress_gate.report.views.list_view import ListView
+from regress_gate.report.views.planning_view import CalibrationView, PlanView
+from regress_gate.report.views.record_view import IssueRecordView, issue_records
+from regress_gate.report.views.result_view import ResultView
+from regress_gate.report.views.servers_view import ServersView
+from regress_gate.report.views.suite_view import SuiteListView, SuiteView
+from regress_gate.report.views.tracking_view import SyncView, VerificationView, seen_threads
+from regress_gate.stats.changepoints import ChangePoint
+from regress_gate.suites import load_suite
+from tests.factories.records import record
+from tests.factories.results import checked, filled_with
+from tests.factories.runs import make_run, make_trial
+
+MOMENT = datetime(2026, 11, 1, tzinfo=UTC)
+OLD, NEW = Version.parse("0.19.1"), Version.parse("0.24.0")
+
+
+def comparison(text: str) -> View:
+    return ResultView(filled_with(text))
+
+
+def check(text: str) -> View:
+    return ResultView(filled_with(text).model_copy(update={"command": "check", "series": []}))
+
+
+def servers(text: str) -> View:
+    results = [checked(), filled_with(text)]
+    return ServersView([one.model_copy(update={"deployment": DeploymentOut(name=text, where=text)}) for one in results])
+
+
+def history(text: str) -> View:
+    levels = {"0.19.0": 0.1, "0.19.1": 0.1, "0.24.0": 0.134, "0.32.0": 0.134}
+    runs = [
+        make_run(f"{version} {luck}", version, make_trial(ttft_median=level * (1 + 0.01 * luck)), started=MOMENT)
+        for version, level in levels.items()
+        for luck in (-1, 1)
+    ]
+    found = history_lines(sides_by_version(runs, ConditionLimits()), Policy(), HistoryFilter(("ttft_median",), ()))
+    series = tuple(replace(one, scenario=text) for one in found[0].series)
+    step = HistoryChange(text, "ttft_median", Scale.RATIO, "step", 2, (1, 2), 0.34, (0.31, 0.371), None)
+    changes = HistoryChanges(ChangeMethod.NEIGHBOURS, 1, 3, (step,), (text,))
+    return HistoryView(text, text, [LineView(replace(found[0], series=series, variant=text), changes, 1)])
+
+
+def detection(text: str) -> View:
+    step = ChangePoint(4, (3, 5), "step", 0.34, (0.31, 0.371), 0.991, True)
+    values = np.array([100.0, 101, 99, np.nan, 134, 133, 135, 134])
+    series = TableSeries((text,), values, None, (text,) * 8, 2)
+    layout = Layout(text, text, (text,))
+    found = (DetectedChanges(series, (step,), 1), DetectedChanges(series, (), 0))
+    return DetectionView(DetectionReport(text, layout, DetectionRequest(Direction.LOWER), found))
+
+
+def configuration(text: str) -> View:
+    changes = [
+        ConfigChange(kind, text, text, [text] if kind is ConfigChangeKind.CHOICES_CHANGED else text, matters, text)
+        for kind in ConfigChangeKind
+        for matters in ChangeRelevance
+    ]
+    launch = LaunchTest([LaunchProblem(RefusalKind.FLAG, text, text, text)], [text], text)
+    return ConfigChangesView(OLD, NEW, Deployment(model=text), launch, changes)
+
+
+def calibration(text: str) -> View:
+    effect = {"effect": 0.04, "interval": [0.01, 0.07], "p_adjusted": 0.01}
+    series = {
+        "scenario": text,
+        "metric": text,
+        "margin": 0.3,
+        "run_cv": 0.13,
+        "detectable_change": {"3": None, "5": 0.913, "10": 12.0},
+        "second_in_block": effect,
+        "drift_per_block": None,
+    }
+    data: dict[str, Any] = {
+        "version": text,
+        "suite": text,
+        "testbed": text,
+        "decision": "inconclusive",
+        "reasons": [text, text],
+        "runs": 6,
+        "void_runs": [text],
+        "failed_runs": 1,
+        "minutes_a_block": 5.25,
+        "series": [series, {**series, "run_cv": 0.02}],
+    }
+    return CalibrationView(data)
+
+
+def plan(text: str) -> View:
+    series = tuple(SeriesPlan(text, text, 0.05, cv, 6, 0.04, 0.06) for cv in (0.02, 0.03))
+    planned = RunPlan(4, 6, 300.0, series, text, 2, ExpectedStop(3, 2))
+    return PlanView((text, text), text, text, planned, 2700.0)
+
+
+def listing(text: str) -> View:
+    return ListView(("name", "a very long title of a column", "runs"), [(text, text, 5), (text, None, 6)], notes=[text])
+
+
+def imported(text: str) -> View:
+    files = [
+        FileReport(text, outcome, text, text, (text, text), 0, text, text, text, 1, ("ttft_mean",))
+        for outcome in FileOutcome
+    ]
+    return ImportView(ImportResult((), tuple(files), (text,)), text)
+
+
+def import_plan(text: str) -> View:
+    view = imported(text)
+    assert isinstance(view, ImportView)
+    return replace(view, is_dry_run=True)
+
+
+def _issue(text: str) -> Any:
+    one = record()
+    workarounds = [one.workarounds[0].model_copy(update={"text": text, "cost": text})]
+    texts = {"summary": text, "evidence": text, "details": text, "workarounds": workarounds}
+    return one.model_copy(update=texts)  # the records' own rules on texts are not what is tested here
+
+
+def _thread(text: str) -> Thread:
+    return Thread.model_construct(
+        url=text, state="closed", reason=None, labels=[text], duplicate_of=text, fixes=[], closing_commit=None,
+        complete=True, seen=MOMENT,
+    )  # fmt: skip
+
+
+def sync(text: str) -> View:
+    change = ThreadChange(_issue(text), ChangeKind.NEW, _thread(text), (text,))
+    outcome = SyncResult(Snapshot(), 2, 3, [change], [(_issue(text), text)], text)
+    return SyncView(outcome, TransferCounts(3, 2, 1, 4096), is_first=False)
+
+
+def verification(text: str) -> View:
+    one = VerifiedIssue(_issue(text), Applies.YES, text, Status.OPEN, text)
+    return VerificationView(VerificationResult((one, one), 3), NEW, text)
+
+
+EVERY_VIEW: dict[str, Callable[[str], View]] = {
+    "comparison": comparison,
+    "check": check,
+    "servers": servers,
+    "history": history,
+    "detection": detection,
+    "configuration": configuration,
+    "calibration": calibration,
+    "plan": plan,
+    "list": listing,
+    "empty-list": lambda text: ListView(("name",), [], empty=text),
+    "import": imported,
+    "import-plan": import_plan,
+    "records": lambda text: issue_records([_issue(text), _issue(text)]),
+    "record": lambda text: IssueRecordView(_issue(text)),
+    "threads": lambda text: seen_threads(Snapshot(threads={"vllm-project/vllm#1": _thread(text)})),
+    "sync": sync,
+    "verification": verification,
+    "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
+    "suite": lambda text: SuiteView(_suite(text)),
+}
+
+
+def _suite(text: str) -> Any:
+    suite = load_suite("cpu-tiny")
+    scenarios = [one.model_copy(update={"name": text, "why": text}) for one in suite.scenarios]
+    return suite.model_copy(update={"name": text, "description": text, "notice": text, "scenarios": scenarios})
