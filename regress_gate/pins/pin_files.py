@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from regress_gate.pins.git_tree import GITLINK, REGULAR, Tree
 from regress_gate.pins.pin import Pin, Pinned
@@ -28,6 +29,10 @@ from regress_gate.vllm.image_names import parse_version
 
 _JSON_WITH_IMAGES = re.compile(r"\"(?:apiVersion|services|containerDefinitions|containers|image|dockerImage)\"\s*:")
 _COMPOSE = re.compile(r"(?:.*[-_.])?(?:docker-)?compose(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
+
+
+_MAX_PINS = 500
+"""Of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,10 @@ def _pins_of(tree: Tree, path: str, notes: list[str]) -> Iterator[Pin]:
     if kind is _TEXT and not is_requirements(text):
         return
     file = PinFile(path, text, kind.title, sibling)
-    yield from kind.read(file)
+    pins = list(islice(kind.read(file), _MAX_PINS + 1))
+    if len(pins) > _MAX_PINS:
+        file.notes.append(f"has more than {_MAX_PINS} pins, of which the first are read")
+    yield from pins[:_MAX_PINS]
     yield from renovate_pins(file)
     notes += [f"{path}: {note}" for note in file.notes]
 

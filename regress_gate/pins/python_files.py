@@ -7,6 +7,8 @@ be the value and seeing which mark arrives where the value is.
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import count, pairwise
 from typing import Any
 
 from regress_gate.pins.pin import (
@@ -211,28 +213,37 @@ def _dotted(path: Path) -> str:
 
 def toml_line(text: str, path: Path, value: str, *, fallback: str = "vllm") -> int:
     """The line on which the value of a path begins. `fallback` is what its line holds if escapes are in the value."""
-    places = [match.start() for quote in "\"'" for match in re.finditer(re.escape(f"{quote}{value}{quote}"), text)]
+    places = [at for quote in "\"'" if (at := text.find(f"{quote}{value}{quote}")) >= 0]
+    places += [at for at in places[:1] if text.find(text[at : at + len(value) + 2], at + 1) >= 0]
     if len(places) > 1:
-        places = [_marked_place(text, sorted(places), len(value) + 2, path)] if value else places
+        places = [_marked_place(text, value, path)] if value else places
     if places:
         return text.count("\n", 0, places[0]) + 1
     at = text.find(fallback)
     return text.count("\n", 0, max(at, 0)) + 1
 
 
-def _marked_place(text: str, places: list[int], length: int, path: Path) -> int:
-    """Which of these equal strings is the one at the path: each becomes a mark of its own, and the parser tells."""
-    parts, end = [], 0
-    for number, at in enumerate(places):
-        parts += [text[end:at], f'"\ue000{number}"']
-        end = at + length
+def _marked_place(text: str, value: str, path: Path) -> int:
+    """Where that one of several equal strings stands which is at the path."""
+    places, marked = _marked_document(text, value)
     try:
-        value: Any = tomllib.loads("".join([*parts, text[end:]]))
         for key in path:
-            value = value[key]
-        return places[int(str(value).removeprefix("\ue000"))]
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            marked = marked[key]
+        return places[int(str(marked).removeprefix("\ue000"))]
+    except (ValueError, KeyError, IndexError, TypeError):
         return places[0]
+
+
+@lru_cache(maxsize=2)
+def _marked_document(text: str, value: str) -> tuple[list[int], Any]:
+    """The places of a string, and the document in which each is a mark of its own, its number in the list."""
+    strings = re.compile("|".join(re.escape(f"{quote}{value}{quote}") for quote in "\"'"))
+    places = [match.start() for match in strings.finditer(text)]
+    numbers = count()
+    try:
+        return places, tomllib.loads(strings.sub(lambda _: f'"\ue000{next(numbers)}"', text))
+    except (ValueError, RecursionError):
+        return places, None
 
 
 # Lock files
@@ -241,7 +252,7 @@ def _marked_place(text: str, places: list[int], length: int, path: Path) -> int:
 def read_lock(file: PinFile) -> Iterator[Pin]:
     """uv.lock, poetry.lock, pdm.lock and pylock.toml: tables `[[package]]`, written by machines, one value a line."""
     starts = [match.start() for match in _BLOCK.finditer(file.text)]
-    for begin, end in zip(starts, [*starts[1:], len(file.text)], strict=True):
+    for begin, end in pairwise([*starts, len(file.text)]):
         block = file.text[begin:end]
         name = _value(block, "name")
         if name is None or not is_distribution(name[0]):

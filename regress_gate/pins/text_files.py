@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from regress_gate.pins.pin import Pin, Pinned, looks_like_vllm_image, read_image_pin, read_requirement
 from regress_gate.pins.pin_file import PinFile, Variables, command_pins, read_variable, scan_lines
@@ -24,9 +24,11 @@ _IMAGE_MAKERS = ("from_registry", "from_dockerhub", "Container", "Image", "Docke
 
 def read_dockerfile(file: PinFile) -> Iterator[Pin]:
     """FROM with its ARGs, COPY --from, and what RUN installs, at the line that holds the version."""
-    outer, inner, stages = Variables(), Variables(), set[str]()
+    outer, inner, stages = Variables(), Variables(), dict[str, Variables]()
     begun = False
-    for instruction, value, line in read_instructions(file.text):
+    instructions = list(read_instructions(file.text))
+    ends = [line - 1 for _, _, line in instructions[1:]] + [len(file.lines)]
+    for (instruction, value, line), last in zip(instructions, ends, strict=False):
         if instruction in ("ARG", "ENV"):
             known = inner if begun else outer
             for name, text in read_assignments(value):
@@ -34,30 +36,28 @@ def read_dockerfile(file: PinFile) -> Iterator[Pin]:
                     known.values[name] = outer.values[name]
                 elif text is not None:
                     here = _line_with(file, text, line, f"{name}=") or line
+                    known.used.clear()
                     filled = interpolate(text, known.lookup, escape="\\")
                     origin = next((known.values[one] for one in known.used if known.values[one][0] == filled), None)
                     known.values[name] = (filled, here if origin is None else origin[1], None)
                     if (pinned := read_variable(name, text)) is not None:
                         yield file.pin(here, f"{instruction} {name}", pinned)
         elif instruction == "FROM":
-            yield from _from_pin(file, value, line, outer, stages)
             begun, inner = True, Variables()
+            words = [word for word in value.split() if not word.startswith("--")]
+            if words:
+                name = words[2].casefold() if len(words) > 2 and words[1].casefold() == "as" else ""
+                yield from _image_pin(file, words[0], line, outer, stages, f"FROM {name}".strip())
+                inner.values |= stages[words[0].casefold()].values if words[0].casefold() in stages else {}
+                stages[name] = inner
         elif instruction in ("COPY", "ADD") and (match := re.match(r"(?:--\S+\s+)*?--from=(\S+)", value)):
             yield from _image_pin(file, match[1], line, outer, stages, "COPY --from")
         elif instruction == "RUN":
-            yield from _run_pins(file, value, line, inner)
-
-
-def _from_pin(file: PinFile, value: str, line: int, outer: Variables, stages: set[str]) -> Iterator[Pin]:
-    words = [word for word in value.split() if not word.startswith("--")]
-    if words:
-        name = words[2].casefold() if len(words) > 2 and words[1].casefold() == "as" else ""
-        yield from _image_pin(file, words[0], line, outer, stages, f"FROM {name}".strip())
-        stages.add(name)
+            yield from _run_pins(file, value, line, last, inner)
 
 
 def _image_pin(
-    file: PinFile, text: str, line: int, variables: Variables, stages: set[str], place: str
+    file: PinFile, text: str, line: int, variables: Variables, stages: Mapping[str, Variables], place: str
 ) -> Iterator[Pin]:
     name = variables.put_in(text)
     if name.casefold() in stages or name.isdecimal() or (pinned := read_image_pin(name)) is None:
@@ -66,10 +66,9 @@ def _image_pin(
     yield file.pin(file.line_of(pinned, line, line + 20) if origin is None else origin[0], place, pinned)
 
 
-def _run_pins(file: PinFile, value: str, line: int, variables: Variables) -> Iterator[Pin]:
+def _run_pins(file: PinFile, value: str, line: int, last: int, variables: Variables) -> Iterator[Pin]:
     known = {name: text for name, (text, _, _) in variables.values.items()}
     script = re.sub(r"^(?:--\S+\s+)+", "", value)
-    last = _end_of_instruction(file, line)
     for found in command_pins(script, known):
         version = found.pinned.spec.lstrip("=").removeprefix("v")
         holder = next(
@@ -78,11 +77,6 @@ def _run_pins(file: PinFile, value: str, line: int, variables: Variables) -> Ite
         own = any(version in text for text in file.lines[line - 1 : last])
         at = holder if holder is not None and not own else file.line_of(found.pinned, line, last)
         yield file.pin(at, f"RUN {found.pinned.name}", found.pinned)
-
-
-def _end_of_instruction(file: PinFile, line: int) -> int:
-    following = (at for _, _, at in read_instructions(file.text) if at > line)
-    return min(following, default=len(file.lines) + 1) - 1
 
 
 def _line_with(file: PinFile, text: str, first: int, name: str) -> int | None:
