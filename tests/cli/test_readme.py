@@ -13,7 +13,7 @@ from tests.cli.conftest import ROOT
 from tests.factories.server_starts import write_starts
 from tests.factories.tables import write_nightly
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ci" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands(page):
@@ -38,7 +38,7 @@ def test_the_readme_shows_the_commands_that_a_newcomer_needs():
     assert shown >= {"compare", "check", "import", "baseline", "history"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_every_command_exits_and_prints_as_the_page_says(gate, page):
     for version in ("v0.19.1", "v0.20.0"):
         write_starts(gate.directory / "results" / version)
@@ -52,7 +52,7 @@ def test_every_command_exits_and_prints_as_the_page_says(gate, page):
         assert not printed or re.fullmatch(pattern_of(printed), done.out), f"{command}\n{done.out}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_every_link_to_a_file_leads_somewhere(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):

@@ -1,0 +1,345 @@
+"""The step of action.yml that asks and answers: which version moved, the gate, and what GitHub shows of it.
+
+It is one process because a cancelled job sends its signal to the process of the running step, and runs no later step of
+a composite action (actions/runner#2638): only here can the check run still be concluded. Standard library alone; it
+calls `regress-gate` as a user would, and its exit code is the gate's.
+"""
+
+import base64
+import json
+import os
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from glob import glob
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+USAGE, INCONCLUSIVE, COULD_NOT_MEASURE, INTERRUPTED = 2, 3, 4, 130
+CHOICES = {
+    "mode": ("check", "compare", "measure", "publish"),
+    "comment": ("off", "on-change", "always"),
+    "on_inconclusive": ("", "pass", "fail"),
+    "check_run": ("true", "false"),
+    "report_only": ("true", "false"),
+    "sarif": ("true", "false"),
+}
+ONLY_WITH = {
+    "suite": ("compare", "measure"),
+    "testbed": ("compare", "measure"),
+    "store": ("compare", "measure"),
+    "baselines": ("compare",),
+    "budget": ("measure",),
+}
+"""Inputs that the other modes would ignore: they are refused, so that nobody believes in them."""
+LISTS = ("baselines", "paths")
+"""Inputs of one value a line."""
+PRIVATE = (
+    *("INPUT_TOKEN", "INPUT_STORE", "GITHUB_TOKEN", "GH_TOKEN"),
+    *("ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "PYTHONPATH", "PYTHONHOME"),
+)
+"""Variables that regress-gate gets only where it needs them: a server that it measures has no use for a token."""
+ERROR = "regress-gate: error: "
+
+
+class InputError(Exception):
+    """An input of the action that cannot be used."""
+
+
+class CancelledError(Exception):
+    """The job is being cancelled: GitHub's runner sends SIGINT, after 7.5 s SIGTERM, and after 2.5 s ends all."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of action.yml that the gate takes, as text."""
+
+    mode: str
+    deployment: str
+    paths: str
+    base: str
+    candidate: str
+    suite: str
+    testbed: str
+    store: str
+    baselines: str
+    config: str
+    budget: str
+    name: str
+    comment: str
+    check_run: str
+    on_inconclusive: str
+    report_only: str
+    sarif: str
+    token: str
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> "Inputs":
+        """From the variables `INPUT_…`. Raises InputError."""
+        given = cls(**{field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(cls)})
+        for field in fields(cls):
+            name, value = field.name.replace("_", "-"), getattr(given, field.name)
+            lines = _lines(value) if field.name in LISTS else [value]
+            if any(line.startswith("-") for line in lines):
+                raise InputError(f"input {name} looks like a flag: give the value alone")
+            if not all(line.isprintable() for line in lines):
+                raise InputError(f"input {name} is not one line of text")
+            if field.name in CHOICES and value not in CHOICES[field.name]:
+                raise InputError(f"input {name} is one of {', '.join(filter(None, CHOICES[field.name]))}")
+            if value and given.mode not in ONLY_WITH.get(field.name, (given.mode,)):
+                raise InputError(f"input {name} is for mode {' or '.join(ONLY_WITH[field.name])}, not {given.mode}")
+        if bool(given.base) != bool(given.candidate):
+            raise InputError("base and candidate go together: give both, or neither to read them from the change")
+        return given
+
+
+class Gate:
+    """One call of the action."""
+
+    def __init__(self, inputs: Inputs, program: Sequence[str], folder: Path):
+        self.inputs, self.program, self.folder = inputs, program, folder
+        self.result, self.versions = folder / "gate.json", folder / "versions.json"
+        self.running: subprocess.Popen[str] | None = None
+
+    def decide(self) -> int:
+        """Find the versions, ask the gate, publish the answer. Returns the exit code of the step."""
+        code, move = self._find_versions()
+        if code not in (0, INCONCLUSIVE):
+            return self._could_not_measure(code)
+        base, candidate = move["baseline"], move["candidate"]
+        write_outputs(moved=str(bool(candidate) or code == INCONCLUSIVE).lower())
+        write_outputs(base=base or "", candidate=candidate or "", versions=str(self.versions))
+        if not candidate:
+            return self._no_version(code, move["why"])
+        if self.inputs.check_run == "true":
+            self._publish("--started")
+        code = self._import_baselines() or self._run(self._question(base, candidate))
+        if not self.result.is_file():
+            return self._could_not_measure(code or COULD_NOT_MEASURE)
+        self._describe_result(code)
+        ignore_signals()
+        written = self._publish("--result", str(self.result))
+        return code or written
+
+    def conclude_cancelled(self) -> int:
+        """Say that the job was cancelled, while the measurement stores what it has and stops."""
+        if self.running is not None:
+            self.running.send_signal(signal.SIGINT)
+        write_outputs(exit_code=str(INTERRUPTED))
+        self._publish("--could-not-measure", "the job was cancelled before there was a result")
+        return INTERRUPTED
+
+    def _find_versions(self) -> tuple[int, dict[str, Any]]:
+        """Exit code of `ci versions`, and what it found; two versions that are given by name are not looked for."""
+        if self.inputs.base:
+            versions = {"schema_version": "1", "baseline": self.inputs.base, "candidate": self.inputs.candidate}
+            versions |= {"moved": [], "pins": [], "why": "both versions are given by name"}
+            self.versions.write_text(json.dumps(versions), encoding="utf-8")
+            return 0, versions
+        line = ["ci", "versions", "--format", "json", *_lines(self.inputs.paths)]
+        code = self._run(line, token=True, keep=self.versions)
+        if code not in (0, INCONCLUSIVE):
+            self.versions.unlink()
+            return code, {}
+        return code, json.loads(self.versions.read_text(encoding="utf-8"))
+
+    def _no_version(self, code: int, why: str) -> int:
+        """Nothing moved, or a pin moved to something that names no version, such as a tag `latest`."""
+        print(why)
+        if code == INCONCLUSIVE:
+            write_outputs(decision="inconclusive")
+            code = {"pass": 0, "fail": 1}.get(self.inputs.on_inconclusive, INCONCLUSIVE)
+            code = 0 if self.inputs.report_only == "true" else code
+        write_outputs(exit_code=str(code))
+        ignore_signals()
+        written = self._publish()
+        return code or written
+
+    def _question(self, base: str | None, candidate: str) -> list[str]:
+        """The command line of `check` or `compare`."""
+        given = self.inputs
+        if given.mode == "check" or base is None:  # a change that adds vLLM has nothing to be compared with
+            line = ["check", candidate, *_option("--from", base or ""), "--recommend", "--offline"]
+        else:
+            line = ["compare", base, candidate]
+            line += ["--measure", "--resume"] if given.mode == "measure" else []
+            line += _option("--suite", given.suite) + _option("--testbed", given.testbed)
+            line += _option("--budget", given.budget)
+        line += _option("--deployment", given.deployment) + _option("--config", given.config)
+        line += _option("--on-inconclusive", given.on_inconclusive)
+        line += ["--report-only"] if given.report_only == "true" else []
+        line += ["--output", f"json:{self.result}", "--output", f"html:{self.folder / 'report.html'}"]
+        line += ["--output", f"sarif:{self.folder / 'gate.sarif'}"] if given.sarif == "true" else []
+        return line
+
+    def _import_baselines(self) -> int:
+        """Put the exported baselines of the repository into the store. Returns the exit code of the import."""
+        patterns = _lines(self.inputs.baselines)
+        if not patterns:
+            return 0
+        found = {file for pattern in patterns for file in glob(pattern, recursive=True)}  # noqa: PTH207 - also absolute
+        files = sorted(file for file in found if Path(file).is_file())
+        if not files:
+            self._errors = f"{ERROR}no file fits input baselines: {' '.join(patterns)}"
+            print(self._errors, file=sys.stderr)
+            return USAGE
+        return self._run(["baseline", "import", "--", *files])
+
+    def _describe_result(self, code: int) -> None:
+        result = json.loads(self.result.read_text(encoding="utf-8"))
+        recommended = {one.get("recommended") for one in result.get("deployments", [result])}
+        write_outputs(
+            decision=result["decision"],
+            exit_code=str(code),
+            recommended=(recommended.pop() or "") if len(recommended) == 1 else "",
+            result=str(self.result),
+            **{name: str(file) for name, file in self._reports() if file.is_file()},
+        )
+
+    def _reports(self) -> list[tuple[str, Path]]:
+        return [("report", self.folder / "report.html"), ("sarif", self.folder / "gate.sarif")]
+
+    def _could_not_measure(self, code: int) -> int:
+        """Publish the last error of the program as the reason for having no decision."""
+        lines = [line.strip().removeprefix(ERROR) for line in self._errors.splitlines() if line.strip()]
+        why = lines[-1] if lines else f"regress-gate ended with exit code {code}"
+        write_outputs(exit_code=str(code))
+        ignore_signals()
+        self._publish("--could-not-measure", why)
+        return code
+
+    def _publish(self, *arguments: str) -> int:
+        """Call `ci publish`, whose lines may be commands to the runner: annotations. Returns its exit code."""
+        line = ["ci", "publish", *arguments, *_option("--name", self.inputs.name)]
+        line += ["--pins", str(self.versions)] if self.versions.is_file() else []
+        line += [] if self.inputs.check_run == "true" else ["--no-check"]
+        line += [] if "--started" in arguments else ["--comment", self.inputs.comment]
+        return self._run(line, token=True, commands=True)
+
+    def publish_earlier(self) -> int:
+        """In a workflow that another workflow's end starts: publish what that one found."""
+        ignore_signals()
+        return self._publish()
+
+    def _run(self, line: list[str], *, token: bool = False, keep: Path | None = None, commands: bool = False) -> int:
+        """Run regress-gate with these arguments, its errors remembered; `keep`: standard output goes there.
+
+        What it prints goes to the log, where a line of a hostile text could be a command to the runner; `commands` lets
+        them through.
+        """
+        print(f"$ regress-gate {shlex.join(line)}", flush=True)
+        environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
+        if token:
+            environment |= {"GITHUB_TOKEN": self.inputs.token, **_git_credential(self.inputs.token)}
+        elif self.inputs.store:
+            environment["REGRESS_GATE_STORE"] = self.inputs.store
+        elif self.inputs.baselines:
+            # What a pull request brings with it must not stay in a runner's own store.
+            environment["REGRESS_GATE_STORE"] = str(self.folder / "store.db")
+        self._errors = ""
+        with plain_log(active=not commands), open(keep, "w") if keep else _standard_output() as output:  # noqa: PTH123
+            child = subprocess.Popen(
+                [*self.program, *line],
+                env=environment,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+            self.running = child
+            reader = threading.Thread(target=self._pass_on, args=(child.stderr,), daemon=True)
+            reader.start()
+            code = child.wait()
+            reader.join(timeout=5)  # a server that was left behind may still hold the pipe
+        self.running = None
+        return code if code >= 0 else COULD_NOT_MEASURE
+
+    def _pass_on(self, errors: IO[str]) -> None:
+        for text in errors:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+            self._errors = (self._errors + text)[-20_000:]
+
+    _errors = ""
+
+
+@contextmanager
+def plain_log(*, active: bool) -> Iterator[None]:
+    """Lines that look like `::command::` are text meanwhile."""
+    token = secrets.token_hex(16)
+    if active:
+        print(f"::stop-commands::{token}", flush=True)
+    try:
+        yield
+    finally:
+        if active:
+            print(f"::{token}::", flush=True)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    yield None
+
+
+def ignore_signals() -> None:
+    """From here on only what GitHub shows is written, which takes seconds: a cancelled job does not stop it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def write_outputs(**values: str) -> None:
+    """Set outputs of the step. A value is one line: the files and versions are the action's own or were checked."""
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
+        for name, value in values.items():
+            end = secrets.token_hex(16)
+            outputs.write(f"{name.replace('_', '-')}<<{end}\n{value}\n{end}\n")
+
+
+def _git_credential(token: str) -> dict[str, str]:
+    """Lets git fetch the commit before the change, in a checkout that kept no credential: as actions/checkout does it,
+    but in the environment of one command."""
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    header = "AUTHORIZATION: basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"http.{server}/.extraheader", "GIT_CONFIG_VALUE_0": header}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _option(name: str, value: str) -> list[str]:
+    return [name, value] if value else []
+
+
+def _cancel(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - the signature of a signal's handler
+    ignore_signals()
+    raise CancelledError
+
+
+def main() -> int:
+    program = [str(Path(os.environ["REGRESS_GATE_ENVIRONMENT"]) / "bin" / "regress-gate")]
+    folder = Path(tempfile.mkdtemp(prefix="regress-gate-", dir=os.environ.get("RUNNER_TEMP")))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _cancel)
+    try:
+        inputs = Inputs.read(os.environ)
+    except InputError as error:
+        print(f"::error title=regress-gate::{error}")
+        return USAGE
+    gate = Gate(inputs, program, folder)
+    try:
+        return gate.publish_earlier() if inputs.mode == "publish" else gate.decide()
+    except CancelledError:
+        return gate.conclude_cancelled()
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        sys.exit(main())

@@ -1,0 +1,95 @@
+"""Installs regress-gate from this checkout into an environment of its own, for action.yml. Standard library alone.
+
+    install.py plan       writes the outputs `path`, `key` and `ready` of a step
+    install.py PATH       makes the environment, unless it is complete
+
+The place and the key follow from everything that the environment is made of, so an environment that exists is never
+changed. A complete one has a marker, which is written last.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("regress_gate", "known_issues", "baselines", "constraints.txt", "hatch_build.py", "pyproject.toml")
+"""What an installation depends on, besides the Python that makes it."""
+EXTRAS = "gpu,postgresql"
+MARKER = "complete"
+
+
+def plan() -> dict[str, str]:
+    """Where the environment belongs, its key in a cache, and whether it is there."""
+    directory = Path(os.environ.get("RUNNER_TOOL_CACHE") or os.environ["RUNNER_TEMP"]) / "regress-gate"
+    digest = hashlib.sha256()
+    # An environment points to its Python and holds its own place; it works nowhere else.
+    for fact in (sys.version, os.path.realpath(sys.executable), str(directory), EXTRAS):
+        digest.update(fact.encode() + b"\0")
+    for file in _files():
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode() + content)
+    name = digest.hexdigest()[:32]
+    path = directory / name
+    return {
+        "path": str(path),
+        "key": f"regress-gate-{sysconfig.get_platform()}-py{platform.python_version()}-{name}",
+        "ready": str(_is_complete(path)).lower(),
+    }
+
+
+def install(path: Path) -> None:
+    """Make the environment. Raises CalledProcessError where pip fails, whose output then stands in the log."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Runners of one machine may share the tool cache.
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_complete(path):
+            return
+        shutil.rmtree(path, ignore_errors=True)
+        venv.create(path, with_pip=True, symlinks=True)
+        # -I: nothing from the working directory, which is the checkout of a pull request, or from PYTHONPATH.
+        pip = [str(path / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
+        wanted = ["--constraint", str(ROOT / "constraints.txt"), f"{ROOT}[{EXTRAS}]"]
+        subprocess.run([*pip, "install", *wanted], check=True)
+        # Later steps get the one command, not the environment's python and pip.
+        (path / "command").mkdir()
+        (path / "command" / "regress-gate").symlink_to(path / "bin" / "regress-gate")
+        (path / MARKER).touch()
+
+
+def _is_complete(path: Path) -> bool:
+    return (path / MARKER).is_file()
+
+
+def _files() -> list[Path]:
+    found: list[Path] = []
+    for part in PARTS:
+        place = ROOT / part
+        found += [place] if place.is_file() else (one for one in place.rglob("*") if one.is_file())
+    return sorted(file for file in found if "__pycache__" not in file.parts)
+
+
+def main(what: str) -> int:
+    if what == "plan":
+        with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
+            outputs.writelines(f"{name}={value}\n" for name, value in plan().items())
+        return 0
+    try:
+        install(Path(what))
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"::error title=regress-gate::the tool could not be installed: {str(error).splitlines()[0]}")
+        return 4
+    with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as path:
+        path.write(f"{what}/command\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

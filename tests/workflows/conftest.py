@@ -1,0 +1,261 @@
+"""A repository of a team that serves with vLLM, its pull requests, and the machine that its workflows run on."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fake_github.state import READ_ONLY, WRITE, State
+from tests.workflows.runner import ROOT, TOKEN, Run, Runner, export_action, read_run
+
+NAME = "team/serving"
+COMPOSE = """\
+services:
+  chat:
+    image: vllm/vllm-openai:v{version}
+    command: --model {model}
+"""
+SETTINGS = """\
+[deployment]
+file = "deploy/compose.yaml"
+accelerator = "{accelerator}"
+quantization = "none"
+"""
+
+
+def deployment(
+    version: str, *, accelerator: str = "H200", model: str = "mistralai/Mixtral-8x7B-v0.1"
+) -> dict[str, str]:
+    """The files of the team: what is served, and on what."""
+    return {
+        "deploy/compose.yaml": COMPOSE.format(version=version, model=model),
+        "regress-gate.toml": SETTINGS.format(accelerator=accelerator),
+    }
+
+
+SMALL = {"accelerator": "H100", "model": "meta-llama/Llama-3.1-8B-Instruct"}
+CHANGES = {
+    "pass": (deployment("0.19.0", **SMALL), deployment("0.19.1", **SMALL)),
+    "fail": (deployment("0.19.1"), deployment("0.20.0")),
+    "inconclusive": (deployment("0.19.1"), deployment("0.33.0")),
+    "could not measure": (deployment("0.19.1"), deployment("0.20.0") | {"regress-gate.toml": "[deploymnet]\n"}),
+    "no pin moved": (deployment("0.19.1"), {"README.md": "# Our servers, described\n"}),
+}
+"""By the answer: the files before a pull request, and those that it changes."""
+
+
+@dataclass
+class Team:
+    """The team's repository on GitHub, and a clone of it on the runner."""
+
+    directory: Path
+    runner: Runner
+    state: State = field(default_factory=State)
+    number: int = 7
+    event: dict[str, Any] = field(default_factory=dict)
+    runs: int = 0
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.state.add_repository(NAME)
+        self.origin, self.clone = self.directory / "origin.git", self.directory / "clone"
+        self.git("init", "--quiet", "--bare", "--initial-branch=main", str(self.origin), cwd=self.directory)
+        for key in ("allowAnySHA1InWant", "allowFilter"):  # as on GitHub
+            self.git("config", f"uploadpack.{key}", "true", cwd=self.origin)
+        self.git("clone", "--quiet", str(self.origin), str(self.clone), cwd=self.directory)
+        self.commit({"README.md": "# Our servers\n"}, "Begin")
+        self.git("push", "--quiet", "origin", "HEAD:main")
+
+    def git(self, *arguments: str, cwd: Path | None = None) -> str:
+        identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org")
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=cwd or self.clone, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, files: Mapping[str, str], message: str) -> str:
+        for name, text in files.items():
+            (self.clone / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.clone / name).write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def open_pull_request(self, before: Mapping[str, str], after: Mapping[str, str], *, who: str = "same") -> None:
+        """A pull request that changes `before`, on main, to `after`; `who`: same, fork or dependabot."""
+        copied = {f".github/workflows/{name}": text for name, text in self.workflows().items()}
+        self.base = self.commit({**copied, **before}, "Serve")
+        self.git("push", "--quiet", "origin", "HEAD:main")
+        self.who = who
+        self.push(after)
+
+    def push(self, files: Mapping[str, str]) -> None:
+        """Another commit of the pull request, and the merge of it into main that GitHub makes."""
+        self.git("checkout", "--quiet", "-B", "bump", self.base)
+        self.head = self.commit(files, "Bump vLLM")
+        self.git("checkout", "--quiet", "--detach", self.base)
+        self.git("merge", "--quiet", "--no-ff", "--message", "Merge", "bump")
+        self.git("push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{self.number}/merge", "bump:bump")
+        owner = "somebody" if self.who == "fork" else "team"
+        self.head_repository = f"{owner}/serving"
+        pulls = self.state.repositories[NAME]["pulls"]
+        pulls[:] = [one for one in pulls if one["number"] != self.number]
+        pull = self.state.add_pull(NAME, self.number, sha=self.head, head=self.head_repository)
+        self.login = {"same": "maintainer", "fork": "somebody", "dependabot": "dependabot[bot]"}[self.who]
+        self.event = {
+            "action": "synchronize",
+            "number": self.number,
+            "pull_request": {
+                **pull,
+                "user": {"login": self.login},
+                "base": {"ref": "main", "sha": self.base, "repo": {"full_name": NAME}},
+            },
+            "repository": {"full_name": NAME, "default_branch": "main"},
+            "sender": {"login": self.login},
+        }
+
+    def workflows(self) -> dict[str, str]:
+        """Those to copy, and the one that ci/README.md shows, as they stand there."""
+        files = {file.name: file.read_text() for file in (ROOT / "ci").glob("*.yml") if file.name != "gitlab.yml"}
+        shown = re.search(
+            r"^```yaml\n(name: .*?)^```", (ROOT / "ci" / "README.md").read_text(), re.DOTALL | re.MULTILINE
+        )
+        assert shown
+        return {**files, "shown.yml": shown[1]}
+
+    def answer(self, run: Run, files: Mapping[str, bytes] | None = None, **fields: Any) -> Run:
+        """The half that may write, started by the end of the other one; `files`: what that one uploaded instead."""
+        number = 1000 + self.runs
+        uploaded = run.artifact("regress-gate") if files is None else files
+        if uploaded:
+            self.state.add_artifact(NAME, number, "regress-gate", uploaded, **fields)
+        source = {
+            "id": number,
+            "event": "pull_request",
+            "conclusion": "failure" if run.code else "success",
+            "head_repository": {"full_name": self.head_repository},
+            "head_branch": "bump",
+            "head_sha": self.head,
+            "pull_requests": [],
+        }
+        content = {"action": "completed", "workflow_run": source, "repository": {"full_name": NAME}}
+        return self.run("upgrade-gate-comment.yml", "workflow_run", content, write=True)
+
+    @property
+    def comments(self) -> list[dict[str, Any]]:
+        return self.state.comments(NAME, self.number)
+
+    @property
+    def conclusions(self) -> dict[str, str]:
+        """Of each check of the pull request's head the last run, as GitHub shows them."""
+        runs = self.state.check_runs(NAME, self.head)
+        return {one["name"]: one["conclusion"] or one["status"] for one in runs}
+
+    def run(self, workflow: str, event: str = "pull_request", content: Any = None, *, write: bool = False) -> Run:
+        """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given."""
+        self.runs += 1
+        here = self.directory / f"run-{self.runs}"
+        here.mkdir()
+        artifacts = here / "artifacts"
+        artifacts.mkdir()
+        (here / "event.json").write_text(json.dumps(self.event if content is None else content))
+        self.state.add_token(TOKEN, NAME, WRITE if write else READ_ONLY)
+        with self.github(here) as url:
+            done = subprocess.run(
+                self.command(workflow, event, here, url),
+                cwd=self.clone,
+                env=self.runner.environment(),
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+        return read_run(done.returncode, done.stdout + done.stderr, artifacts)
+
+    def command(self, workflow: str, event: str, here: Path, url: str) -> list[str]:
+        variables = {
+            "GITHUB_API_URL": url,
+            "GITHUB_REPOSITORY": NAME,
+            "GITHUB_ACTOR": self.login,
+            "GITHUB_RUN_ID": str(1000 + self.runs),
+            "RUNNER_TOOL_CACHE": str(self.runner.directory / "tools"),
+            "STUB_ORIGIN": self.origin.as_uri(),
+            "STUB_ARTIFACTS": str(here / "artifacts"),
+            "STUB_CACHE": str(self.runner.cache),
+            "STUB_PYTHON": sys.executable,
+            **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+            **self.variables,
+        }
+        path = self.clone / ".github" / "workflows" / workflow
+        return self.runner.command(path, event, here / "event.json", variables, TOKEN)
+
+    @contextmanager
+    def github(self, here: Path) -> Iterator[str]:
+        file = here / "github.json"
+        file.write_text(self.state.dump())
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.fake_github", "--state", str(file)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+            server.wait()
+            server.stdout.close()
+        self.state = State.load(file)
+
+
+@pytest.fixture(scope="session")
+def installations(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """How the tool came to the machine: at first, and then from GitHub's cache to a machine that had lost it."""
+    with (runner.directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        facts = runner.directory / "installations.json"
+        if not facts.is_file():
+            team = Team(tmp_path_factory.mktemp("first"), runner)
+            team.open_pull_request(*CHANGES["no pin moved"])
+            found = {}
+            for name in ("first", "restored"):
+                run = team.run("upgrade-gate.yml")
+                found[name] = {"code": run.code, "steps": [".".join(ids) for ids in run.steps], "text": run.text}
+                if name == "first":
+                    shutil.rmtree(runner.directory / "tools")
+            facts.write_text(json.dumps(found))
+        answer: dict[str, Any] = json.loads(facts.read_text())
+        return answer
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    """The machine: one for all tests, because installing the tool takes most of a minute.
+
+    To keep it between calls while you work on the tests, name its directory in REGRESS_GATE_TEST_RUNNER.
+    """
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "runner"
+    if kept := os.environ.get("REGRESS_GATE_TEST_RUNNER"):
+        directory = Path(kept)
+    for part in ("tools", "cache", "data", "github-cache"):
+        (directory / part).mkdir(parents=True, exist_ok=True)
+    action = tmp_path_factory.mktemp("action")
+    return Runner(directory, export_action(action), directory / "github-cache")
+
+
+@pytest.fixture
+def team(tmp_path: Path, runner: Runner, installations: dict[str, Any]) -> Team:
+    assert installations["first"]["code"] == 0, installations["first"]["text"]
+    return Team(tmp_path, runner)

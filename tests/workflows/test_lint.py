@@ -1,0 +1,119 @@
+"""What the linters say of the workflows, of those to copy as of our own, and what no linter knows."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.workflows.runner import ROOT, program, uses
+
+pytestmark = pytest.mark.workflows
+
+OWN = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TO_COPY = sorted(file for file in (ROOT / "ci").glob("*.yml") if file.name != "gitlab.yml")
+WORKFLOWS = [*OWN, *TO_COPY]
+ACTION = ROOT / "action.yml"
+JUSTIFIED = {
+    # The half that may write has to be started by the end of the other one, and runs nothing of it.
+    ("upgrade-gate-comment.yml", "dangerous-triggers"): 1,
+    # The action as it lies in the checkout; actionlint knows no way to name a repository's root otherwise.
+    ("ci.yml", "self-repository"): 2,
+}
+
+
+def call(*command: str | Path) -> str:
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def read(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    assert call(program("actionlint"), "-config-file", ROOT / ".github" / "actionlint.yaml", *WORKFLOWS) == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("vendor.github-workflows", WORKFLOWS),
+        ("vendor.github-actions", [ACTION]),
+        ("vendor.gitlab-ci", [ROOT / "ci" / "gitlab.yml"]),
+        ("vendor.dependabot", [ROOT / ".github" / "dependabot.yml"]),
+    ],
+)
+def test_the_published_schemas_hold(schema: str, files: list[Path]) -> None:
+    call(program("check-jsonschema"), "--builtin-schema", schema, *files)
+
+
+def zizmor(*flags: str) -> list[dict[str, Any]]:
+    files = (*WORKFLOWS, ACTION, ROOT / ".github" / "dependabot.yml")
+    found: list[dict[str, Any]] = json.loads(
+        call(program("zizmor"), "--offline", "--no-exit-codes", "--quiet", "--format", "json", *flags, *files)
+    )
+    return found
+
+
+def test_zizmor_finds_nothing_but_what_is_justified() -> None:
+    assert zizmor() == []
+    found: dict[tuple[str, str], int] = {}
+    for finding in zizmor("--no-ignores"):
+        place = finding["locations"][0]["symbolic"]["key"]["Local"]["verbatim_path"]
+        key = Path(place).name, finding["ident"]
+        found[key] = found.get(key, 0) + 1
+    assert found == JUSTIFIED
+
+
+def test_every_action_is_pinned_to_one_commit_whose_version_stands_beside_it() -> None:
+    pins: dict[str, set[tuple[str, str]]] = {}
+    for file in (*WORKFLOWS, ACTION):
+        text = file.read_text(encoding="utf-8")
+        for one in uses(read(file)):
+            if one.startswith(("./", "$/")):
+                continue
+            name, _, commit = one.partition("@")
+            (version,) = {found[1] for found in re.finditer(re.escape(one) + r" # (v[0-9.]+)", text)}
+            assert re.fullmatch("[0-9a-f]{40}", commit), one
+            pins.setdefault("/".join(name.split("/")[:2]), set()).add((commit, version))
+    assert {name: len(found) for name, found in pins.items()} == dict.fromkeys(pins, 1)
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_every_job_has_a_time_limit_and_says_what_it_may_do(file: Path) -> None:
+    document = read(file)
+    assert document["permissions"] == {}
+    for name, job in document["jobs"].items():
+        assert "permissions" in job, name
+        assert "timeout-minutes" in job or "uses" in job, name
+    for step in (step for job in document["jobs"].values() for step in job.get("steps", ())):
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_no_workflow_to_copy_needs_more_than_an_owner_and_a_commit_to_be_put_in() -> None:
+    for file in TO_COPY:
+        owners = {one for one in uses(read(file)) if not one.startswith("actions/")}
+        assert owners == {f"OWNER/regress-gate@{'0' * 40}"}, file.name
+
+
+def test_the_action_gives_its_inputs_to_no_shell() -> None:
+    for step in read(ACTION)["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+def test_the_page_names_every_input_and_output() -> None:
+    page = (ROOT / "ci" / "README.md").read_text(encoding="utf-8")
+    action = read(ACTION)
+    for name in (*action["inputs"], *action["outputs"]):
+        assert f"`{name}`" in page, name
+
+
+def test_the_scripts_are_valid_shell() -> None:
+    for script in (ROOT / "ci").glob("*.sh"):
+        call("bash", "-n", script)
