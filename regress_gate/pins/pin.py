@@ -6,7 +6,7 @@ range, a moving tag, a digest or a branch names no version: it is kept with the 
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -27,6 +27,8 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _PLACEHOLDER = re.compile(r"1\.0\.0\.dev\d*")
 """The number that wheels of single commits had in their names."""
 _WHEEL_HOST = "wheels.vllm.ai"
+_WHEEL_HOSTS = (_WHEEL_HOST, "vllm-wheels.s3.us-west-2.amazonaws.com")
+"""The second is the older name."""
 _OWNER = re.compile(r"(?:^|[/:@])vllm-project/vllm(?:\.git)?$")
 _PIP_OPTION = re.compile(r"\s--?[A-Za-z][\w-]*(?:[= ].*)?$", re.DOTALL)
 _BARE_VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)*(?:\.?(?:rc|post|dev)\d+)*(?:\+[\w.]+)?")
@@ -155,7 +157,7 @@ def read_address(address: str, name: str = "vllm") -> Pinned:
 
 def index_version(url: str) -> Version | None:
     """The build of `--extra-index-url https://wheels.vllm.ai/<commit or release>/…`, which holds no other."""
-    parts = urlsplit(url)
+    parts = _split_url(url)
     first = next((part for part in parts.path.split("/") if part not in ("", "rocm")), "")
     if parts.hostname != _WHEEL_HOST:
         return None
@@ -206,9 +208,19 @@ def read_version_text(text: str, name: str) -> Pinned | None:
     return None
 
 
+def _split_url(url: str) -> SplitResult:
+    """An address that is none has no host and no path."""
+    try:
+        parts = urlsplit(url)
+        parts.hostname  # noqa: B018 - refuses some that urlsplit takes
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+    return parts
+
+
 def _read_address_requirement(address: str) -> Pinned | None:
     """The bare address of a wheel of vLLM, or of vLLM's repository; None for any other address."""
-    parts = urlsplit(address)
+    parts = _split_url(address)
     path = unquote(parts.path)
     filename = path.rpartition("/")[2]
     if filename.endswith(".whl"):
@@ -221,7 +233,7 @@ def _read_address_requirement(address: str) -> Pinned | None:
 
 def _address_version(url: str) -> Version | None:
     address = url.removeprefix("git+")
-    parts = urlsplit(address)
+    parts = _split_url(address)
     path = unquote(parts.path)
     filename = path.rpartition("/")[2]
     if filename.endswith(".whl"):
@@ -247,7 +259,7 @@ def read_revision(repository: str, revision: str) -> Version | None:
 
 
 def _wheel_version(filename: str, path: str, host: str) -> Version | None:
-    commit = re.match(r"/(?:rocm/)?([0-9a-f]{40})/", path) if host == _WHEEL_HOST else None
+    commit = re.match(r"/(?:rocm/)?([0-9a-f]{40})/", path) if host in _WHEEL_HOSTS else None
     try:
         _, number, _, _ = parse_wheel_filename(filename)
     except InvalidWheelFilename:

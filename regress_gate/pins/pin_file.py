@@ -129,7 +129,9 @@ def version_needles(pinned: Pinned) -> list[str]:
     spec = pinned.spec.removeprefix(" @ ").strip()
     tag, _, digest = spec.partition("@sha256:")
     bare = tag.lstrip("=<>~!^ ")
-    texts = [spec, bare, bare.removeprefix("v"), f"sha256:{digest}" if digest else ""]
+    version = pinned.version
+    number = "" if version is None else version.number or version.commit or ""
+    texts = [spec, bare, bare.removeprefix("v"), f"sha256:{digest}" if digest else "", number]
     return list(dict.fromkeys(text for text in texts if text))
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from regress_gate.pins.pin import Pin, Pinned, looks_like_vllm_image, read_image_pin, read_requirement
-from regress_gate.pins.pin_file import PinFile, Variables, command_pins, read_variable, scan_lines
+from regress_gate.pins.pin_file import PinFile, Variables, command_pins, read_variable, scan_lines, version_needles
 from regress_gate.vllm.docker_files import read_assignments, read_instructions
 from regress_gate.vllm.shell_words import interpolate, is_open, without_marks
 
@@ -120,12 +120,12 @@ def _script_line(file: PinFile, pinned: Pinned, line: int) -> int:
     last = line
     while last <= len(file.lines) and file.lines[last - 1].rstrip().endswith("\\"):
         last += 1
-    version = pinned.spec.lstrip("= ").removeprefix("v").partition("@sha256")[0]
-    own = [n for n in range(line, last + 1) if n <= len(file.lines) and version in file.lines[n - 1]]
-    if own:
-        return own[0]
-    setting = [n for n in range(line - 1, 0, -1) if version in file.lines[n - 1] and "=" in file.lines[n - 1]]
-    return setting[0] if setting else line
+    for needle in version_needles(pinned):
+        own = (n for n in range(line, last + 1) if n <= len(file.lines) and needle in file.lines[n - 1])
+        setting = (n for n in range(line - 1, 0, -1) if needle in file.lines[n - 1] and "=" in file.lines[n - 1])
+        if (found := next(own, None) or next(setting, None)) is not None:
+            return found
+    return line
 
 
 def read_python(file: PinFile) -> Iterator[Pin]:

@@ -28,7 +28,7 @@ _COPY = re.compile(r"(?:^|/)vllm-openai(?:-(?P<platform>cpu|rocm|xpu))?$")
 _ROCM = re.compile(r"(?:^|/)rocm/vllm(?:-dev)?$")
 _ASCEND = re.compile(r"(?:^|/)vllm-ascend$")
 _AWS = re.compile(r"(?:^|/)deep-learning-containers/vllm$")
-_AWS_RELEASE = re.compile(r"(\d+\.\d+\.\d+)-(?:gpu|cpu|neuronx?)-py\d+")
+_AWS_RELEASE = re.compile(r"(\d+\.\d+\.\d+(?:\.post\d+|rc\d+)?)-(?:gpu|cpu|neuronx?)-py\d+")
 """AWS names its images by vLLM's release, or by its own (`server-cuda-v1.1`)."""
 _OWN_NUMBERS = re.compile(r"(?:^|/)lmcache/")
 """Owners of a `vllm-openai` whose tags count their own releases."""
