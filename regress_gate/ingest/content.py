@@ -19,6 +19,8 @@ MAX_BYTES = 512 * 1024 * 1024
 """Largest file that is read whole; parsing.py refuses smaller ones whose values would need too much memory."""
 MAX_TEXT = 128 * 1024 * 1024
 """Largest file of another text, such as CSV."""
+MAX_WIDE_TEXT = 16 * 1024 * 1024
+"""Largest text with a character beyond U+FFFF, because Python holds all its characters in four bytes each then."""
 MAX_STREAMED = 64 * 1024**3
 """Largest file of JSON lines; it is never in memory as a whole."""
 STREAMED_FROM = 1024 * 1024
@@ -32,6 +34,8 @@ _NUL = "holds NUL bytes: it was cut off while it was written; make the result ag
 _BINARY = "a binary file"
 _TOO_LARGE = f"larger than {MAX_BYTES // 1024**2} MiB; split it, or save without the arrays of single requests"
 _TEXT_TOO_LARGE = f"text larger than {MAX_TEXT // 1024**2} MiB; split it"
+_WIDE = re.compile(rb"[\xf0-\xf7]")
+_WIDE_TOO_LARGE = f"text larger than {MAX_WIDE_TEXT // 1024**2} MiB with emoji or the like; split it, or remove them"
 _CHANGED = "the file changed while it was read; import it when it is finished"
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -195,7 +199,8 @@ def parse_content(name: str, data: bytes | bytearray) -> Content:
         return Content(name, sha256, problem=_TOO_LARGE)
     if data[:1] in _JSON:  # nearly all files begin so: no check is needed before parsing
         return _parsed(name, sha256, data)
-    data = data.removeprefix(_UTF8_MARK)
+    if data.startswith(_UTF8_MARK):  # else removeprefix would copy a bytearray
+        data = data.removeprefix(_UTF8_MARK)
     head = data[:4096].lstrip()
     if not head and not data.strip():
         if not name.lower().endswith(_RESULT_NAMES):
@@ -227,6 +232,8 @@ def _parsed(name: str, sha256: str, data: bytes | bytearray) -> Content:
 def _text(name: str, sha256: str, data: bytes | bytearray, problem: str | None = None) -> Content:
     if _is_binary(data):
         return Content(name, sha256, problem=_BINARY, is_result_like=False)
+    if len(data) > MAX_WIDE_TEXT and _WIDE.search(data):
+        return Content(name, sha256, problem=_WIDE_TOO_LARGE)
     try:
         return Content(name, sha256, text=data.decode("utf-8"), problem=problem)
     except UnicodeDecodeError as error:

@@ -1,9 +1,9 @@
 """Typed values from JSON objects of any origin: numbers, texts, times, lengths. Not for the keys of any format."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import inf, isfinite
-from typing import Any
+from typing import Any, TypeGuard
 
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import quoted
@@ -68,12 +68,17 @@ def obj(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value
 
 
-def items(data: Mapping[str, Any], key: str) -> list[Any]:
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value of JSON is a list, also one whose elements are parsed later (deferred.py)."""
+    return isinstance(value, list) or (isinstance(value, Sequence) and not isinstance(value, str))
+
+
+def items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
     """The list at the key; an empty one if the key is missing or null."""
     value = data.get(key)
     if value is None:
-        return []
-    if not isinstance(value, list):
+        return ()
+    if not is_list(value):
         raise RefusalError(f"{key} is {quoted(value)}, not a list")
     return value
 

@@ -2,7 +2,7 @@
 
 orjson parses JSON; the standard library is used only if orjson fails, for several indented documents in one file and
 for the position of an error. Before a large text is parsed, its signs are counted: of some texts (`[{},{},…]`) the
-values need thirty times their memory.
+values need thirty times their memory. Of large documents, long lists stay text until they are read (deferred.py).
 """
 
 import gc
@@ -21,21 +21,20 @@ from regress_gate.text import excerpt
 
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
-_BYTES_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 MAX_MEMORY = 830 * 1024**2
 """Bytes that the text and the values of one file may need together. A whole import needs less than 1 GiB with it."""
-USUAL_RATIO = 4
-"""The same, as a multiple of the text's size: beyond it the parser is used that needs less memory and more time."""
-MAX_RATIO = 6
-"""The same with that parser: beyond it the text is refused."""
+USUAL_RATIO = 3
+"""The same, as a multiple of the text's size: beyond it long lists stay text. A reader's own objects come on top."""
+HOPELESS_RATIO = 16
+"""The same for the beginning of a text that is refused at once: tiny values and hardly anything else."""
 COUNTED_FROM = 1024**2
 """Bytes of the shortest text whose signs are counted."""
 FREE_MEMORY = 64 * 1024**2
 """Bytes that any text may need, whatever its size."""
 MAX_DOCUMENTS = 100_000
 """Documents of one file that is not read line by line. Each is a result or belongs to one."""
-_COUNTED_AT_ONCE = 4 * 1024**2
 
 
 class NotJsonError(Exception):
@@ -57,38 +56,52 @@ class LargeJsonError(NotJsonError):
 def parse_json(data: bytes | bytearray) -> ParsedJson:
     """All documents in the text, which holds at least one. Raises NotJsonError.
 
-    A large bytearray may be emptied, because its text and its values together would need too much memory.
+    In a large document, long lists may be `deferred.DeferredList`, which needs the text as it is.
     """
     if len(data) < COUNTED_FROM:
         return _parse(data)
-    is_lean = _needs_lean_parser(data)
     collects = gc.isenabled()
     gc.disable()  # it would look through all values again and again while they are made, and find nothing
     try:
-        return _parse_lean(data) if is_lean else _parse(data)
+        return _parse_large(data)
     finally:
         if collects:
             gc.enable()
 
 
-def _needs_lean_parser(data: bytes | bytearray) -> bool:
-    """Whether orjson would need too much memory. Raises LargeJsonError if the standard library's parser would, too."""
+def _parse_large(data: bytes | bytearray) -> ParsedJson:
     size = len(data)
     limit = min(MAX_MEMORY, max(USUAL_RATIO * size, FREE_MEMORY))
-    # Counting everywhere is fast, but counts signs within strings; only a text that seems too large is read again.
-    if _orjson_memory(Counter({sign: data.count(sign) for sign in _SIGNS}), size) <= limit:
-        return False
-    most = min(MAX_MEMORY, max(MAX_RATIO * size, FREE_MEMORY))
-    signs: Counter[bytes] = Counter()
-    held = size if isinstance(data, bytearray) else 2 * size  # only a bytearray can be emptied
-    for more in _signs_outside_strings(data):
-        signs += more
-        if held + _objects_memory(signs) > most:
-            raise LargeJsonError(
-                f"its values would need more than {most // 1024**2:,} MiB of memory; split it, or save without the "
-                "arrays of single requests"
-            )
-    return _orjson_memory(signs, size) > limit
+    # Counting everywhere is fast, but counts signs within strings; only a text that seems too large is scanned.
+    need = _orjson_memory(Counter({sign: data.count(sign) for sign in _SIGNS}), size)
+    if need <= limit:
+        return _parse(data)
+    from regress_gate.ingest import deferred  # needs numpy, and few files are so large
+
+    head = data[: deferred.PIECE]
+    if _orjson_memory(deferred.scan(head).signs, len(head)) > HOPELESS_RATIO * len(head):
+        raise _too_large(limit)
+    scanned = deferred.scan(data)
+    if _orjson_memory(scanned.signs, size) <= limit:
+        return _parse(data)
+    if not scanned.is_whole:
+        raise LargeJsonError("the JSON is cut off; the file was cut off or changed: make the result again")
+    rest, lists, mark = deferred.defer_lists(data, scanned)
+    signs = deferred.scan(rest).signs if len(rest) >= COUNTED_FROM else Counter({s: rest.count(s) for s in _SIGNS})
+    if size + _orjson_memory(signs, len(rest)) > limit:
+        raise _too_large(limit)
+    parsed = _parse(rest)
+    parsed.documents[:] = [deferred.with_lists(document, lists, mark) for document in parsed.documents]
+    if scanned.constant is not None:
+        return ParsedJson(parsed.documents, deferred.constant_text(data, scanned.constant))
+    return parsed
+
+
+def _too_large(limit: int) -> LargeJsonError:
+    return LargeJsonError(
+        f"its values would need more than {limit // 1024**2:,} MiB of memory; split it, or save without the arrays of "
+        "single requests"
+    )
 
 
 _SIGNS = (b"{", b"[", b",", b":", b".", b'"')
@@ -112,41 +125,6 @@ def _objects_memory(signs: Mapping[bytes, int]) -> int:
 
 def _values(signs: Mapping[bytes, int]) -> int:
     return signs[b","] + min(signs[b"{"], signs[b":"]) + signs[b"["] + 1
-
-
-def _signs_outside_strings(data: bytes | bytearray) -> Iterator[Counter[bytes]]:
-    """How often each sign occurs in JSON, piece by piece; a whole string counts as two quotes."""
-    at, width = 0, _COUNTED_AT_ONCE
-    while at < len(data):
-        piece, strings = _BYTES_STRING.subn(b"", data[at : at + width])
-        open_quote = piece.find(b'"')  # of a string that ends in a later piece
-        is_last = at + width >= len(data)
-        rest = 0 if open_quote < 0 or is_last else len(piece) - open_quote
-        if rest >= width:
-            width *= 2
-            continue
-        outside = piece[: len(piece) - rest]
-        yield Counter({b'"': 2 * strings, **{sign: outside.count(sign) for sign in _SIGNS[:-1]}})
-        at += width - rest
-        width = _COUNTED_AT_ONCE
-
-
-def _parse_lean(data: bytes | bytearray) -> ParsedJson:
-    """By the standard library, which needs no memory besides the text and the values."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise NotJsonError(f"not UTF-8 text (byte {error.start})") from None
-    if isinstance(data, bytearray):
-        data.clear()
-    constants: list[str] = []
-    try:
-        documents = list(_one_after_another(text, constants))
-    except LargeJsonError:
-        raise
-    except NotJsonError as error:
-        raise LargeJsonError(f"{error}; the file was cut off or changed: make the result again") from None
-    return ParsedJson(documents, _constant_position(text) if constants else None)
 
 
 def _parse(data: bytes | bytearray) -> ParsedJson:
@@ -267,11 +245,18 @@ def _constant_position(text: str) -> str:
     return "NaN or Infinity is not a number"
 
 
+def text_lines(text: str) -> Iterator[str]:
+    """The lines that are not empty, without their ends, one at a time: `splitlines` would hold them all."""
+    return (match[0] for match in _LINE.finditer(text))
+
+
 def parse_yaml_text(text: str, name: str) -> Any:
-    """The value of one YAML document. Raises RefusalError."""
-    from regress_gate.model.documents import parse_yaml  # needs pydantic, and few imports do
+    """The value of one YAML document; long lists may be deferred, as in `parse_json`. Raises RefusalError."""
+    from regress_gate.model import documents  # needs pydantic, and few imports do
 
     try:
-        return parse_yaml(text, excerpt(name)).data
-    except InputError as error:
+        if len(text) < COUNTED_FROM:
+            return documents.parse_yaml(text, excerpt(name)).data
+        return parse_json(documents.yaml_as_json(text, excerpt(name))).documents[0]
+    except (InputError, NotJsonError) as error:
         raise RefusalError(str(error)) from None

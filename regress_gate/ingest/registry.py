@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from regress_gate.ingest.content import Content
+from regress_gate.ingest.fields import is_list
 from regress_gate.ingest.formats.aiperf import AiPerf
 from regress_gate.ingest.formats.evalscope import Evalscope
 from regress_gate.ingest.formats.genai_perf import GenAiPerf
@@ -110,7 +111,7 @@ class Recogniser:
 
 
 def _kind(value: object) -> Kind:
-    return frozenset(map(type, value)) if isinstance(value, list) else type(value)
+    return frozenset(map(type, value)) if is_list(value) else type(value)
 
 
 def _holds_no_object(kind: Kind) -> bool:
@@ -139,7 +140,7 @@ def describe_other_file(content: Content) -> str | None:
     if not content.documents:
         return None
     first = content.documents[0]
-    table: Any = _OBJECTS if isinstance(first, dict) else _LISTS if isinstance(first, list) and first else ()
+    table: Any = _OBJECTS if isinstance(first, dict) else _LISTS if is_list(first) and first else ()
     named = next((name for matches, name in table if matches(first)), None)
     return None if named is None else f"this is {named}"
 

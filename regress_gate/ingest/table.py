@@ -25,6 +25,10 @@ from regress_gate.text import excerpt, plural
 MAX_BYTES = 512 * 1024 * 1024
 """Largest table that is read, unpacked. A million rows of four columns have 50 MiB."""
 DELIMITERS = ",;\t|"
+MAX_LINE = 4 * 1024 * 1024
+"""Characters of the longest line of CSV."""
+MAX_LINES_OF_ROW = 10_000
+"""Lines of one row of CSV, whose cells may hold line ends."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 _GZIP = b"\x1f\x8b"
@@ -71,11 +75,11 @@ def read_table(data: bytes, name: str) -> Table:
     return parse_table(_decoded(data, name), name)
 
 
-def parse_table(text: str, name: str, *, max_cells: int | None = None) -> Table:
-    """The table in a text. Raises InputError, with the line if there is one, also for more than `max_cells` in CSV."""
+def parse_table(text: str, name: str) -> Table:
+    """The table in a text. Raises InputError, with the line if there is one."""
     if not text.strip():
         raise InputError("is empty", where=name, todo="give a table with at least one column of numbers")
-    columns, lines = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _csv(text, name, max_cells)
+    columns, lines = _json(text, name) if text.lstrip()[:1] in ("{", "[") else _csv(text, name)
     table = Table(name, columns, lines)
     if not table.rows:
         raise InputError("has no rows", where=name)
@@ -101,43 +105,69 @@ def _decoded(data: bytes, name: str) -> str:
         raise InputError("is not UTF-8 text", where=name, line=line, todo="save it as UTF-8") from None
 
 
-def _csv(text: str, name: str, max_cells: int | None) -> tuple[dict[str, list[Any]], list[int]]:
-    head = text.lstrip("\r\n").split("\n", 1)[0]
+def _csv(text: str, name: str) -> tuple[dict[str, list[Any]], list[int]]:
+    rows = csv_rows(text, name)
+    if (names := next(rows, None)) is None:
+        return {}, []
+    columns: dict[str, list[Any]] = {column: [] for column in names[1]}
+    lines: list[int] = []
+    known: dict[str, str] = {}  # most cells of a table are repeated, and each text is kept once
+    for line, row in rows:
+        lines.append(line)
+        for column, cell in zip(columns.values(), row, strict=True):
+            column.append(known.setdefault(cell, cell))
+    return columns, lines
+
+
+def csv_rows(text: str, name: str, *, max_cells: int | None = None) -> Iterator[tuple[int, list[str]]]:
+    """The line and the cells of each row, one at a time; first the names of the columns, which may be made up.
+
+    Empty rows are left out; all others have equally many cells. Raises InputError, also for more than `max_cells`.
+    """
+    head = text.lstrip("\r\n")[:MAX_LINE].split("\n", 1)[0]
     counts = {sign: head.count(sign) for sign in DELIMITERS}
     delimiter = max(DELIMITERS, key=counts.__getitem__)
-    # Line by line: a StringIO would hold four bytes for each character.
-    lines_of_text = (match[0] for match in _LINE.finditer(text))
-    reader = csv.reader(lines_of_text, delimiter=delimiter, strict=True, skipinitialspace=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    begins, cells = 1, 0
-    known: dict[str, str] = {}  # most cells of a table are repeated, and each text is kept once
+    begins, cells, width = 1, 0, 0
+
+    def lines_of_text() -> Iterator[str]:
+        # Line by line: a StringIO would hold four bytes for each character.
+        for number, match in enumerate(_LINE.finditer(text), 1):
+            if match.end() - match.start() > MAX_LINE or number - begins > MAX_LINES_OF_ROW:
+                what = f"has a row of more than {MAX_LINE:,} characters or {MAX_LINES_OF_ROW:,} lines"
+                raise InputError(what, where=name, line=begins, todo="a quote that is not closed?")
+            yield match[0]
+
+    reader = csv.reader(lines_of_text(), delimiter=delimiter, strict=True, skipinitialspace=True)
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                rows.append([known.setdefault(cell, cell) for cell in row])
-                lines.append(begins)
                 cells += len(row)
                 if max_cells is not None and cells > max_cells:
                     raise InputError(f"has more than {max_cells:,} cells", where=name, line=begins, todo="split it")
+                if not width:
+                    width = len(row)
+                    # A first row with a number is not a header: piped data often has none.
+                    headed = not any(_is_number(cell) for cell in row)
+                    yield begins, _column_names(row, headed, name, begins)
+                    if headed:
+                        begins = reader.line_num + 1
+                        continue
+                if len(row) != width:
+                    what = f"has {plural(len(row), 'cell')} where the first row has {width}"
+                    raise InputError(what, where=name, line=begins, todo="quote cells that hold the delimiter")
+                yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"is not valid CSV ({error})", where=name, line=begins) from None
-    if not rows:
-        return {}, []
-    width = len(rows[0])
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
-            what = f"has {plural(len(row), 'cell')} where the first row has {width}"
-            raise InputError(what, where=name, line=line, todo="quote cells that hold the delimiter")
-    # A first row with a number is not a header: piped data often has none.
-    headed = not any(_is_number(cell) for cell in rows[0])
-    names = [cell.strip() or str(place) for place, cell in enumerate(rows[0], 1)] if headed else []
-    names = names or (["value"] if width == 1 else [str(place) for place in range(1, width + 1)])
+
+
+def _column_names(first: list[str], headed: bool, name: str, line: int) -> list[str]:
+    if not headed:
+        return ["value"] if len(first) == 1 else [str(place) for place in range(1, len(first) + 1)]
+    names = [cell.strip() or str(place) for place, cell in enumerate(first, 1)]
     if twice := [column for column, count in Counter(names).items() if count > 1]:
-        raise InputError(f"has two columns named {excerpt(twice[0], 60)!r}", where=name, line=lines[0])
-    begin = int(headed)
-    return {column: [row[place] for row in rows[begin:]] for place, column in enumerate(names)}, lines[begin:]
+        raise InputError(f"has two columns named {excerpt(twice[0], 60)!r}", where=name, line=line)
+    return names
 
 
 def _is_number(cell: str) -> bool:

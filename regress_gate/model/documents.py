@@ -4,8 +4,10 @@ Every error is one line with file and line number: unknown keys name the nearest
 are refused. YAML is read with the YAML 1.2 core types, so `on`, `no`, `12:30` and dates stay text.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
@@ -72,15 +74,31 @@ def parse_yaml(text: str, where: str | Path) -> Document:
 
     Only the parser's events are used: types are chosen here, and depth is bounded.
     """
+
+    lines: dict[KeyPath, int] = {}
+    with _yaml_events(text, where) as events:
+        return Document(_build_document(events, lines, where), where, lines)
+
+
+def yaml_as_json(text: str, where: str | Path) -> bytearray:
+    """One YAML document, with the same rules, as the JSON text of its value: for files whose values are too many.
+
+    The memory is that of the JSON, and twice that of the text for the parser.
+    """
+    with _yaml_events(text, where) as events:
+        return _write_json(events, where)
+
+
+@contextmanager
+def _yaml_events(text: str, where: str | Path) -> Iterator[Iterator[Any]]:
+    """The events of one document, one at a time. Raises InputError for what YAML's parser refuses in the block."""
     import yaml  # not needed by a check of an installed program
 
     # libyaml's parser, if it is installed.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    lines: dict[KeyPath, int] = {}
     try:
         # One call for each event: `yaml.parse` asks the parser twice.
-        events: Iterator[Any] = iter(loader(text).get_event, None)
-        return Document(_build_document(events, lines, where), where, lines)
+        yield iter(loader(text).get_event, None)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         what = getattr(error, "problem", None) or "unreadable text"
@@ -94,19 +112,10 @@ def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str
     import yaml  # as above
 
     def build(event: Any, location: KeyPath) -> Any:
-        line = event.start_mark.line + 1
-        lines.setdefault(location, line)
-        if isinstance(event, yaml.AliasEvent):
-            raise InputError("YAML aliases are not supported", where=where, line=line, todo="write the value out")
-        if event.tag is not None:
-            raise InputError(f"YAML tag {event.tag!r} is not supported", where=where, line=line)
-        if len(location) > MAX_DEPTH:
-            raise InputError("nested too deeply", where=where, line=line)
+        lines.setdefault(location, event.start_mark.line + 1)
+        _check_event(event, len(location), where)
         if isinstance(event, yaml.ScalarEvent):
-            try:
-                return _scalar(event.value) if event.implicit[0] else event.value
-            except ValueError as error:
-                raise InputError(str(error), where=where, line=line) from None
+            return _scalar_of(event, where)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
             while not isinstance(child := next(events), yaml.SequenceEndEvent):
@@ -114,25 +123,93 @@ def _build_document(events: Iterator[Any], lines: dict[KeyPath, int], where: str
             return items
         result: dict[str, Any] = {}
         while not isinstance(key_event := next(events), yaml.MappingEndEvent):
-            at = key_event.start_mark.line + 1
-            if not isinstance(key_event, yaml.ScalarEvent) or key_event.tag is not None:
-                raise InputError("a key must be plain text", where=where, line=at)
-            key = str(key_event.value)
-            if key in result:
-                raise InputError(f"key {key!r} is given twice", where=where, line=at)
-            lines[(*location, key)] = at
+            key = _key_of(key_event, result, where)
+            lines[(*location, key)] = key_event.start_mark.line + 1
             result[key] = build(next(events), (*location, key))
         return result
+
+    return _only_document(events, lambda first: build(first, ()), where)
+
+
+def _write_json(events: Iterator[Any], where: str | Path) -> bytearray:
+    import yaml  # as above
+
+    written = bytearray()
+
+    def write(event: Any, depth: int) -> None:
+        _check_event(event, depth, where)
+        if isinstance(event, yaml.ScalarEvent):
+            written.extend(json.dumps(_scalar_of(event, where), ensure_ascii=False).encode(errors="replace"))
+        elif isinstance(event, yaml.SequenceStartEvent):
+            written.extend(b"[")
+            while not isinstance(child := next(events), yaml.SequenceEndEvent):
+                write(child, depth + 1)
+                written.extend(b",")
+            _close(written, b"]")
+        else:
+            written.extend(b"{")
+            keys: set[str] = set()
+            while not isinstance(key_event := next(events), yaml.MappingEndEvent):
+                keys.add(key := _key_of(key_event, keys, where))
+                written.extend(json.dumps(key, ensure_ascii=False).encode(errors="replace") + b":")
+                write(next(events), depth + 1)
+                written.extend(b",")
+            _close(written, b"}")
+
+    _only_document(events, lambda first: write(first, 0), where)
+    return written or bytearray(b"null")
+
+
+def _close(written: bytearray, bracket: bytes) -> None:
+    if written.endswith(b","):
+        written.pop()
+    written.extend(bracket)
+
+
+def _only_document(events: Iterator[Any], read: Callable[[Any], Any], where: str | Path) -> Any:
+    """What `read` makes of the first event of the document; None if there is none."""
+    import yaml  # as above
 
     next(events)  # the stream begins
     if isinstance(next(events), yaml.StreamEndEvent):
         return None
-    data = build(next(events), ())
+    data = read(next(events))
     next(events)  # the document ends
     if isinstance(following := next(events), yaml.DocumentStartEvent):
         line = None if following.start_mark is None else following.start_mark.line + 1
         raise InputError("a second YAML document begins", where=where, line=line, todo="write one document")
     return data
+
+
+def _check_event(event: Any, depth: int, where: str | Path) -> None:
+    """Refuse aliases, tags and deep nesting."""
+    import yaml  # as above
+
+    line = event.start_mark.line + 1
+    if isinstance(event, yaml.AliasEvent):
+        raise InputError("YAML aliases are not supported", where=where, line=line, todo="write the value out")
+    if event.tag is not None:
+        raise InputError(f"YAML tag {event.tag!r} is not supported", where=where, line=line)
+    if depth > MAX_DEPTH:
+        raise InputError("nested too deeply", where=where, line=line)
+
+
+def _scalar_of(event: Any, where: str | Path) -> Any:
+    try:
+        return _scalar(event.value) if event.implicit[0] else event.value
+    except ValueError as error:
+        raise InputError(str(error), where=where, line=event.start_mark.line + 1) from None
+
+
+def _key_of(event: Any, known: Container[str], where: str | Path) -> str:
+    import yaml  # as above
+
+    line = event.start_mark.line + 1
+    if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
+        raise InputError("a key must be plain text", where=where, line=line)
+    if (key := str(event.value)) in known:
+        raise InputError(f"key {key!r} is given twice", where=where, line=line)
+    return key
 
 
 def _scalar(text: str) -> Any:

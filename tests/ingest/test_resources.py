@@ -4,18 +4,17 @@ import json
 import os
 import socket
 import zipfile
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from regress_gate.errors import InputError
-from regress_gate.ingest import content, importer, interface, parsing, selection
+from regress_gate.ingest import content, deferred, importer, interface, parsing, selection
 from regress_gate.ingest.formats import long_table
 from regress_gate.ingest.identity import IdentityFlags
 from regress_gate.ingest.importer import read_paths
 from regress_gate.ingest.interface import FileReport
+from regress_gate.model import documents
 from tests.factories.serve_results import made_up, plain
 from tests.ingest.formats.samples import SAMPLES
 
@@ -34,17 +33,12 @@ def refusal(*paths: Path | str) -> str:
     return report.reason
 
 
-def counted(text: bytes) -> Counter[bytes]:
-    return sum(parsing._signs_outside_strings(text), Counter())
-
-
 class TestMemory:
     @pytest.mark.parametrize("value", ["{}", "[]", '""', "1", '{"a":1}', "[[]]"])
     def test_a_list_of_tiny_values_is_refused_before_it_is_parsed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
     ) -> None:
         monkeypatch.setattr(parsing, "_parse", pytest.fail)
-        monkeypatch.setattr(parsing, "_parse_lean", pytest.fail)
         path = tmp_path / "result.json"
         path.write_text("[" + ",".join([value] * (24 * MIB // (len(value) + 1))) + "]")
         assert "values would need" in refusal(path)
@@ -59,37 +53,9 @@ class TestMemory:
     def test_signs_within_strings_need_no_memory(self) -> None:
         prose = json.dumps(['he said: "[{a, b}, {c: d}]\\" and ' * 40] * 3000).encode()
         assert len(prose) > MIB
-        outside = counted(prose)
+        outside = deferred.scan(prose).signs
         assert (outside[b"{"], outside[b"["], outside[b","], outside[b'"']) == (0, 1, 2999, 6000)
         assert parsing.parse_json(prose).documents == [json.loads(prose)]
-
-    @pytest.mark.parametrize("width", [7, 64, 1000])
-    def test_strings_across_pieces_are_counted_once(self, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-        monkeypatch.setattr(parsing, "_COUNTED_AT_ONCE", width)
-        value: Any = [{"key": "x" * length, 'q"uote': [1.5, "\\", '\\\\"', ","]} for length in range(40)]
-        outside = counted(json.dumps(value).encode())
-        assert (outside[b"{"], outside[b":"], outside[b'"'] // 2) == (40, 80, 40 * 6)
-
-    def test_an_unfinished_string_ends_the_count(self) -> None:
-        assert counted(b'[1,2,"' + b"x," * 5_000_000)[b","] >= 2
-
-    def test_a_large_file_of_objects_is_parsed_with_less_memory_and_the_same_values(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        value = [{"a": number / 7, "b": None, "text": "ü" * 20} for number in range(20_000)]
-        data = json.dumps(value).encode()
-        monkeypatch.setattr(parsing, "FREE_MEMORY", 0)
-        monkeypatch.setattr(parsing, "USUAL_RATIO", 0.1)
-        assert len(data) > MIB
-        assert parsing._needs_lean_parser(data)
-        emptied = bytearray(data)
-        assert parsing.parse_json(emptied) == parsing.parse_json(data) == parsing.ParsedJson([value])
-        assert emptied == b""
-        with pytest.raises(parsing.LargeJsonError, match="cut off"):
-            parsing.parse_json(bytearray(data[:-10]))
-        held = parsing.parse_json(data.replace(b"null", b"NaN ", 1))
-        assert held.constant is not None
-        assert "line 1, column" in held.constant
 
     def test_lines_of_nothing_are_read_one_by_one_and_no_further_than_the_limit(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,6 +80,31 @@ class TestMemory:
             with pytest.raises(parsing.NotJsonError, match="more than 1,000 JSON values"):
                 parsing.parse_json(text)
         assert len(parsing.parse_json(b"{}" * 1000).documents) == 1000
+
+    def test_a_large_report_in_yaml_is_read_as_json(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        sample = SAMPLES["guidellm/yaml"]
+        (tmp_path / sample.name).write_bytes(sample.make())
+        whole = list(read_paths([tmp_path], FLAGS).runs)
+        monkeypatch.setattr(parsing, "COUNTED_FROM", 1000)
+        monkeypatch.setattr(documents, "_build_document", pytest.fail)
+        again = list(read_paths([tmp_path], FLAGS).runs)
+        assert [trial.metrics for run in again for trial in run.trials] == [
+            trial.metrics for run in whole for trial in run.trials
+        ]
+
+    def test_a_row_without_end_is_given_up(self, tmp_path: Path) -> None:
+        path = tmp_path / "table.csv"
+        path.write_text('metric,value\nttft_mean,"1\n' + "x\n" * 20_000)
+        assert "has a row of more than 4,194,304 characters or 10,000 lines; a quote that is not closed?" in refusal(
+            path
+        )
+
+    def test_a_large_text_with_emoji_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(content, "MAX_WIDE_TEXT", 100)
+        for name, text in (("a.csv", "metric,value,model\nttft_mean,1,🙂\n"), ("b.csv", "metric,value\nttft_mean,ü\n")):
+            (tmp_path / name).write_text(text * 10)
+        assert "with emoji or the like" in refusal(tmp_path / "a.csv")
+        assert "emoji" not in refusal(tmp_path / "b.csv")
 
     def test_cells_of_a_table_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(long_table, "MAX_CELLS", 100)

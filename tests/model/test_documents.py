@@ -10,7 +10,16 @@ from pydantic import Field
 
 from regress_gate.errors import InputError
 from regress_gate.model.config import Config
-from regress_gate.model.documents import Document, StrictFloat, StrictInt, StrictModel, parse_toml, parse_yaml, validate
+from regress_gate.model.documents import (
+    Document,
+    StrictFloat,
+    StrictInt,
+    StrictModel,
+    parse_toml,
+    parse_yaml,
+    validate,
+    yaml_as_json,
+)
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.suite import Suite
 
@@ -122,7 +131,9 @@ class TestYamlValues:
     def test_json_is_yaml(self, value):
         import json
 
-        assert yaml(json.dumps({"value": value})).data == {"value": value}
+        text = json.dumps({"value": value})
+        assert yaml(text).data == {"value": value}
+        assert json.loads(yaml_as_json(text, "file.yaml")) == {"value": value}
 
 
 class TestYamlRefusals:
@@ -179,6 +190,15 @@ class TestYamlRefusals:
     @given(st.text(alphabet="ab:-[]{}!&*?|>'\"#%@`,<~0159. \n\t"))
     def test_no_punctuation_raises_anything_but_an_input_error(self, text):
         assert (refusal(yaml, text) or "file.yaml").startswith("file.yaml")
+
+    @given(st.text(alphabet="ab:-[]{}!&*?|>'\"#%@`,<~0159. \n\t"))
+    def test_as_json_it_has_the_same_value_or_the_same_refusal(self, text):
+        import json
+
+        refused = refusal(yaml, text)
+        assert refusal(lambda given: yaml_as_json(given, "file.yaml"), text) == refused
+        if refused is None:
+            assert json.loads(yaml_as_json(text, "file.yaml")) == yaml(text).data
 
 
 class TestToml:

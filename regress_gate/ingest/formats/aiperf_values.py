@@ -8,7 +8,7 @@ tokens if every answer has its usage; else AIPerf encodes the answers again, whi
 import csv
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ class Times:
     """Since 1970 UTC."""
     ttft: float | None
     e2el: float
-    gaps: list[float]
+    gaps: Sequence[float]
     """Between its chunks, in `gap_unit`."""
     gap_unit: float
     """Seconds. One factor for all gaps, because reading gaps takes most of the time."""
@@ -259,7 +259,7 @@ def _record_count(metrics: Mapping[str, Any], tag: str) -> int | None:
     return fields.count({tag: fields.obj(metrics, tag).get("value")}, tag)
 
 
-def _record_gaps(metric: Mapping[str, Any]) -> tuple[list[float], float]:
+def _record_gaps(metric: Mapping[str, Any]) -> tuple[Sequence[float], float]:
     """The gaps, and the seconds in their unit; an answer of one chunk has no gaps."""
     values = fields.items(metric, "value")
     if not values:
@@ -342,7 +342,7 @@ def _failed_requests(document: Mapping[str, Any], table: UnitTable) -> int | Non
     """The failed requests. The tool omits the count if it is 0; its list of errors is empty then."""
     if (stated := table.count("error_request_count")) is not None:
         return stated
-    if not isinstance(errors := document.get("error_summary"), list):
+    if not fields.is_list(errors := document.get("error_summary")):
         return 0 if table.value("request_error_rate") == 0 else None
     return sum(fields.count(error, "count") or 0 for error in errors if isinstance(error, dict))
 

@@ -68,12 +68,12 @@ def percentiles(document: Any, notes: list[str]) -> dict[str, dict[str, float]]:
 def _rows(document: Any) -> list[Mapping[str, Any]]:
     """The percentile file as rows; older files are an object of columns."""
     if isinstance(document, dict):
-        columns = {key: value for key, value in document.items() if isinstance(value, list)}
+        columns = {key: value for key, value in document.items() if fields.is_list(value)}
         height = {len(column) for column in columns.values()}
         if len(height) != 1:
             raise RefusalError(f"the columns of {PERCENTILES} have different lengths")
         return [{key: column[row] for key, column in columns.items()} for row in range(height.pop())]
-    return [row for row in document if isinstance(row, dict)] if isinstance(document, list) else []
+    return [row for row in document if isinstance(row, dict)] if fields.is_list(document) else []
 
 
 def _unit(key: object, names: Mapping[str, str]) -> tuple[str | None, float]:
@@ -156,7 +156,7 @@ def _is_summary(document: object) -> bool:
 def _companion(document: object) -> str | None:
     """What a file beside the summary is; None for other files."""
     if isinstance(document, dict):
-        if isinstance(document.get("Percentiles"), list):
+        if fields.is_list(document.get("Percentiles")):
             return "the percentiles"
         if {"parallel", "number", "outputs_dir", "api"} <= document.keys():
             return "the arguments"
@@ -164,7 +164,7 @@ def _companion(document: object) -> str | None:
             return "the timeline"
         if {"n_samples", "wall_time_s", "rows"} <= document.keys():
             return "the throughput over time"
-    elif isinstance(document, list) and document and isinstance(document[0], dict):
+    elif fields.is_list(document) and document and isinstance(document[0], dict):
         if "Percentiles" in document[0]:
             return "the percentiles"
         if "Speed(tokens/s)" in document[0]:

@@ -15,7 +15,15 @@ from typing import Any
 
 from regress_gate.ingest import fields, parsing
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    MAX_RESULTS,
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+)
 from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.model.metric import METRICS
 from regress_gate.text import MAX_NAME, excerpt, quoted, slugify
@@ -126,21 +134,23 @@ class GithubActionBenchmark:
         results: list[Reading | UnusedResult] = []
         for group, entry in entries:
             results += _entry(group, entry, _OF_VLLM.fullmatch(repository) is not None, len(results))
+            if len(results) > MAX_RESULTS:
+                break  # the import refuses it
         return results
 
 
 def _is_input(document: object) -> bool:
     return (
-        isinstance(document, list)
+        fields.is_list(document)
         and bool(document)
         and all(isinstance(bench, dict) and {"name", "unit", "value"} <= bench.keys() for bench in document)
         and not any("metric" in bench or "version" in bench for bench in document)
     )
 
 
-def _entries(groups: Mapping[str, Any], group: str) -> list[Any]:
+def _entries(groups: Mapping[str, Any], group: str) -> Sequence[Any]:
     entries = groups[group]
-    if not isinstance(entries, list):
+    if not fields.is_list(entries):
         raise RefusalError(f"the chart {quoted(group)} is {quoted(entries)}, not a list")
     return entries
 

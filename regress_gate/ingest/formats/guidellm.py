@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -24,7 +25,15 @@ from regress_gate.ingest.formats.guidellm_cell import (
     reading_of_cell,
     report_version,
 )
-from regress_gate.ingest.interface import Certainty, Context, FileOutcome, Generation, Reading, UnusedResult
+from regress_gate.ingest.interface import (
+    MAX_RESULTS,
+    Certainty,
+    Context,
+    FileOutcome,
+    Generation,
+    Reading,
+    UnusedResult,
+)
 from regress_gate.ingest.parsing import NotJsonError
 from regress_gate.measurement.plausibility import RefusalError, check_moments
 from regress_gate.measurement.totals import MeasuredRequest
@@ -47,7 +56,7 @@ _PERCENTILES = ("p90", "p95", "p99")
 
 def is_report(document: object) -> bool:
     """Whether a parsed file is a report of GuideLLM, usable or not."""
-    if not isinstance(document, dict) or not isinstance(runs := document.get("benchmarks"), list):
+    if not isinstance(document, dict) or not fields.is_list(runs := document.get("benchmarks")):
         return False
     if isinstance(metadata := document.get("metadata"), dict) and "guidellm_version" in metadata:
         return True
@@ -248,7 +257,7 @@ class GuideLlm:
         """One result for each benchmark: each step of a sweep, each number of streams."""
         results: list[Reading | UnusedResult] = []
         richer = _richer(content, context)
-        for position, (run, cell) in enumerate(_cells(content, context)):
+        for position, (run, cell) in enumerate(islice(_cells(content, context), MAX_RESULTS + 1)):
             if run in richer:
                 results.append(UnusedResult(position, FileOutcome.SKIPPED, f"the same run as {richer[run]} beside it"))
                 continue

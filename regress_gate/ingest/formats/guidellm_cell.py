@@ -293,7 +293,7 @@ def _limit(constraints: Object, names: tuple[str, ...], keys: tuple[str, ...]) -
     key = next((key for key in keys if inner.get(key) is not None), None)
     if key is None:
         return None
-    if isinstance(inner[key], list):
+    if fields.is_list(inner[key]):
         turn = max(fields.count(outer, "current_index") or 0, 0) if outer.get("current_index") != -1 else 0
         values = inner[key]
         return fields.number({key: values[min(turn, len(values) - 1)]}, key) if values else None
@@ -302,7 +302,7 @@ def _limit(constraints: Object, names: tuple[str, ...], keys: tuple[str, ...]) -
 
 def _data(data: Any) -> dict[str, Any]:
     """Lengths of synthetic prompts and answers, or the name of a dataset."""
-    if isinstance(data, list):
+    if fields.is_list(data):
         data = data[0] if len(data) == 1 else None
     if isinstance(data, dict):
         if data.get("kind") == "synthetic_text":

@@ -7,9 +7,10 @@ are refused. The meaning of the numbers is in guidellm_cell.py.
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from regress_gate.ingest import fields
@@ -21,6 +22,7 @@ from regress_gate.ingest.formats.guidellm_cell import (
     guidellm_workload,
     report_version,
 )
+from regress_gate.ingest.table import MAX_LINE
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import plural, quoted
 
@@ -74,17 +76,30 @@ def is_report(text: str) -> bool:
     return _EARLY.match(text) is not None or _LATER.match(text) is not None
 
 
-def rows_of(text: str) -> Sequence[Row]:
-    """Raises RefusalError if it is not CSV."""
+def rows_of(text: str) -> Iterator[Row]:
+    """The benchmarks, one at a time. Raises RefusalError if it is not CSV."""
     early = _EARLY.match(text) is not None
+    lines = csv.reader(_lines(text), strict=True)
     try:
-        lines = list(csv.reader(text.splitlines(keepends=True), strict=True))
+        titles = list(islice(lines, 1 if early else 3))
+        if len({len(line) for line in titles}) != 1 or (not early and len(titles) != 3):
+            raise RefusalError("its three rows of headings differ in length: cut off, or edited")
+        headings: list[Heading] = list(zip(*titles, strict=True))
+        for line in lines:
+            if line:
+                yield _row(Era.EARLY if early else Era.LATER, headings, line)
     except csv.Error as error:
         raise RefusalError(f"not valid CSV, or cut off: {error}") from None
-    headings: list[Heading] = list(zip(*lines[: 1 if early else 3], strict=False))
-    if not early and len({len(line) for line in lines[:3]}) != 1:
-        raise RefusalError("its three rows of headings differ in length: cut off, or edited")
-    return [_row(Era.EARLY if early else Era.LATER, headings, line) for line in lines[1 if early else 3 :] if line]
+
+
+def _lines(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at) + 1 or len(text)
+        if end - at > MAX_LINE:
+            raise RefusalError(f"a line has more than {MAX_LINE:,} characters")
+        yield text[at:end]
+        at = end
 
 
 def _row(era: Era, headings: list[Heading], line: list[str]) -> Row:
@@ -164,7 +179,7 @@ def _listed(row: Row, heading: Heading) -> list[float]:
     values = _json(row, heading)
     if values is None:
         return []
-    if not isinstance(values, list) or len(values) != _LISTED_LENGTH:
+    if not fields.is_list(values) or len(values) != _LISTED_LENGTH:
         raise RefusalError(f"{_told(heading)} is not a list of {_LISTED_LENGTH} numbers")
     return [fields.required({_told(heading): value}, _told(heading)) for value in values]
 
@@ -241,7 +256,7 @@ def _strategy(row: Row, profile: Mapping[str, Any]) -> Mapping[str, Any]:
     if step < len(done) and isinstance(done[step], dict) and done[step].get("type_") == kind:
         return {**done[step]}
     listed = profile.get(key)
-    if isinstance(listed, list) and step < len(listed):
+    if fields.is_list(listed) and step < len(listed):
         return {"type_": kind, key: listed[step]}
     return {"type_": kind}
 

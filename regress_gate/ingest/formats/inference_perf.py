@@ -186,7 +186,7 @@ def _is_report(document: object) -> bool:
 
 
 def _is_requests(document: object) -> bool:
-    first = document[0] if isinstance(document, list) and document else None
+    first = document[0] if fields.is_list(document) and document else None
     return isinstance(first, dict) and {"start_time", "end_time", "info"} <= first.keys()
 
 

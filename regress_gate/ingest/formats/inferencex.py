@@ -7,7 +7,8 @@ because the aggregate states version and machine; only the number of failed requ
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from regress_gate.ingest import fields
@@ -53,8 +54,8 @@ class InferenceX:
         return read_documents(_objects(content.each()), lambda data, position: _reading(data, position, raw))
 
 
-def _objects(documents: Any) -> list[Any]:
-    return [item for document in documents for item in (document if isinstance(document, list) else [document])]
+def _objects(documents: Iterable[Any]) -> Iterator[Any]:
+    return (item for document in documents for item in (document if fields.is_list(document) else [document]))
 
 
 def _is_aggregate(data: object) -> bool:
@@ -69,7 +70,7 @@ def aggregate_beside(name: str, context: Context) -> str | None:
 
 def _raw_beside(content: Content, context: Context) -> Mapping[str, Any]:
     """The result from which the only aggregate of a file was made; empty if it is missing."""
-    if not content.name.startswith(_PREFIX) or len(_objects(content.documents)) != 1:
+    if not content.name.startswith(_PREFIX) or len(list(islice(_objects(content.documents), 2))) != 1:
         return {}
     beside = context.beside(content.name.removeprefix(_PREFIX))
     document = beside.documents[0] if beside is not None and len(beside.documents) == 1 else None

@@ -58,7 +58,7 @@ class LlmDExtension:
 def read_extension(document: Mapping[str, Any]) -> LlmDExtension | None:
     """The extension of a report; None if there is none. Raises RefusalError if it is invalid."""
     stack = document.get("scenario", {}).get("stack") if isinstance(document.get("scenario"), dict) else None
-    first = stack[0] if isinstance(stack, list) and stack and isinstance(stack[0], dict) else {}
+    first = stack[0] if fields.is_list(stack) and stack and isinstance(stack[0], dict) else {}
     native = first.get("native")
     config = native.get("config") if isinstance(native, dict) else None
     if not isinstance(config, dict) or EXTENSION_KEY not in config:

@@ -70,18 +70,18 @@ def _is_summary(document: object) -> bool:
 
 
 def _is_responses(document: object) -> bool:
-    first = document[0] if isinstance(document, list) and document else None
+    first = document[0] if fields.is_list(document) and document else None
     return isinstance(first, dict) and first.keys() >= _RESPONSE_KEYS
 
 
 def _result(document: object, position: int, name: str, context: Context) -> Reading:
-    if isinstance(document, list) and _is_responses(document):
+    if fields.is_list(document) and _is_responses(document):
         beside = _beside(context, name, _RESPONSES, _SUMMARY)
         return _reading(beside if isinstance(beside, dict) and _is_summary(beside) else {}, document, position, context)
     if not isinstance(document, dict) or not _is_summary(document):
         raise RefusalError("not a result of llmperf, unlike others in the same file")
     beside = _beside(context, name, _SUMMARY, _RESPONSES)
-    return _reading(document, beside if isinstance(beside, list) and _is_responses(beside) else [], position, context)
+    return _reading(document, beside if fields.is_list(beside) and _is_responses(beside) else [], position, context)
 
 
 def _beside(context: Context, name: str, mine: str, other: str) -> Any:
@@ -91,7 +91,7 @@ def _beside(context: Context, name: str, mine: str, other: str) -> Any:
     return content.documents[0] if content is not None and len(content.documents) == 1 else None
 
 
-def _reading(summary: Mapping[str, Any], responses: list[Any], position: int, context: Context) -> Reading:
+def _reading(summary: Mapping[str, Any], responses: Sequence[Any], position: int, context: Context) -> Reading:
     stated, notes = _latencies(summary), list[str]()
     totals, samples = _summary(summary, stated), None
     if responses:
@@ -159,7 +159,7 @@ def _total(summary: Mapping[str, Any], key: str, completed: int | None) -> float
     return None if mean is None or completed is None else mean * completed
 
 
-def _collect(responses: list[Any]) -> "tuple[RequestCollector, list[float], int]":
+def _collect(responses: Sequence[Any]) -> "tuple[RequestCollector, list[float], int]":
     """The requests, their stated times per token, and the number of answers without a token."""
     # With numpy, which statistics without requests do without.
     from regress_gate.measurement.request_collector import RequestCollector

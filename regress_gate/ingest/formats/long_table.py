@@ -16,14 +16,24 @@ metric, value and unit. Metrics are named as in the catalogue (model/metric.py) 
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from regress_gate.errors import InputError
 from regress_gate.ingest import fields, table
 from regress_gate.ingest.content import Content
-from regress_gate.ingest.interface import Certainty, Context, Generation, Reading, UnusedResult, read_documents
+from regress_gate.ingest.interface import (
+    MAX_RESULTS,
+    Certainty,
+    Context,
+    Generation,
+    Reading,
+    UnusedResult,
+    read_documents,
+)
 from regress_gate.measurement.plausibility import RefusalError, Summary, checked_metrics
 from regress_gate.model.metric import DEFINITIONS, LATENCIES, METRICS, OTHER_LATENCIES, STATISTICS, Metric, metric
 from regress_gate.text import did_you_mean, excerpt, quoted
@@ -184,20 +194,45 @@ class LongTable:
         return Certainty.LIKELY if _is_row(first) else Certainty.NO
 
     def read(self, content: Content, context: Context) -> Sequence[Reading | UnusedResult]:  # noqa: ARG002
-        groups: dict[tuple[str, ...], list[Row]] = {}
+        groups: dict[tuple[str, ...], _Result] = {}
         for row in _csv_rows(content) if content.text is not None else _objects(content.each()):
             if not _is_row(row):
                 raise RefusalError("a row is not an object with metric and value")
             _check_columns(row)
-            groups.setdefault(tuple(_plain(row.get(name)) for name in _KEY), []).append(row)
+            key = tuple(sys.intern(_plain(row.get(name))) for name in _KEY)
+            groups.setdefault(key, _Result()).add(row)
+            if len(groups) > MAX_RESULTS:
+                break  # read_documents refuses it
         if not groups:
             raise RefusalError("it has no rows")
         return read_documents(groups.values(), _reading)
 
 
+@dataclass(slots=True)
+class _Result:
+    """The rows of one result. What they have in common is kept once: a file may have millions of rows."""
+
+    same: dict[str, Any] = field(default_factory=dict)
+    """What they state besides their value; an empty cell states nothing."""
+    values: list[tuple[str, Any, str]] = field(default_factory=list)
+    """Metric, value and unit."""
+    problem: str | None = None
+    """Where two rows contradict each other."""
+
+    def add(self, row: Row) -> None:
+        self.values.append((sys.intern(row["metric"]), row["value"], sys.intern(_plain(row.get("unit")))))
+        for name, cell in row.items():
+            if name in VALUE_COLUMNS or cell is None or (known := self.same.setdefault(name, cell)) == cell:
+                continue
+            self.problem = self.problem or (
+                f"{name} is {quoted(known)} and {quoted(cell)} in rows of one result; "
+                "distinguish results by scenario, run or trial"
+            )
+
+
 def _objects(documents: Iterable[Any]) -> Iterator[Any]:
     for document in documents:
-        yield from document if isinstance(document, list) else [document]
+        yield from document if fields.is_list(document) else [document]
 
 
 def _csv_rows(content: Content) -> Iterator[Row]:
@@ -205,13 +240,14 @@ def _csv_rows(content: Content) -> Iterator[Row]:
 
     The quote before a text like a formula, which `report --format long` writes for spreadsheets, is removed.
     """
+    rows = table.csv_rows(content.text or "", excerpt(content.name), max_cells=MAX_CELLS)
     try:
-        read = table.parse_table(content.text or "", excerpt(content.name), max_cells=MAX_CELLS)
+        names = [sys.intern(name) for name in next(rows, (0, []))[1]]
+        for _, cells in rows:
+            row = {name: unquote_cell(cell) for name, each in zip(names, cells, strict=True) if (cell := each.strip())}
+            yield {name: _value(cell) if name.startswith(WORKLOAD_PREFIX) else cell for name, cell in row.items()}
     except InputError as error:
         raise RefusalError(str(error)) from None
-    for number in range(read.rows):
-        row = {name: unquote_cell(cell) for name, cells in read.columns.items() if (cell := cells[number].strip())}
-        yield {name: _value(cell) if name.startswith(WORKLOAD_PREFIX) else cell for name, cell in row.items()}
 
 
 def _value(cell: str) -> Any:
@@ -236,8 +272,10 @@ def _plain(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _reading(rows: Sequence[Row], position: int) -> Reading:
-    same = _agreed(rows)
+def _reading(result: _Result, position: int) -> Reading:
+    if result.problem is not None:
+        raise RefusalError(result.problem)
+    same = result.same
     numbers = {
         name: _number(same, name)
         for name in (*COUNT_COLUMNS, "trial", *WORKLOAD_COLUMNS)
@@ -249,7 +287,7 @@ def _reading(rows: Sequence[Row], position: int) -> Reading:
     workload = _workload(same, numbers)
     limit = workload.get("max_concurrency")
     metrics, notes = metrics_from_rows(
-        [(row["metric"], _number(row, "value"), _plain(row.get("unit"))) for row in rows],
+        [(metric, _number({"value": value}, "value"), unit) for metric, value, unit in result.values],
         completed=completed,
         failed=failed,
         duration=numbers["duration"],
@@ -277,21 +315,6 @@ def _reading(rows: Sequence[Row], position: int) -> Reading:
         trial=trial,
         notes=tuple(notes),
     )
-
-
-def _agreed(rows: Sequence[Row]) -> Row:
-    """What all rows of a result state besides their value; an empty cell states nothing."""
-    same: dict[str, Any] = {}
-    for row in rows:
-        for name, cell in row.items():
-            if name in VALUE_COLUMNS or cell is None:
-                continue
-            if same.setdefault(name, cell) != cell:
-                raise RefusalError(
-                    f"{name} is {quoted(same[name])} and {quoted(cell)} in rows of one result; "
-                    "distinguish results by scenario, run or trial"
-                )
-    return same
 
 
 def _workload(same: Row, numbers: Mapping[str, float | None]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from regress_gate.text import excerpt, plural, quoted
 SUMMARY = "mlperf_log_summary.txt"
 DETAIL = "mlperf_log_detail.txt"
 
+_MAX_TEXT = 1024 * 1024
+"""Characters of a summary."""
 _BANNER = re.compile(r"\A\s*=+\s*\n\s*MLPerf Results Summary\s*\n")
 _LOG = re.compile(r"\A\s*:::MLLOG ")
 _PAIR = re.compile(r"^[ *]*([^:\n]{1,80}?) *: *(.{0,200}?) *$", re.MULTILINE)
@@ -77,6 +79,8 @@ class MlperfLoadgen:
             return [UnusedResult(0, FileOutcome.REFUSED, f"loadgen's detail log without its {SUMMARY}; import that")]
         if not _BANNER.match(text):
             raise RefusalError(f"not loadgen's {SUMMARY}")
+        if len(text) > _MAX_TEXT:
+            raise RefusalError(f"too long for loadgen's {SUMMARY}, which has some kilobytes")
         return [_reading(text, _detail(context))]
 
 

@@ -57,7 +57,7 @@ class PerfEval:
 
     def recognises(self, content: Content) -> Certainty:
         first = content.documents[0] if content.documents else None
-        if isinstance(first, list):
+        if fields.is_list(first):
             first = first[0] if first else None
         return Certainty.SURE if _is_row(first) or _is_dashboard(first) else Certainty.NO
 
@@ -71,7 +71,7 @@ def _is_row(data: object) -> bool:
 
 def _is_dashboard(data: object) -> bool:
     models = data.get("models") if isinstance(data, dict) else None
-    return isinstance(models, list) and any(isinstance(model, dict) and "perf_configs" in model for model in models)
+    return fields.is_list(models) and any(isinstance(model, dict) and "perf_configs" in model for model in models)
 
 
 def _rows(content: Content) -> Iterator[object]:
@@ -79,7 +79,7 @@ def _rows(content: Content) -> Iterator[object]:
     for document in content.each():
         if _is_dashboard(document):
             yield from _points(document)
-        elif isinstance(document, list):
+        elif fields.is_list(document):
             yield from document
         else:
             yield document

@@ -66,7 +66,7 @@ class PytorchHud:
 def _records(documents: Iterable[Any]) -> Iterator[Any]:
     """The records of a list, or of one JSON value for each record."""
     for document in documents:
-        if isinstance(document, list):
+        if fields.is_list(document):
             yield from document
         else:
             yield document
@@ -133,7 +133,7 @@ def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
             raise RefusalError(f"metric {quoted(name)} stands twice in one result: several runs are mixed")
         if name == "latency":
             data["latencies"] = values
-        elif not isinstance(values, list):
+        elif not fields.is_list(values):
             data[name] = values
         elif len(values) == 1:
             data[name] = values[0]

@@ -89,7 +89,7 @@ class VllmCiTable:
 def _rows(content: Content) -> Iterator[Any]:
     """The rows of all tables; empty for any other content."""
     only = content.documents[0] if len(content.documents) == 1 else None
-    if isinstance(only, list) and only and isinstance(only[0], dict) and "Test name" in only[0]:
+    if fields.is_list(only) and only and isinstance(only[0], dict) and "Test name" in only[0]:
         yield from only
     elif isinstance(only, dict) and only and set(only) <= set(_TABLES):
         for table in only.values():

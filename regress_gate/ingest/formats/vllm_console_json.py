@@ -85,12 +85,12 @@ class VllmConsoleJson:
 
 def _rows(document: object) -> Iterator[object]:
     """Rows of a document: itself, its items, or those of its phases."""
-    if isinstance(document, list):
+    if fields.is_list(document):
         yield from document
-    elif isinstance(document, dict) and isinstance(phases := document.get("phases"), list):
+    elif isinstance(document, dict) and fields.is_list(phases := document.get("phases")):
         for phase in phases:
             rows = phase.get("bench") if isinstance(phase, dict) else None
-            for row in rows if isinstance(rows, list) else ():
+            for row in rows if fields.is_list(rows) else ():
                 yield {"variant": phase.get("variant"), **row} if isinstance(row, dict) else row
     else:
         yield document
@@ -146,9 +146,9 @@ def _translated(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 def _command(row: Mapping[str, Any]) -> list[str]:
     words = row.get("command")
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words[:_MAX_WORDS]):
+    if not fields.is_list(words) or not all(isinstance(word, str) for word in words[:_MAX_WORDS]):
         return []
-    return words[:_MAX_WORDS]
+    return list(words[:_MAX_WORDS])
 
 
 def _limits(row: Mapping[str, Any]) -> dict[str, Any]:

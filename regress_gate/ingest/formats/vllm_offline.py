@@ -51,9 +51,15 @@ _TOLERANCE = 0.02
 """Largest relative difference between a stated statistic and the one made from the file's times."""
 
 
+_MAX_REPEATS = 1_000_000
+"""Times of one list; each is that of a whole batch or start."""
+
+
 def repeat_times(data: Mapping[str, Any], key: str) -> list[float]:
     """The list of times (s) at the key; empty if it is missing. Raises RefusalError for anything else."""
     values = fields.items(data, key)
+    if len(values) > _MAX_REPEATS:
+        raise RefusalError(f"{key} has {len(values):,} times, more than {_MAX_REPEATS:,}")
     if not all(type(value) in (int, float) for value in values):
         raise RefusalError(f"{key} is not a list of numbers")
     try:
@@ -171,7 +177,7 @@ class VllmLatency(OfflineReader):
     )
 
     def is_result(self, data: object) -> bool:
-        return isinstance(data, dict) and "avg_latency" in data and isinstance(data.get("latencies"), list)
+        return isinstance(data, dict) and "avg_latency" in data and fields.is_list(data.get("latencies"))
 
     def normalise(self, data: Mapping[str, Any], position: int) -> Reading:
         latencies = repeat_times(data, "latencies")

@@ -124,7 +124,7 @@ REQUEST_ARRAYS = ("ttfts", "itls", "output_lens")
 
 
 def has_request_arrays(data: Mapping[str, Any]) -> bool:
-    return all(isinstance(data.get(key), list) for key in REQUEST_ARRAYS)
+    return all(fields.is_list(data.get(key)) for key in REQUEST_ARRAYS)
 
 
 _SCALAR = re.compile(r"(mean|median|p\d+(?:\.\d+)?)_(ttft|tpot|itl|e2el)_ms")
@@ -305,7 +305,7 @@ def _failed(data: Mapping[str, Any], totals: LoadTotals, statistics: "RequestSta
     if stated is not None:
         return stated, True
     errors = data.get("errors")
-    if isinstance(errors, list) and len(errors) >= totals.completed > 0:
+    if fields.is_list(errors) and len(errors) >= totals.completed > 0:
         return len(errors) - totals.completed, True
     if totals.num_prompts is not None:
         return max(totals.num_prompts - totals.completed, 0), True
@@ -391,7 +391,7 @@ class VllmSweepSummary:
         )
 
 
-def _runs(content: Content) -> list[Any]:
+def _runs(content: Content) -> Sequence[Any]:
     """The list in the file; empty for any other content."""
     only = content.documents[0] if len(content.documents) == 1 else None
-    return only if isinstance(only, list) else []
+    return only if fields.is_list(only) else []

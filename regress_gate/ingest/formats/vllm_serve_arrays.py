@@ -3,13 +3,14 @@
 Apart from vllm_serve.py because it needs numpy, and a file without details does not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import not_
 from typing import Any
 
 import numpy as np
 
+from regress_gate.ingest.fields import is_list
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.request_statistics import (
     RequestStatistics,
@@ -35,10 +36,10 @@ def read_request_arrays(data: Mapping[str, Any], completed: int) -> RequestStati
         raise RefusalError("itls is not a list of lists, one for each request")
     output_tokens = _counts(data["output_lens"], "output_lens")
     input_lens = data.get("input_lens")
-    input_tokens = _counts(input_lens, "input_lens") if isinstance(input_lens, list) else np.zeros(n, dtype=np.int64)
+    input_tokens = _counts(input_lens, "input_lens") if is_list(input_lens) else np.zeros(n, dtype=np.int64)
     errors = data.get("errors")
     lengths = {"ttfts": n, "itls": len(itls), "output_lens": len(output_tokens), "input_lens": len(input_tokens)}
-    if isinstance(errors, list):
+    if is_list(errors):
         lengths["errors"] = len(errors)
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{key} {length}" for key, length in lengths.items())
@@ -84,7 +85,7 @@ def _succeeded(
     errors: object, ttft: Floats, output_tokens: Ints, completed: int
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which requests succeeded. Old clients leave the error text of some failed requests empty."""
-    if isinstance(errors, list):
+    if is_list(errors):
         if not set(map(type, errors)) <= {str, type(None)}:
             raise RefusalError("errors is not a list of texts")
         without_error = np.fromiter(map(not_, errors), dtype=np.bool_, count=len(errors))
@@ -104,7 +105,7 @@ def _succeeded(
 def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, itl_start: Ints) -> Floats:
     """End-to-end latency of each request: as recorded (0.30 and later), else TTFT plus all gaps."""
     recorded = data.get("latencies")
-    if not isinstance(recorded, list):
+    if not is_list(recorded):
         request_of_gap = np.arange(len(ttft)).repeat(itl_start[1:] - itl_start[:-1])
         summed: Floats = ttft + np.bincount(request_of_gap, weights=itl, minlength=len(ttft))
         return summed
@@ -117,7 +118,7 @@ def _latencies(data: Mapping[str, Any], ttft: Floats, itl: Floats, itl_start: In
 def _starts(data: Mapping[str, Any], n: int) -> Floats | None:
     """Send times relative to the first; the file's clock has an arbitrary zero."""
     recorded = data.get("start_times")
-    if not isinstance(recorded, list) or len(recorded) != n or not n:
+    if not is_list(recorded) or len(recorded) != n or not n:
         return None
     starts = _floats(recorded, "start_times")
     relative: Floats = starts - starts.min()
@@ -138,7 +139,7 @@ def _floats(values: Iterable[Any], name: str, length: int = -1, kinds: Iterable[
     return array
 
 
-def _counts(values: list[Any], name: str) -> Ints:
+def _counts(values: Sequence[Any], name: str) -> Ints:
     if not set(map(type, values)) <= {int}:
         raise RefusalError(f"{name} holds {_type_names(set(map(type, values)) - {int})}, not only whole numbers")
     try:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from regress_gate.ingest import parsing
 from regress_gate.ingest.content import Content
 from regress_gate.ingest.formats.vllm_client import add_client_definitions
 from regress_gate.ingest.formats.vllm_serve import normalise
@@ -18,6 +19,8 @@ from regress_gate.text import quoted
 
 _BANNER = re.compile(r"=+ Serving Benchmark Result =+")
 _END = re.compile(r"={20,}")
+_MAX_LINES = 1000
+"""Of a block, which has about thirty."""
 _QUOTE = " \t>|`"
 _LINE = re.compile(r"([^:]{1,80}?):\s*(\S.*)?")
 _LATENCY = re.compile(r"(Mean|Median|P\d+(?:\.\d+)?) (TTFT|TPOT|ITL|E2EL) \((\w+)\)")
@@ -82,33 +85,37 @@ class VllmServeConsole:
         return results
 
 
-def _blocks(text: str) -> Iterator[tuple[list[str], list[str] | None]]:
-    """The lines before each block (since the previous one) and its own lines; None for a block without an end."""
-    before: list[str] = []
+_Facts = dict[str, tuple[str, str]]
+"""What the client printed before a block: label and value by key. A log may have millions of other lines there."""
+
+
+def _blocks(text: str) -> Iterator[tuple[_Facts, list[str] | None]]:
+    """What is stated before each block (since the previous one) and its lines; None for a block without an end."""
+    before: _Facts = {}
     block: list[str] | None = None
-    for raw in text.splitlines():
+    for raw in parsing.text_lines(text):
         line = raw.strip(_QUOTE)
         if _BANNER.fullmatch(line):
             if block is not None:
                 yield before, None
-                before = []
+                before = {}
             block = []
         elif block is None:
-            before.append(line)
-        elif _END.fullmatch(line):
-            yield before, block
-            before, block = [], None
+            before.update(_facts(line))
+        elif _END.fullmatch(line) or len(block) == _MAX_LINES:
+            yield before, block if len(block) < _MAX_LINES else None
+            before, block = {}, None
         else:
             block.append(line)
     if block is not None:
         yield before, None
 
 
-def _object(before: list[str], block: list[str] | None) -> dict[str, Any]:
+def _object(before: _Facts, block: list[str] | None) -> dict[str, Any]:
     """The block as the object that the client would have saved. Raises RefusalError."""
     if block is None:
         raise RefusalError("the block of console text has no closing line of '=': it was cut off")
-    data = _facts_before(before)
+    data = {key: value if key == "model_id" else _value(key, label, value) for key, (label, value) in before.items()}
     seen: set[str] = set()
     for line in block:
         if not (match := _LINE.fullmatch(line)):
@@ -146,19 +153,16 @@ def _value(key: str, label: str, text: str) -> Any:
     return float(text.replace(",", ""))
 
 
-def _facts_before(lines: list[str]) -> dict[str, Any]:
-    """What the client printed before the block; later lines override earlier ones."""
-    data: dict[str, Any] = {}
-    for line in lines:
-        if namespace := _NAMESPACE.search(line):
-            for key, argument in _ARGUMENTS.items():
-                if match := argument.search(namespace[0]):
-                    data[key] = match[1] if key == "model_id" else _value(key, key, match[1])
-        elif (match := _LINE.fullmatch(line)) and (name := _BEFORE.get(match[1].strip().lower())):
-            value = (match[2] or "").split(" ")[0]
-            if _NUMBER.fullmatch(value) or (name != "burstiness" and value.lower() in ("inf", "none")):
-                data[name] = _value(name, match[1], value)
-    return data
+def _facts(line: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What a line before a block states; later lines override earlier ones."""
+    if namespace := _NAMESPACE.search(line):
+        for key, argument in _ARGUMENTS.items():
+            if match := argument.search(namespace[0]):
+                yield key, (key, match[1])
+    elif (match := _LINE.fullmatch(line)) and (name := _BEFORE.get(match[1].strip().lower())):
+        value = (match[2] or "").split(" ")[0]
+        if _NUMBER.fullmatch(value) or (name != "burstiness" and value.lower() in ("inf", "none")):
+            yield name, (match[1], value)
 
 
 def _refuse_other_tools(label: str, value: str) -> None:

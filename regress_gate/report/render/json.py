@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regress_gate.redaction import redact
 from regress_gate.report.document import View
 from regress_gate.report.render.output_formats import RenderOptions
-
-if TYPE_CHECKING:
-    from regress_gate.model.issue import KnownIssue
 
 
 def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the same for every reader
     if view.ascii_json:
         return redact(json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False)) + "\n"
     return json_text(view.data()) + "\n"
-
-
-def render_osv(records: Sequence[KnownIssue]) -> str:
-    """Records of known issues as a list of OSV documents."""
-    from regress_gate.known.records.osv import osv_document  # only `issues list --format osv` needs it
-
-    return json_text([osv_document(record) for record in records]) + "\n"
 
 
 def json_text(value: Any) -> str:

@@ -111,7 +111,7 @@ FORMATS: dict[str, OutputFormat] = {
     "csv": OutputFormat("regress_gate.report.render.run_tables:CSV", Source.RUNS),
     "parquet": OutputFormat("regress_gate.report.render.run_tables:PARQUET", Source.RUNS),
     "xlsx": OutputFormat("regress_gate.report.render.run_tables:XLSX", Source.RUNS),
-    "osv": OutputFormat("regress_gate.report.render.json:render_osv", Source.RECORDS),
+    "osv": OutputFormat("regress_gate.report.render.osv:render", Source.RECORDS),
     "svg": OutputFormat("regress_gate.report.render.picture:render_svg", Source.FIGURES),
     "png": OutputFormat(
         "regress_gate.report.render.picture:render_png", Source.FIGURES, is_binary=True, needs="resvg_py"

@@ -10,9 +10,9 @@ from packaging.version import Version as Pep440
 
 from regress_gate.known.matching.versions import affects
 from regress_gate.known.records.loading import load_records
-from regress_gate.known.records.osv import osv_document
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.version import Version
+from regress_gate.report.render.osv import osv_document
 from tests.factories.records import REPO, ROOT, affected, record, record_data
 
 SCHEMA = Draft202012Validator(json.loads(Path(__file__).with_name("osv.schema.json").read_text(encoding="utf-8")))

@@ -6,13 +6,19 @@ and `last_affected` is split, because OSV allows only one of them in a range. Th
 prefix `VLLM`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regress_gate.model.issue import Affected, Event, KnownIssue, Range
+from regress_gate.report.render.json import json_text
 
 SCHEMA_VERSION = "1.7.0"
 _OSV = {"id", "aliases", "summary", "details", "references", "affected"}
+
+
+def render(records: Sequence[KnownIssue]) -> str:
+    """A list of OSV documents."""
+    return json_text([osv_document(record) for record in records]) + "\n"
 
 
 def osv_document(issue: KnownIssue) -> dict[str, Any]:
