@@ -1,6 +1,5 @@
 """A real Chromium with axe-core. `.ci/run` installs both and runs these tests; elsewhere they are left out."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +7,15 @@ from typing import Any
 
 import pytest
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright  # only where these tests are asked for
 
-    path = os.environ.get("REGRESS_GATE_CHROMIUM") or shutil.which("chromium")
-    assert path, "no chromium on PATH; REGRESS_GATE_CHROMIUM names one"
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert path, f"none of these is on PATH: {', '.join(BROWSERS)}"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -13,7 +13,7 @@ from regress_gate.report import render
 from regress_gate.report.document import View
 from regress_gate.report.views.result_view import ResultView
 from tests.browser.conftest import Visit
-from tests.factories.results import EVERY_KIND, failing
+from tests.factories.results import EVERY_KIND, crowded, failing
 from tests.factories.views import EVERY_VIEW
 
 pytestmark = pytest.mark.browser
@@ -26,12 +26,14 @@ HOSTILE = (
     "<link rel=stylesheet href=//evil.example/x.css><meta http-equiv=refresh content='0;url=//evil.example'>"
     "<form action=//evil.example><input autofocus onfocus=alert(7)> \u202eabc\x00\x1b[31m " + "endless" * 60
 )
+RESULTS = {**EVERY_KIND, "crowded": partial(crowded, 8)}
 PAGES: dict[str, Callable[[], View]] = {
     **{f"view-{name}": partial(build, "some words of text") for name, build in EVERY_VIEW.items()},
     **{f"hostile-{name}": partial(build, HOSTILE) for name, build in EVERY_VIEW.items()},
-    **{f"result-{name}": partial(lambda make: ResultView(make()), build) for name, build in EVERY_KIND.items()},
+    **{f"result-{name}": partial(lambda make: ResultView(make()), build) for name, build in RESULTS.items()},
 }
 NARROW = 360
+LOOKS = ((1280, "light"), (1280, "dark"), (NARROW, "light"), (NARROW, "dark"))
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'; font-src 'self';"
 """What Jenkins sends with every file of a build: neither scripts nor the page's own style."""
 
@@ -43,10 +45,11 @@ def test_a_page_works_for_everybody(name: str, visit: Visit, tmp_path: Path) -> 
     visit.open(file)
     assert visit.requests == [file.as_uri()]
     visit.unfold()
-    for width, scheme in ((1280, "light"), (1280, "dark"), (NARROW, "light"), (NARROW, "dark")):
+    for width, scheme in LOOKS:
         visit.show(width=width, scheme=scheme)
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        if (width, scheme) != (NARROW, "dark"):
+        # Hostile texts change no colour and no part: one look is enough.
+        if (width, scheme) in (LOOKS[:1] if name.startswith("hostile") else LOOKS[:3]):
             assert visit.violations() == []
     assert visit.complaints == []
     assert visit.requests == [file.as_uri()]

@@ -44,6 +44,7 @@ from regress_gate.report.document import (
     parts_of,
 )
 from regress_gate.report.figures import draw_svg
+from regress_gate.report.figures.timeline import shape_points
 from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.report.render.pages import clean, environment
 
@@ -61,6 +62,7 @@ _DEEPEST_HEADING = 6
 _BAR_SCALE = 4
 """Pixels for each sign that a bar is long on a terminal."""
 _SPARKLINE_SIZE = 120, 24
+_CHART_SIZE = 600, 96
 _LINKED = re.compile(
     r"https://github\.com/(?P<name>[\w.-]+/[\w.-]+"
     r"(?:/(?:issues|pull|discussions)/\d+|/commit/[0-9a-f]{7,40}|/releases/tag/[\w.+-]+)?)",
@@ -243,7 +245,7 @@ class _Writer:
                 match = _LINKED.fullmatch(url)
                 markup = self._macros.link(url, match["name"]) if match else url
             case Sparkline():
-                markup = self._sparkline(part)
+                markup = self._polyline(part.values, part.least_span, *_SPARKLINE_SIZE)
             case Bar():
                 length = 0.0 if part.largest <= 0 else min(max(part.value / part.largest, 0.0), 1.0)
                 width = part.width * _BAR_SCALE
@@ -251,25 +253,23 @@ class _Writer:
         return markup if isinstance(markup, Markup) else Markup.escape(clean(markup))
 
     def _chart(self, chart: Chart) -> Any:
-        """A line without axes, between the names of its ends: where a view has a picture for a page, it gives that."""
-        width = _SPARKLINE_SIZE[0] * (2 if chart.is_small else 5)
-        line = self._inline(Sparkline(chart.values, width))
+        """A line between the names of its ends: where a view has a picture for a page, it gives that."""
+        line = self._polyline(chart.values, 0.0, *(_SPARKLINE_SIZE if chart.is_small else _CHART_SIZE))
         return self._macros.paragraph(Markup("{} {} {}").format(clean(chart.first), line, clean(chart.last)))
 
-    def _sparkline(self, part: Sparkline) -> Any:
-        width, height = _SPARKLINE_SIZE
-        known = [value for value in part.values if math.isfinite(value)]
+    def _polyline(self, values: Sequence[float], least_span: float, width: int, height: int) -> Any:
+        known = [value for value in values if math.isfinite(value)]
         if not known:
             return "no values"
         low, high = min(known), max(known)
-        span = max(high - low, part.least_span) or 1.0
+        span = max(high - low, least_span) or 1.0
         base = (low + high - span) / 2
-        step = (width - 6) / max(len(part.values) - 1, 1)
+        step = (width - 6) / max(len(values) - 1, 1)
         points = [
-            (f"{3 + index * step:.1f}", f"{height - 3 - (value - base) / span * (height - 6):.1f}")
-            if math.isfinite(value)
+            (f"{3 + index * step:.1f}", f"{height - 3 - (values[index] - base) / span * (height - 6):.1f}")
+            if math.isfinite(values[index])
             else None
-            for index, value in enumerate(part.values)
+            for index in shape_points(values)
         ]
         lines, dots = _runs(points)
         label = f"{len(known)} values"

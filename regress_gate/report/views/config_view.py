@@ -36,7 +36,8 @@ class ConfigChangesView(View):
     def document(self, detail: Detail) -> Document:
         blocks: list[Block] = []
         if verdict := self._verdict():
-            blocks.append(Paragraph(Styled(verdict, Style.BAD if self.launch.problems else Style.STRONG)))
+            style = Style.BAD if self.launch.problems else Style.STRONG
+            blocks.append(Paragraph(Styled(verdict, style), is_lead=True))
         sections = change_sections(self.changes, everything=detail.verbose or detail.is_full, is_folding=detail.is_full)
         blocks += sections or [Paragraph("nothing has changed")]
         return Document(f"vLLM {self.baseline} → {self.candidate}", tuple(blocks), name="Changed settings")
