@@ -6,7 +6,9 @@ Each step is a function on small values. `conclude` turns what the others found 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Literal
 
 from regress_gate import __version__
 from regress_gate.gate.config_changes import ConfigChange
@@ -20,9 +22,16 @@ from regress_gate.gate.reasons import (
     version_out,
     weigh_issues,
 )
-from regress_gate.gate.replicates import Pairing, pair_runs
-from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series
-from regress_gate.gate.sides import ComparisonSide, compare_sides, conditions_unrecorded, run_name, separate_copies
+from regress_gate.gate.replicates import Pairing, RunLevelValues, SeriesKey, pair_runs, run_level_values, shared_trials
+from regress_gate.gate.series_comparison import SeriesComparison, compare_all_series, distributions
+from regress_gate.gate.sides import (
+    ComparisonSide,
+    compare_sides,
+    conditions_unrecorded,
+    run_name,
+    run_start,
+    separate_copies,
+)
 from regress_gate.gate.weighing import (
     copied_runs_text,
     failed_runs,
@@ -49,6 +58,8 @@ from regress_gate.model.result import (
     Reason,
     ReasonCode,
     Result,
+    RunOut,
+    SeriesResult,
     SuiteOut,
     TestbedOut,
     VersionSide,
@@ -60,6 +71,9 @@ from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.testbed import Comparability
 from regress_gate.stats.multiplicity import MeasurementDesign
 from regress_gate.text import plural
+
+_Side = Literal["baseline", "candidate"]
+_RunState = Literal["counted", "void", "failed", "left_out"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +261,7 @@ def conclude(
     weighed = weigh(given, rules, gathered, exclusions, comparison)
     decision = decision_of(weighed.reasons)
     series = list(comparison.series) if comparison else []
+    runs = _newest_runs(given) if comparison else []
     return Result(
         tool_version=__version__,
         created=rules.now,
@@ -268,7 +283,9 @@ def conclude(
         move=move_of(gathered.baseline.version, gathered.candidate.version),
         suite=_suite_out(given),
         testbed=_testbed_out(gathered.candidate, gathered.comparability),
-        series=series,
+        series=_with_run_values(series, [run for _, run in runs], gathered),
+        runs=_runs_out(runs, gathered),
+        distributions=distributions(series, gathered.baseline.counted, gathered.candidate.counted),
         void_runs=_void_runs(gathered),
         failed_runs=failed_runs(gathered.baseline, gathered.candidate),
         known_issues=weighed.issues,
@@ -293,6 +310,65 @@ def _void_runs(gathered: GatheredSides) -> list[VoidRun]:
         for name, side in gathered.by_name
         for void in side.void
     ]
+
+
+# Every run, for pictures
+
+_MOST_RUNS = 100
+"""Runs that are kept for pictures: a result holds their values of every series that gates."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def _newest_runs(given: GateInput) -> list[tuple[_Side, Run]]:
+    """Runs of both sides in the order of time; where it is not known, as they were stored."""
+    sides: tuple[tuple[_Side, ComparisonSide], ...] = (("baseline", given.baseline), ("candidate", given.candidate))
+    runs = [(name, run) for name, side in sides for run in side.runs]
+    return sorted(runs, key=lambda each: _run_order(each[1]))[-_MOST_RUNS:]
+
+
+def _run_order(run: Run) -> tuple[object, ...]:
+    place = run.place
+    where = ("", 0, 0) if place is None else (place.experiment, place.block, place.position)
+    return run_start(run) or _EARLIEST, *where
+
+
+def _runs_out(runs: Sequence[tuple[_Side, Run]], gathered: GatheredSides) -> list[RunOut]:
+    states: dict[int, tuple[_RunState, str]] = {
+        **{id(run): ("left_out", "the same measurement as a run of the other version") for run in _copied(gathered)},
+        **{id(each.run): ("void", each.reason) for _, side in gathered.by_name for each in side.void},
+        **{id(run): ("failed", run.failure.text) for _, run in runs if run.failure is not None},
+        **{id(run): ("counted", "") for _, side in gathered.by_name for run in side.counted},
+    }
+    blocks: dict[tuple[str, int], int] = {}
+    out = []
+    for side, run in runs:
+        state, why = states.get(id(run), ("left_out", "not made in a block with the other version"))
+        place = None if run.place is None else (run.place.experiment, run.place.block)
+        block = None if place is None else blocks.setdefault(place, len(blocks) + 1)
+        out.append(RunOut(side=side, run=run_name(run), started=run_start(run), block=block, state=state, why=why))
+    return out
+
+
+def _copied(gathered: GatheredSides) -> list[Run]:
+    return [run for pair in gathered.copies for run in pair]
+
+
+def _with_run_values(
+    series: Sequence[SeriesResult], runs: Sequence[Run], gathered: GatheredSides
+) -> list[SeriesResult]:
+    ordinals = shared_trials((*gathered.baseline.counted, *gathered.candidate.counted))
+    values = [run_level_values([run], ordinals) for run in runs]
+    return [
+        one.model_copy(update={"run_values": _values_of_runs((one.scenario, one.metric), values)}) if one.gated else one
+        for one in series
+    ]
+
+
+def _values_of_runs(key: SeriesKey, values: Sequence[RunLevelValues]) -> list[float | None]:
+    """Empty where no run has one."""
+    known = [each[key].per_run[0] if key in each and each[key].per_run else None for each in values]
+    rounded = [None if value is None or not isfinite(value) else float(f"{value:.6g}") for value in known]
+    return rounded if any(value is not None for value in rounded) else []
 
 
 def _side_out(side: ComparisonSide) -> VersionSide:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from regress_gate.errors import InputError
 from regress_gate.gate.replicates import SeriesKey, run_level_values, trial_sets
-from regress_gate.gate.sides import ComparisonSide
+from regress_gate.gate.sides import ComparisonSide, run_start
 from regress_gate.model.metric import METRICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Conditions, Run
@@ -122,8 +122,7 @@ def order_sides(sides: Iterable[ComparisonSide]) -> dict[tuple[HistoryOrder, str
 
 def first_run_time(side: ComparisonSide) -> datetime | None:
     """Start of the first of its runs; None if no time was recorded."""
-    times = [run.started or next((trial.started for trial in run.trials), None) for run in side.runs]
-    return min((time for time in times if time is not None), default=None)
+    return min((time for run in side.runs if (time := run_start(run)) is not None), default=None)
 
 
 def _by_version(side: ComparisonSide) -> tuple[object, str]:
@@ -131,8 +130,7 @@ def _by_version(side: ComparisonSide) -> tuple[object, str]:
 
 
 def _by_date(side: ComparisonSide) -> tuple[datetime, str]:
-    time = first_run_time(side) or _EARLIEST
-    return time if time.tzinfo else time.replace(tzinfo=UTC), str(side.version)
+    return first_run_time(side) or _EARLIEST, str(side.version)
 
 
 class WantedMetrics:

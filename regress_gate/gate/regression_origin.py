@@ -11,7 +11,6 @@ whichever version caused it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from regress_gate.gate.replicates import pair_runs, run_level_values, shared_tri
 from regress_gate.gate.sides import ComparisonSide, compare_sides
 from regress_gate.model.metric import Scale, metric
 from regress_gate.model.policy import Policy
-from regress_gate.model.result import Result, SeriesResult, Verdict
+from regress_gate.model.result import ChangePointOut, Result, SeriesResult, Verdict, VersionLevelOut
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
 from regress_gate.stats.estimate import least_spread
@@ -76,6 +75,32 @@ def choose_history(held: Sequence[Holding], baseline: Version, candidate: Versio
 
 
 @dataclass(frozen=True, slots=True)
+class VersionLevel:
+    """A version of the history with what it measured of a series."""
+
+    version: Version
+    per_run: tuple[float, ...]
+    position: StepPosition | None
+    """On which side of the regression it is; None for a version without the series."""
+
+    def as_out(self, scale: Scale) -> VersionLevelOut:
+        mean = lowest = highest = None
+        if self.per_run:
+            values = np.array(self.per_run)
+            lowest, highest = float(values.min()), float(values.max())
+            mean = float(np.exp(np.log(values).mean()) if scale is Scale.RATIO and lowest > 0 else values.mean())
+        position = None if self.position is None else self.position.value
+        return VersionLevelOut(
+            version=str(self.version),
+            runs=len(self.per_run),
+            mean=mean,
+            lowest=lowest,
+            highest=highest,
+            position=position,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RegressionOrigin:
     """Where in the history a regression of the candidate came from."""
 
@@ -91,6 +116,8 @@ class RegressionOrigin:
     candidate: Version
     before_baseline: Version | None
     """The nearest version before the baseline, if it is shown to be at the candidate's level."""
+    levels: tuple[VersionLevel, ...] = ()
+    """The versions that were looked at, from before the baseline to the candidate."""
 
     @property
     def is_older(self) -> bool:
@@ -121,18 +148,20 @@ class RegressionOrigin:
         earlier = f"{self.before_baseline}, before the baseline, was at the level of {self.candidate}"
         return f"{text}; {earlier}" if text else earlier
 
-    def as_document(self) -> dict[str, Any]:
+    def as_out(self) -> ChangePointOut:
         """An entry of the result's `change_points`."""
-        return {
-            "series": self.series,
-            "kind": "step",
-            "version": str(self.at),
-            "after": str(self.after),
-            "untold": [str(version) for version in self.untold],
-            "is_candidates": not self.is_older,
-            "before_baseline": None if self.before_baseline is None else str(self.before_baseline),
-            "text": self.text,
-        }
+        scale = metric(self.series.rpartition("/")[2]).scale
+        return ChangePointOut(
+            series=self.series,
+            kind="step",
+            version=str(self.at),
+            after=str(self.after),
+            untold=[str(version) for version in self.untold],
+            is_candidates=not self.is_older,
+            before_baseline=None if self.before_baseline is None else str(self.before_baseline),
+            text=self.text,
+            versions=[level.as_out(scale) for level in self.levels],
+        )
 
 
 def add_regression_origins(
@@ -159,7 +188,7 @@ def add_regression_origins(
                 for one in result.series
             ],
             "warnings": [*result.warnings, *_warnings(origins, len(_regressed(result.series)))],
-            "change_points": [*result.change_points, *(origin.as_document() for origin in origins)],
+            "change_points": [*result.change_points, *(origin.as_out() for origin in origins)],
         }
     )
 
@@ -214,10 +243,14 @@ def find_regression_origins(
     origins = []
     for one in regressed:
         key = one.scenario, one.metric
-        stands = _positions([each[key].per_run if key in each else () for each in values], one.metric, error)
+        per_side = [tuple(each[key].per_run) if key in each else () for each in values]
+        stands = _positions(per_side, one.metric, error)
         placed = [(side.version, place) for side, place in zip(others, stands, strict=True)]
         if any(place is not None for place in stands):
-            origins.append(_origin(one.name, baseline.version, candidate.version, placed, len(between), unread))
+            origin = _origin(one.name, baseline.version, candidate.version, placed, len(between), unread)
+            positions = [StepPosition.BEFORE, StepPosition.AFTER, *stands]
+            first, last, *rest = map(VersionLevel, (side.version for side in chain), per_side, positions)
+            origins.append(replace(origin, levels=(*rest[len(between) :], first, *rest[: len(between)], last)))
     return [origin for origin in origins if origin.says_something]
 
 

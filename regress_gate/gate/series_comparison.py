@@ -10,21 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from regress_gate.gate.replicates import RunLevelValues, SeriesKey, SeriesValues, measurement_design
+from regress_gate.gate.replicates import (
+    RunLevelValues,
+    SeriesKey,
+    SeriesValues,
+    measurement_design,
+    shared_trials,
+)
 from regress_gate.gate.series_inputs import (
+    REQUEST_LATENCIES,
     SIDES,
     GatheredSeries,
     SeriesExclusions,
     exclude_series,
     gather_series,
+    request_latencies,
     scenarios_without_failures,
     variance_reduced_percentile,
 )
 from regress_gate.gate.sides import ComparisonSide
+from regress_gate.measurement.request_statistics import PERCENTILES, percentile
 from regress_gate.model.metric import Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
-from regress_gate.model.result import SeriesResult, SideSummary, Verdict
+from regress_gate.model.result import DistributionOut, QuantilesOut, SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
 from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import SeriesData, least_spread
@@ -274,3 +284,85 @@ def _finite(value: float | None) -> float | None:
 def _some_names(names: Sequence[str]) -> str:
     rest = len(names) - _MAX_NAMED_SERIES
     return ", ".join(names[:_MAX_NAMED_SERIES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# Distributions, for pictures
+
+_MOST_SCENARIOS = 8
+"""Scenarios of which a result holds the distributions."""
+_LEVELS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
+_SUMMARY_LEVELS = {percent / 100: name for name, percent in PERCENTILES.items()}
+
+
+def distributions(
+    series: Sequence[SeriesResult], baseline: Sequence[Run], candidate: Sequence[Run]
+) -> list[DistributionOut]:
+    """Of the latencies of the scenarios that lost most, for those that gate in some way: percentiles of each run's
+    requests, never of the requests of several runs. Takes the runs that count."""
+    ordinals = shared_trials((*baseline, *candidate))
+    out = []
+    for scenario in _scenarios_by_loss(series)[:_MOST_SCENARIOS]:
+        for latency in REQUEST_LATENCIES:
+            sides = [
+                [trials for run in runs if (trials := _trials_that_count(run, scenario, ordinals))]
+                for runs in (baseline, candidate)
+            ]
+            if all(sides) and (found := _distribution(scenario, latency, sides)) is not None:
+                out.append(found)
+    return out
+
+
+def _scenarios_by_loss(series: Sequence[SeriesResult]) -> list[str]:
+    worst: dict[str, float] = {}
+    for one in series:
+        if one.gated and one.change is not None:
+            worst[one.scenario] = max(worst.get(one.scenario, -math.inf), one.change / one.margin)
+    return sorted(worst, key=lambda scenario: -worst[scenario])
+
+
+def _trials_that_count(run: Run, scenario: str, ordinals: Mapping[str, set[int]]) -> list[Trial]:
+    return [trial for trial in run.trials if trial.scenario == scenario and trial.ordinal in ordinals[scenario]]
+
+
+def _distribution(scenario: str, latency: str, sides: Sequence[Sequence[Sequence[Trial]]]) -> DistributionOut | None:
+    """`sides`: the trials of each run. None where a run's requests or statistics are not stored."""
+    trials = [trial for side in sides for run in side for trial in run]
+    stored = {
+        id(trial): values for trial in trials if (values := request_latencies(trial.samples, latency)) is not None
+    }
+    fewest = min((len(values) for values in stored.values()), default=0) if len(stored) == len(trials) else 0
+    levels = [level for level in _LEVELS if round(min(level, 1 - level) * fewest, 9) >= 1]
+    if from_samples := len(levels) > 1:
+        per_trial = {id(trial): [percentile(stored[id(trial)], 100 * level) for level in levels] for trial in trials}
+    else:
+        names = {level: f"{latency}_{name}" for level, name in _SUMMARY_LEVELS.items()}
+        levels = [level for level, name in names.items() if all(_supports_percentile(trial, name) for trial in trials)]
+        per_trial = {id(trial): [trial.metrics[names[level]] for level in levels] for trial in trials}
+    if len(levels) < 2:
+        return None
+    baseline, candidate = (
+        _quantiles(np.array([np.mean([per_trial[id(trial)] for trial in run], axis=0) for run in side]))
+        for side in sides
+    )
+    return DistributionOut(
+        scenario=scenario,
+        latency=latency,
+        source="samples" if from_samples else "summary",
+        levels=levels,
+        baseline=baseline,
+        candidate=candidate,
+    )
+
+
+def _supports_percentile(trial: Trial, name: str) -> bool:
+    return name in trial.metrics and (trial.requests or 0) >= metric(name).min_requests
+
+
+def _quantiles(per_run: npt.NDArray[np.float64]) -> QuantilesOut:
+    """`per_run`: shape (runs, levels)."""
+    with np.errstate(divide="ignore"):
+        means = np.where((per_run > 0).all(axis=0), np.exp(np.log(per_run).mean(axis=0)), per_run.mean(axis=0))
+    values, lowest, highest = (
+        [float(f"{value:.6g}") for value in each.tolist()] for each in (means, per_run.min(axis=0), per_run.max(axis=0))
+    )
+    return QuantilesOut(values=values, lowest=lowest, highest=highest, runs=len(per_run))

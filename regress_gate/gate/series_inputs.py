@@ -314,6 +314,14 @@ REQUEST_LATENCIES: dict[str, Callable[[Samples], Floats]] = {
 """Latencies that every request has."""
 
 
+def request_latencies(samples: Samples | None, latency: str) -> Floats | None:
+    """Seconds of every request that succeeded and has this latency, ascending; None without stored requests."""
+    if samples is None:
+        return None
+    values = REQUEST_LATENCIES[latency](samples)
+    return np.sort(values[samples.ok & np.isfinite(values) & (values > 0)])
+
+
 def needs_samples(names: Sequence[str]) -> bool:
     """Whether a percentile among these metrics has a variance-reduced form."""
     return any(metric(name).tail is not None and name.rpartition("_")[0] in REQUEST_LATENCIES for name in names)

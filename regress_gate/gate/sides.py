@@ -6,6 +6,7 @@ Runs that hold the same measurement are one server start, and a measurement that
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import product
 
 from regress_gate.measurement.same_measurement import MeasurementIndex
@@ -118,6 +119,12 @@ def _without_repeats(runs: Sequence[Run]) -> tuple[list[Run], list[ExcludedRun]]
 def run_name(run: Run) -> str:
     """For reports: the number by which the store knows it, and its label."""
     return run.label if run.id is None else f"run:{run.id} ({run.label})"
+
+
+def run_start(run: Run) -> datetime | None:
+    """When its server, or else the first of its trials, was started; without a time zone it is taken for UTC."""
+    times = [run.started] if run.started else [trial.started for trial in run.trials if trial.started]
+    return min((time if time.tzinfo else time.replace(tzinfo=UTC) for time in times), default=None)
 
 
 def separate_copies(

@@ -164,6 +164,53 @@ class FailedRun(ResultModel):
     """Lines of the server's log; the first is the most likely cause."""
 
 
+class RunOut(ResultModel):
+    """A run of either side, for pictures of every run: those that count, and those that do not."""
+
+    side: Literal["baseline", "candidate"]
+    """Whose run it is."""
+    run: str
+    """`run:17 (label)`, or the label of a shipped run."""
+    started: AwareDatetime | None
+    """Null: not recorded."""
+    block: int | None
+    """Number of the block in which it was made next to others; null: made without blocks."""
+    state: Literal["counted", "void", "failed", "left_out"]
+    """`left_out`: a copy, or not made in a block with the other version."""
+    why: str = ""
+    """Why it does not count."""
+
+
+class QuantilesOut(ResultModel):
+    """One side of a distribution: at each level the mean, the smallest and the largest of its runs' percentiles."""
+
+    values: list[float]
+    """Geometric means over runs, or arithmetic ones if a run has none above zero."""
+    lowest: list[float]
+    """Of the run with the smallest."""
+    highest: list[float]
+    """Of the run with the largest."""
+    runs: int
+    """Runs behind each value: the unit of replication. Requests of several runs are never pooled."""
+
+
+class DistributionOut(ResultModel):
+    """The distribution of a latency over the requests of a scenario, for pictures."""
+
+    scenario: str
+    """Of the suite, or as the import named it."""
+    latency: str
+    """`ttft`, `tpot` or `e2el`."""
+    source: Literal["samples", "summary"]
+    """Whether the percentiles are from stored requests or from stored statistics."""
+    levels: list[float]
+    """Shares of the requests below each value: 0.5 is the median. As many as the number of requests supports."""
+    baseline: QuantilesOut
+    """Seconds."""
+    candidate: QuantilesOut
+    """Seconds."""
+
+
 class DifferenceOut(ResultModel):
     """A difference between the machines of the two sides."""
 
@@ -251,6 +298,9 @@ class SeriesResult(ResultModel):
     """Runs per side that would probably decide an undecided series; null if decided or out of reach."""
     notes: list[str] = Field(default_factory=list)
     """Limitations of the number."""
+    run_values: list[float | None] = Field(default_factory=list)
+    """Of each of the result's `runs`, to six digits; null where a run has none. Only of series that gate; empty where
+    values are not those of single runs, and in results from before this was recorded."""
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it
     @property
@@ -401,6 +451,47 @@ class PlanOut(ResultModel):
     """Null: one analysis only."""
 
 
+class VersionLevelOut(ResultModel):
+    """What a version of the history measured of a series that regressed."""
+
+    version: str
+    """A stored version of the same suite and testbed."""
+    runs: int
+    """Runs that count."""
+    mean: float | None
+    """Over runs, as the mean of a side; null: not measured."""
+    lowest: float | None
+    """Of the run with the smallest value."""
+    highest: float | None
+    """Of the run with the largest value."""
+    position: Literal["before", "after", "unknown"] | None
+    """On which side of the step the version is shown to be; null: not measured."""
+
+
+class ChangePointOut(ResultModel):
+    """With which stored version a regression came."""
+
+    series: str
+    """`scenario/metric`."""
+    kind: str
+    """`step`."""
+    version: str
+    """The first version that is shown to have it; else the candidate."""
+    after: str
+    """The last that is shown to be without it."""
+    untold: list[str]
+    """Versions between the two whose runs do not show on which side they are, or were not read."""
+    is_candidates: bool
+    """Whether no older version is shown to have it."""
+    before_baseline: str | None
+    """The nearest version before the baseline, if it is shown to be at the candidate's level."""
+    text: str
+    """The same in a sentence."""
+    versions: list[VersionLevelOut] = Field(default_factory=list)
+    """Those that were looked at, from before the baseline to the candidate. Empty: results from before this was
+    recorded."""
+
+
 class DeploymentOut(ResultModel):
     """The server of a deployment file that was checked."""
 
@@ -449,6 +540,10 @@ class Result(ResultModel):
     """Runs that do not count."""
     failed_runs: list[FailedRun] = Field(default_factory=list)
     """Servers that failed."""
+    runs: list[RunOut] = Field(default_factory=list)
+    """The newest of all runs, in the order of time: those of `run_values`. Empty where nothing was compared."""
+    distributions: list[DistributionOut] = Field(default_factory=list)
+    """Of the scenarios with the largest losses, those first."""
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
     """Every record in question, also those that do not apply."""
     coverage: CoverageOut | None = None
@@ -457,7 +552,7 @@ class Result(ResultModel):
     """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)
     """All that are configured."""
-    change_points: list[dict[str, Any]] = Field(default_factory=list)
+    change_points: list[ChangePointOut] = Field(default_factory=list)
     """With which stored version between the two a regression came, as far as their runs show it."""
     config_changes: list[dict[str, Any]] = Field(default_factory=list)
     """What changed besides speed: `kind`, `name`, `before`, `after`, `matters` (blocks, affects or informs), `why`."""

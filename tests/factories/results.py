@@ -1,29 +1,37 @@
 """Results made by hand, one for each situation that a report has to tell well. Not for numbers: these are invented."""
 
-from datetime import UTC, date, datetime
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from statistics import NormalDist
 from typing import Any
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import metric
 from regress_gate.model.result import (
     CauseOut,
+    ChangePointOut,
     CoverageOut,
     Decision,
     DifferenceOut,
+    DistributionOut,
     ExplanationOut,
     FailedRun,
     IssueObservation,
     KnownIssueOut,
     Move,
+    QuantilesOut,
     Reason,
     ReasonCode,
     Result,
     ReviewDepth,
+    RunOut,
     SeriesResult,
     SideSummary,
     SuiteOut,
     TestbedOut,
     Verdict,
+    VersionLevelOut,
     VersionSide,
     VoidRun,
     WaiverOut,
@@ -219,7 +227,98 @@ def passing() -> Result:
     )
 
 
+def with_pictures(result: Result) -> Result:
+    """The result with every run, the distributions of its first scenario, and where its first regression came from."""
+    hours = iter(range(100))
+
+    def run(block: int, side: str, number: int, state: str = "counted", why: str = "") -> RunOut:
+        started = CREATED - timedelta(days=2 if block < 4 else 1) + timedelta(hours=next(hours))
+        return RunOut(side=side, run=f"run:{number}", started=started, block=block, state=state, why=why)
+
+    runs = [
+        run(block, side, 2 * block + place)
+        for block in range(1, 6)
+        for place, side in enumerate(("baseline", "candidate") if block % 2 else ("candidate", "baseline"), 1)
+    ]
+    runs.insert(5, run(3, "candidate", 17, "void", "other processes kept 3.2 CPU cores busy (limit 1)"))
+    runs.append(run(6, "candidate", 18, "failed", "the server died at its start"))
+    return result.model_copy(
+        update={
+            "runs": runs,
+            "series": [_with_run_values(one, runs) if one.gated else one for one in result.series],
+            "distributions": [a_distribution(latency) for latency in ("ttft", "tpot", "e2el")],
+            "change_points": [a_change_point()],
+        }
+    )
+
+
+def _with_run_values(one: SeriesResult, runs: Sequence[RunOut]) -> SeriesResult:
+    values: list[float | None] = []
+    for place, made in enumerate(runs):
+        mean = (one.baseline if made.side == "baseline" else one.candidate).mean
+        ripple = 1 + 0.03 * math.sin(1.7 * place + len(one.metric)) + (0.2 if made.state == "void" else 0)
+        values.append(None if made.state == "failed" or mean is None else round(mean * ripple, 6))
+    return one.model_copy(update={"run_values": values})
+
+
+def a_distribution(latency: str = "ttft", **changes: Any) -> DistributionOut:
+    levels = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99]
+
+    def side(scale: float) -> QuantilesOut:
+        values = [round(scale * math.exp(0.4 * NormalDist().inv_cdf(level)), 6) for level in levels]
+        spread = [0.04 + 0.1 * level for level in levels]
+        return QuantilesOut(
+            values=values,
+            lowest=[round(value * (1 - share), 6) for value, share in zip(values, spread, strict=True)],
+            highest=[round(value * (1 + share), 6) for value, share in zip(values, spread, strict=True)],
+            runs=5,
+        )
+
+    scale = {"ttft": 0.12, "tpot": 0.008, "e2el": 1.4}[latency]
+    return DistributionOut(
+        **{
+            "scenario": "chat-c8",
+            "latency": latency,
+            "source": "samples",
+            "levels": levels,
+            "baseline": side(scale),
+            "candidate": side(scale * (1.3 if latency == "ttft" else 1.01)),
+            **changes,
+        }
+    )
+
+
+def a_change_point(**changes: Any) -> ChangePointOut:
+    levels = [
+        ("0.18.0", 0.119, "before"), ("0.19.0", 0.1234, "before"), ("0.19.1", 0.1251, "before"),
+        ("0.20.0rc1", 0.15, "unknown"), ("0.20.0", 0.181, "after"), ("0.20.1", 0.1832, "after"),
+    ]  # fmt: skip
+    return ChangePointOut(
+        **{
+            "series": "chat-c8/ttft_p99",
+            "kind": "step",
+            "version": "0.20.0",
+            "after": "0.19.1",
+            "untold": ["0.20.0rc1"],
+            "is_candidates": False,
+            "before_baseline": None,
+            "text": "this step came after 0.19.1 and with 0.20.0 at the latest, not with 0.20.1",
+            "versions": [
+                VersionLevelOut(
+                    version=version, runs=5, mean=mean, lowest=0.96 * mean, highest=1.05 * mean, position=position
+                )
+                for version, mean, position in levels
+            ],
+            **changes,
+        }
+    )
+
+
 def failing() -> Result:
+    return with_pictures(_failing())
+
+
+def _failing() -> Result:
     thin_tail = "200 requests a run: the p99 of a run rests on its two slowest requests"
     return a_result(
         decision=Decision.FAIL,
@@ -579,6 +678,7 @@ def crowded(scenarios: int = 40) -> Result:
 def filled_with(text: str, url: str | None = None) -> Result:
     """A result in which every free text is this one."""
     url = text if url is None else url
+    made = with_pictures(_failing())
     return a_result(
         decision=Decision.FAIL,
         exit_code=1,
@@ -593,8 +693,21 @@ def filled_with(text: str, url: str | None = None) -> Result:
         failed_runs=[FailedRun(side="candidate", run=text, kind=text, text=text, lines=[text, text])],
         config_changes=[a_change(text, kind=text, before=text, after={text: text}, matters="affects", why=None)],
         void_runs=[VoidRun(side="baseline", run=text, reason=text)],
+        runs=[run.model_copy(update={"run": text, "why": text}) for run in made.runs],
+        distributions=[one.model_copy(update={"scenario": text, "latency": text}) for one in made.distributions],
+        change_points=[
+            a_change_point(
+                series=f"{text}/ttft_p99",
+                version=text,
+                after=text,
+                untold=[text],
+                before_baseline=text,
+                text=text,
+                versions=[one.model_copy(update={"version": text}) for one in made.change_points[0].versions],
+            )
+        ],
         series=[
-            a_series(scenario=text, notes=[text, text + "2"], verdict=Verdict.REGRESSION),
+            _with_run_values(a_series(scenario=text, notes=[text, text + "2"], verdict=Verdict.REGRESSION), made.runs),
             a_series(scenario=text, gated=False).model_copy(update={"metric": text, "unit": text}),
             a_series(scenario="plain", notes=[text], verdict=Verdict.UNDECIDED),
         ],

@@ -50,7 +50,9 @@ def test_an_older_step_is_named_and_is_not_the_candidates():
     assert origin.is_older
     assert origin.series == "c8/ttft_median"
     assert origin.text == "this step came with 0.24.0, not with 0.32.0"
-    assert origin.as_document() == {
+    document = origin.as_out().model_dump()
+    assert [each["version"] for each in document.pop("versions")] == ["0.19.0", "0.19.1", "0.24.0", "0.32.0"]
+    assert document == {
         "series": "c8/ttft_median",
         "kind": "step",
         "version": "0.24.0",
@@ -147,7 +149,7 @@ def test_a_result_names_the_origin_beside_the_series_and_counts_them_in_one_warn
         *before.warnings,
         "1 of 1 regressions did not come with 0.32.0: already there in 0.24.0",
     ]
-    assert [point["version"] for point in after.change_points] == ["0.24.0"]
+    assert [point.version for point in after.change_points] == ["0.24.0"]
     assert (after.decision, after.exit_code, after.reasons) == (before.decision, before.exit_code, before.reasons)
 
 
@@ -204,4 +206,4 @@ class TestWhichVersionsAreRead:
         history = [side("0.24.0", 0.134)]
         (origin,) = find_regression_origins(OLD, NEW, history, series, Policy(), ConditionLimits(), unread)
         assert origin.text == "this step came after 0.19.0 and with 0.24.0 at the latest, not with 0.32.0"
-        assert origin.as_document()["untold"] == ["0.20.0", "0.21.0"]
+        assert origin.as_out().untold == ["0.20.0", "0.21.0"]

@@ -12,7 +12,16 @@ from jsonschema import Draft202012Validator, FormatChecker
 from regress_gate.model.result import Result, WorkaroundOut
 from regress_gate.redaction import redact
 from regress_gate.report.schema import PAGE, SCHEMA_PATH, page_text, schema_text
-from tests.factories.results import EVERY_KIND, a_result, a_series, an_issue, failing, filled_with, render_result
+from tests.factories.results import (
+    EVERY_KIND,
+    a_change,
+    a_result,
+    a_series,
+    an_issue,
+    failing,
+    filled_with,
+    render_result,
+)
 
 from .strategies import hostile_text
 
@@ -111,14 +120,14 @@ def test_the_time_is_written_in_utc_with_a_z() -> None:
 def test_a_number_that_json_lacks_is_null(number: float) -> None:
     workaround = WorkaroundOut(text="x", engine_args={"limit": number})
     result = a_result(
-        change_points=[{"change": number, "interval": [number, 1.0]}],
+        config_changes=[a_change(before=number, after=[number, 1.0])],
         known_issues=[an_issue(workarounds=[workaround])],
     )
     told = document(result)
-    assert told["change_points"] == [{"change": None, "interval": [None, 1.0]}]
+    assert [(change["before"], change["after"]) for change in told["config_changes"]] == [(None, [None, 1.0])]
     assert told["known_issues"][0]["workarounds"][0]["engine_args"] == {"limit": None}
 
 
 def test_numbers_are_not_rounded() -> None:
-    result = a_result(change_points=[{"change": 0.1 + 0.2}])
-    assert document(result)["change_points"][0]["change"] == 0.1 + 0.2
+    result = a_result(series=[a_series(change=0.1 + 0.2)])
+    assert document(result)["series"][0]["change"] == 0.1 + 0.2

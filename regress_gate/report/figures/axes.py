@@ -18,8 +18,13 @@ class Scale:
     high: float
     start: float
     stop: float
+    factors: bool = False
+    """Whether equal distances are equal factors; all numbers are above zero then."""
 
     def place(self, value: float) -> float:
+        if self.factors:
+            share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+            return self.start + (self.stop - self.start) * min(1.0, share)
         # Halves, so that a range of huge numbers of both signs does not overflow.
         share = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return self.start + (self.stop - self.start) * min(1.0, max(0.0, share))
@@ -28,7 +33,7 @@ class Scale:
         return self.low <= value <= self.high
 
 
-def span(values: Iterable[float], *, least_share: float) -> tuple[float, float]:
+def span(values: Iterable[float], *, least_share: float, factors: bool = False) -> tuple[float, float]:
     """Ends of an axis that shows all values, with some room beyond. NaN is left out; from 0 to 1 without a value.
 
     It is at least as long as that share of the largest value: else small noise would fill the whole height.
@@ -37,12 +42,17 @@ def span(values: Iterable[float], *, least_share: float) -> tuple[float, float]:
     if not known:
         return 0.0, 1.0
     low, high = min(known), max(known)
+    if factors:
+        low, high = max(low, 1 / _LARGEST_FACTOR), min(max(high, 1 / _LARGEST_FACTOR), _LARGEST_FACTOR)
+        room = max((high / low) ** 0.05, (1 + least_share) ** 0.5)
+        return low / room, high * room
     least = least_share * max(abs(low), abs(high)) or 1.0
     room = max(0.08 * (high - low), (least - (high - low)) / 2)
     return low - room, high + room
 
 
-_LARGEST = 1e300
+_LARGEST, _LARGEST_FACTOR = 1e300, 1e150
+"""What is further from zero, or nearer to it on an axis of factors, is drawn at the end of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +76,36 @@ def draw_frame(
     *,
     least_share: float = 0.05,
     headroom: float = 0.0,
+    factors: bool = False,
 ) -> Scale:
     """A panel with its title above, its unit, and an axis on its left. The scale that it returns is that of the axis.
 
     The numbers of the axis stand left of the box, the title above it: both need room there. `headroom` is kept free of
-    values at the top of the box.
+    values at the top of the box. `factors`: equal distances are equal factors, if all values are above zero.
     """
-    scale = Scale(*span(values, least_share=least_share), box.bottom, box.top + headroom)
+    values = [value for value in values if not math.isnan(value)]
+    factors = factors and min(values, default=0.0) > 0
+    scale = Scale(*span(values, least_share=least_share, factors=factors), box.bottom, box.top + headroom, factors)
     left = box.left - AXIS
     unit_width = text_width(unit, SMALL)
     canvas.text(left, box.top - 9, title, width=box.right - left - unit_width - 12, bold=True)
     canvas.text(box.right, box.top - 9, unit, width=unit_width + 1, size=SMALL, anchor="end", colour="muted")
     canvas.line([(box.left, box.bottom), (box.right, box.bottom)], "grid")
-    found = ticks(scale.low, scale.high, 4)
+    found = _enough_ticks(scale)
     write = tick_writer(found)
     for tick in found:
         y = scale.place(tick)
         canvas.line([(box.left, y), (box.right, y)], "grid")
         canvas.text(box.left - 6, y + 4, write(tick), width=AXIS - 6, size=SMALL, anchor="end", colour="muted")
     return scale
+
+
+def _enough_ticks(scale: Scale) -> list[float]:
+    """At least three numbers, if so many are round: one alone says nothing of the size."""
+    if scale.factors and len(found := factor_ticks(scale.low, scale.high)) > 1:
+        return found
+    few, more, most = (ticks(scale.low, scale.high, count) for count in (4, 5, 6))
+    return next((some for some in (few, more, most) if len(some) > 2), most)
 
 
 AXIS = 52.0
@@ -123,6 +144,14 @@ def ticks(low: float, high: float, most: int) -> list[float]:
         return []
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [place * step for place in range(first, last + 1)]
+
+
+def factor_ticks(low: float, high: float) -> list[float]:
+    """Numbers for an axis of factors, both above zero: 1, 2, 5, 10, 20…; of a long axis powers of ten alone."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits = (1, 2, 5) if len(powers) < 4 else (1,)
+    found = [digit * 10.0**power for power in powers for digit in digits]
+    return [one for one in found if low <= one <= high][:: max(1, len(powers) // 6)]
 
 
 def _round_step(least: float) -> float | None:

@@ -19,7 +19,7 @@ _MARGIN = 56.0
 _LEAST = 1.5
 """Margins that the axis shows at least on both sides."""
 _SHOWN_WHOLE = 0.8
-"""Share of the intervals whose ends the axis reaches; the others may end in an arrow with a number."""
+"""Share of the intervals of which the axis is twice as long; others may end in an arrow with a number."""
 _MOST_TICKS = 7
 _SIGNS = {
     Verdict.REGRESSION: (Sign("square", "regression"), "regression"),
@@ -75,10 +75,10 @@ def _ends(row: IntervalRow) -> list[float]:
 
 
 def _far_enough(ends: Sequence[float]) -> float:
-    """Every end if the furthest is not far beyond most of them; so one wide interval does not flatten the others."""
+    """Every end if the furthest is not far beyond most of them: one wide interval must not flatten the others."""
     ordered = sorted(max(end, _LEAST) for end in ends) or [_LEAST]
     most = ordered[min(len(ordered) - 1, math.ceil(_SHOWN_WHOLE * len(ordered)) - 1)]
-    return 1.06 * (ordered[-1] if ordered[-1] <= 2 * most else most)
+    return 1.06 * min(ordered[-1], 2 * most)
 
 
 def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
@@ -90,30 +90,49 @@ def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
     if row.estimate is None:
         canvas.text(scale.place(0) + 6, base, "not estimated", width=120, size=SMALL, colour="muted")
         return
-    colour = row.verdict.value
+    low, high = row.interval or (row.estimate, row.estimate)
+    sign, _ = _SIGNS[row.verdict]
+    if low is not None and low > scale.high:
+        tip = _arrow(canvas, scale.stop, -1, middle, _multiples(low, high), sign.colour)
+        canvas.mark(tip - 12, middle, sign)
+        return
+    if high is not None and high < scale.low:
+        tip = _arrow(canvas, scale.start, 1, middle, _multiples(low, high), sign.colour)
+        canvas.mark(tip + 12, middle, sign)
+        return
     if row.interval is not None:
-        low, high = row.interval
-        left = _end(canvas, scale, low, middle, colour, is_left=True)
-        right = _end(canvas, scale, high, middle, colour, is_left=False)
+        left = _end(canvas, scale, low, middle, sign.colour, is_left=True)
+        right = _end(canvas, scale, high, middle, sign.colour, is_left=False)
         if left < right:
-            canvas.line([(left, middle), (right, middle)], colour, width=2)
+            canvas.line([(left, middle), (right, middle)], sign.colour, width=2)
     if scale.holds(row.estimate):
-        canvas.mark(scale.place(row.estimate), middle, _SIGNS[row.verdict][0])
+        canvas.mark(scale.place(row.estimate), middle, sign)
 
 
 def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, colour: str, *, is_left: bool) -> float:
-    """Where the line of an interval stops. Beyond the axis it is an arrow, and how far it goes stands beside it."""
+    """Where the line of an interval stops: at its end, or at an arrow if that is beyond the axis."""
     if end is not None and scale.holds(end):
         x = scale.place(end)
         canvas.line([(x, y - 4), (x, y + 4)], colour, width=2)
         return x
-    text = "∞" if end is None else multiple(end)
     edge, towards = (scale.start, 1) if is_left else (scale.stop, -1)
+    return _arrow(canvas, edge, towards, y, _bound(end), colour)
+
+
+def _arrow(canvas: Canvas, edge: float, towards: int, y: float, text: str, colour: str) -> float:
+    """An arrow to the edge of the axis and, between the two, how far it goes on. Where its tip is."""
     tip = edge + towards * (text_width(text, SMALL) + 3)
-    anchor = "start" if is_left else "end"
-    canvas.text(edge, y + 4, text, width=80, size=SMALL, anchor=anchor)
+    canvas.text(edge, y + 4, text, width=200, size=SMALL, anchor="start" if towards > 0 else "end")
     canvas.line([(tip + towards * 5, y - 4), (tip, y), (tip + towards * 5, y + 4)], colour, width=2)
     return tip
+
+
+def _bound(end: float | None) -> str:
+    return "∞" if end is None else multiple(end)
+
+
+def _multiples(low: float | None, high: float | None) -> str:
+    return multiple(low) if low is not None and low == high else f"{_bound(low)} to {_bound(high)}"
 
 
 def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from regress_gate.report.figures.axes import Scale
+from regress_gate.report.figures.axes import Scale, factor_ticks, span
 from regress_gate.report.figures.canvas import EDGE, SMALL, WIDTH, Canvas, Sign
 from regress_gate.report.plots import NoisePlot, NoiseRow
 
@@ -34,23 +32,16 @@ def draw_noise(canvas: Canvas, plot: NoisePlot) -> None:
 
 
 def _scale(plot: NoisePlot) -> Scale:
-    """Of decimal logarithms."""
     sizes = [size for row in plot.rows for size in (row.spread, row.detectable, row.margin) if size is not None]
     known = [min(max(size, _LEAST), _MOST) for size in sizes if size > 0] or [0.01]
-    low, high = math.log10(min(known)), math.log10(max(known))
-    return Scale(low - 0.12, max(high + 0.12, low + 0.5), *_PLOT)
+    return Scale(*span(known, least_share=2.0, factors=True), *_PLOT, factors=True)
 
 
 def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
-    for power in range(math.floor(scale.low), math.ceil(scale.high) + 1):
-        for digit in (1, 2, 5):
-            value = digit * 10.0**power
-            if not scale.holds(math.log10(value)):
-                continue
-            x = scale.place(math.log10(value))
-            canvas.line([(x, canvas.y), (x, bottom)], "grid")
-            text = f"{100 * value:.4g}%"
-            canvas.text(x, bottom + 15, text, width=60, size=SMALL, anchor="middle", colour="muted")
+    for tick in factor_ticks(scale.low, scale.high):
+        x = scale.place(tick)
+        canvas.line([(x, canvas.y), (x, bottom)], "grid")
+        canvas.text(x, bottom + 15, f"{100 * tick:.4g}%", width=60, size=SMALL, anchor="middle", colour="muted")
     middle, title = sum(_PLOT) / 2, "relative size (each step is a factor)"
     canvas.text(middle, bottom + 31, title, width=400, size=SMALL, anchor="middle", colour="muted")
 
@@ -59,13 +50,13 @@ def _row(canvas: Canvas, scale: Scale, row: NoiseRow) -> None:
     middle = canvas.y + _ROW / 2
     canvas.y += _ROW
     canvas.text(EDGE, middle + 4, row.label, width=_LABEL)
-    ends = [scale.place(math.log10(size)) for size in (row.spread, row.detectable) if size is not None and size > 0]
+    ends = [scale.place(size) for size in (row.spread, row.detectable) if size is not None and size > 0]
     if len(ends) == 2:
         canvas.line([(end, middle) for end in ends], "muted")
     if row.margin > 0:
-        canvas.mark(scale.place(math.log10(row.margin)), middle, _MARGIN)
+        canvas.mark(scale.place(row.margin), middle, _MARGIN)
     for size, sign in ((row.detectable, _DETECTABLE), (row.spread, _SPREAD)):
         if size is not None and size > 0:
-            canvas.mark(scale.place(math.log10(size)), middle, sign)
+            canvas.mark(scale.place(size), middle, sign)
     if row.detectable is None:
         canvas.text(_PLOT[1] + 6, middle + 4, "none", width=40, size=SMALL, colour="muted")

@@ -42,7 +42,7 @@ def _panel(canvas: Canvas, panel: QuantilePanel, box: Box) -> None:
     places = [across.place(score) for score in scores]
     lines = ((Side.BASELINE, panel.baseline), (Side.CANDIDATE, panel.candidate))
     values = [value for _, line in lines for value in (*line.values, *line.lowest, *line.highest)]
-    up = draw_frame(canvas, box, panel.title, panel.unit, values)
+    up = draw_frame(canvas, box, panel.title, panel.unit, values, factors=True)
     for side, line in lines:
         _band(canvas, places, line, up, _SIGNS[side].colour)
     for side, line in lines:

@@ -45,7 +45,7 @@ def _panel(canvas: Canvas, runs: Sequence[RunMark], panel: RunPanel, box: Box) -
     places = [across.place(at) for at in range(len(runs))]
     blocks: dict[int, list[tuple[float, float]]] = {}
     for run, x, value in zip(runs, places, panel.values, strict=True):
-        if run.block is not None and not math.isnan(value):
+        if run.block is not None and run.state is RunState.COUNTED and not math.isnan(value):
             blocks.setdefault(run.block, []).append((x, up.place(value)))
     for points in blocks.values():
         if len(points) > 1:

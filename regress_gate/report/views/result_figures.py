@@ -1,23 +1,75 @@
-"""The pictures of a comparison: which series they show, and their numbers as tables."""
+"""The pictures of a comparison: what they show, in which order, and their numbers as tables.
+
+Every comparison has the first, `intervals`. The others need data of single runs, which results of earlier versions of
+the tool do not hold.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from regress_gate.model.result import Result, SeriesResult
+from regress_gate.model.result import (
+    ChangePointOut,
+    DistributionOut,
+    QuantilesOut,
+    Result,
+    SeriesResult,
+    Verdict,
+    VersionLevelOut,
+)
 from regress_gate.report.document import Block, Cell, Column, Figure, Row, RowGroup, Table
-from regress_gate.report.plots import IntervalGroup, IntervalPlot, IntervalRow
+from regress_gate.report.plots import (
+    IntervalGroup,
+    IntervalPlot,
+    IntervalRow,
+    PointState,
+    QuantileLine,
+    QuantilePanel,
+    QuantilePlot,
+    RunMark,
+    RunPanel,
+    RunPlot,
+    RunState,
+    Side,
+    TimelineChange,
+    TimelinePanel,
+    TimelinePlot,
+)
 from regress_gate.report.views import units
 from regress_gate.report.views.series_view import change_text, confidence_text, worst_first
+from regress_gate.text import plural
 
 MOST_INTERVALS = 60
 """Series of the interval plot. More would be a picture of several screens; the tables of the report have them all."""
+_MOST_RUN_PANELS = 8
+_MOST_SCENARIOS = 3
+_MOST_ORIGINS = 6
 
 
 def result_figures(result: Result) -> list[Block]:
     """None for a result of `check`. A comparison has the first, also where nothing could be compared."""
     if result.command != "compare":
         return []
-    return [_intervals(worst_first([one for one in result.series if one.gated]))]
+    gated = worst_first([one for one in result.series if one.gated])
+    return [
+        _intervals(gated),
+        *_runs(result, [one for one in gated if len(one.run_values) == len(result.runs) > 0]),
+        *_distributions(result),
+        *_origins(result),
+    ]
+
+
+def _sides(result: Result) -> tuple[str, str]:
+    baseline = "baseline" if result.baseline is None else result.baseline.version
+    if baseline == result.candidate.version:
+        return f"{baseline} (baseline)", f"{baseline} (candidate)"
+    return baseline, result.candidate.version
+
+
+def _left_out(shown: int, all_: int, what: str) -> str:
+    return f"The {shown} worst of {all_} {what}." if all_ > shown else ""
+
+
+# Intervals
 
 
 def _intervals(gated: Sequence[SeriesResult]) -> Figure:
@@ -25,8 +77,7 @@ def _intervals(gated: Sequence[SeriesResult]) -> Figure:
     scenarios: dict[str, list[SeriesResult]] = {}
     for one in shown:
         scenarios.setdefault(one.scenario, []).append(one)
-    rest = len(gated) - len(shown)
-    note = f"The {len(shown)} worst of {len(gated)} gated series." if rest else ""
+    note = _left_out(len(shown), len(gated), "gated series")
     return Figure(
         name="intervals",
         title="Change of each gated series against its margin",
@@ -62,7 +113,7 @@ def _interval_row(one: SeriesResult) -> IntervalRow:
         estimate=_share(one.change, one.margin),
         interval=interval,
         verdict=one.verdict,
-        change=f"{change_text(one)} {units.interval(one.natural_interval)}",
+        change=f"{change_text(one)}{'' if interval else ','} {units.interval(one.natural_interval)}",
         margin=units.margin(one.margin, one.scale),
     )
 
@@ -98,3 +149,196 @@ def _interval_cells(one: SeriesResult) -> Row:
             one.verdict.value,
         )
     )
+
+
+# Runs
+
+_WORRYING = (Verdict.REGRESSION, Verdict.UNDECIDED)
+_STATES = {"counted": RunState.COUNTED, "failed": RunState.FAILED}
+
+
+def _runs(result: Result, series: Sequence[SeriesResult]) -> list[Block]:
+    """The panels of the series that decide, each with every run. Nothing is seen of one that never varies."""
+    series = [one for one in series if one.verdict in _WORRYING or len(set(one.run_values)) > 1]
+    shown = series[:_MOST_RUN_PANELS]
+    if not shown:
+        return []
+    marks = tuple(
+        RunMark(
+            side=Side(run.side),
+            state=_STATES.get(run.state, RunState.VOID),
+            block=run.block,
+            name=f"{run.side} {run.run}" + (f": {run.why}" if run.why else ""),
+            day="" if run.started is None else run.started.date().isoformat(),
+        )
+        for run in result.runs
+    )
+    counts = [
+        f"{sum(run.side is side for run in marks)} of {name}" for side, name in zip(Side, _sides(result), strict=True)
+    ]
+    states = [(RunState.VOID, "not counted"), (RunState.FAILED, "failed")]
+    others = [f"{count} {text}" for state, text in states if (count := sum(run.state is state for run in marks))]
+    note = _left_out(len(shown), len(series), "gated series")
+    return [
+        Figure(
+            name="runs",
+            title="Every run in the order of time",
+            description=f"{plural(len(marks), 'run')}, {' and '.join(counts)}"
+            f"{''.join(f'; {text}' for text in others)}. Each panel is one series. {note}".strip(),
+            plot=RunPlot(marks, tuple(map(_run_panel, shown)), _sides(result), note),
+            table=_run_table(result, shown),
+        )
+    ]
+
+
+def _run_panel(one: SeriesResult) -> RunPanel:
+    factor, unit = units.axis_unit(one.run_values, one.unit, one.metric)
+    return RunPanel(one.name, unit, _scaled(one.run_values, factor))
+
+
+def _scaled(values: Iterable[float | None], factor: float) -> tuple[float, ...]:
+    """NaN for a missing value, and for one that has no number in that unit."""
+    scaled = (math.nan if value is None else value * factor for value in values)
+    return tuple(value if math.isfinite(value) else math.nan for value in scaled)
+
+
+def _run_table(result: Result, shown: Sequence[SeriesResult]) -> Table:
+    """A row for each run; the series are its columns."""
+    factors = [units.axis_unit(one.run_values, one.unit, one.metric) for one in shown]
+    titles = [f"{one.name} ({unit})" for one, (_, unit) in zip(shown, factors, strict=True)]
+    rows = []
+    for place, run in enumerate(result.runs):
+        values = [_number(_scaled((one.run_values[place],), f)[0]) for one, (f, _) in zip(shown, factors, strict=True)]
+        started = "" if run.started is None else run.started.isoformat(" ", "minutes")
+        rows.append(Row((run.run, run.side, "" if run.block is None else str(run.block), started, run.state, *values)))
+    named = (Column(title) for title in ("run", "side", "block", "started", "state"))
+    return Table.of((*named, *(Column(title, is_right=True) for title in titles)), tuple(rows))
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else units.number(value)
+
+
+# Distributions
+
+_LATENCY_TITLES = {"ttft": "time to first token", "tpot": "time per output token", "e2el": "end-to-end latency"}
+
+
+def _distributions(result: Result) -> list[Block]:
+    """A row of panels for each of the scenarios that lost most."""
+    scenarios = list(dict.fromkeys(one.scenario for one in result.distributions))
+    shown = [one for one in result.distributions if one.scenario in scenarios[:_MOST_SCENARIOS]]
+    if not shown:
+        return []
+    baseline, candidate = _sides(result)
+    note = _left_out(min(len(scenarios), _MOST_SCENARIOS), len(scenarios), "scenarios")
+    return [
+        Figure(
+            name="distributions",
+            title="How long requests take, at each percentile",
+            description=(
+                f"{baseline} and {candidate}: percentiles of the requests of a run, as the mean over runs with a band "
+                f"from the lowest run to the highest. {note}"
+            ).strip(),
+            plot=QuantilePlot(tuple(map(_quantile_panel, shown)), (baseline, candidate), note),
+            table=_quantile_table(shown),
+        )
+    ]
+
+
+def _quantile_panel(one: DistributionOut) -> QuantilePanel:
+    factor, unit = units.axis_unit((*one.baseline.values, *one.candidate.values), "s", one.latency)
+    lines = [
+        QuantileLine(*(_scaled(each, factor) for each in (side.values, side.lowest, side.highest)))
+        for side in (one.baseline, one.candidate)
+    ]
+    return QuantilePanel(f"{one.scenario} {one.latency}", unit, tuple(one.levels), *lines)
+
+
+def _quantile_table(shown: Sequence[DistributionOut]) -> Table:
+    """By distribution: a row for each level, with the range of the runs."""
+    titles = ("percentile", "baseline", "its runs", "candidate", "its runs")
+    groups = tuple(
+        RowGroup(
+            f"{one.scenario}, {_LATENCY_TITLES.get(one.latency, one.latency)}",
+            tuple(
+                Row((f"p{level * 100:g}", *_level_cells(one.baseline, at), *_level_cells(one.candidate, at)))
+                for at, level in enumerate(one.levels)
+            ),
+        )
+        for one in shown
+    )
+    return Table(tuple(Column(title, is_right=bool(at)) for at, title in enumerate(titles)), groups, "distribution")
+
+
+def _level_cells(side: QuantilesOut, at: int) -> tuple[str, str]:
+    low, high = (units.values((end[at], None), "s", "")[0] for end in (side.lowest, side.highest))
+    return units.values((side.values[at], None), "s", "")[0], f"{low} to {high}"
+
+
+# Where regressions came from
+
+
+def _origins(result: Result) -> list[Block]:
+    """A panel for each regression whose origin was searched in the stored versions between."""
+    found = [each for each in result.change_points if len(each.versions) > 1]
+    shown = found[:_MOST_ORIGINS]
+    if not shown:
+        return []
+    known = {one.name: (one.unit, one.metric) for one in result.series}
+    series = [(each, known.get(each.series, ("", ""))) for each in shown]
+    note = f"The first {len(shown)} of {len(found)} regressions." if len(found) > len(shown) else ""
+    return [
+        Figure(
+            name="since",
+            title="Since which stored version",
+            description=" ".join([*(f"{each.series}: {each.text}." for each in shown), note]).strip(),
+            plot=TimelinePlot(tuple(_origin_panel(each, unit) for each, unit in series), note),
+            table=_origin_table(series),
+        )
+    ]
+
+
+_UnitAndMetric = tuple[str, str]
+
+
+def _origin_panel(origin: ChangePointOut, unit: _UnitAndMetric) -> TimelinePanel:
+    levels = origin.versions
+    factor, shown_unit = units.axis_unit([each.highest for each in levels], *unit)
+    labels = [each.version for each in levels]
+    lowest = _scaled((each.lowest for each in levels), factor)
+    highest = _scaled((each.highest for each in levels), factor)
+    changes = []
+    if origin.after in labels and origin.version in labels:
+        after, at = labels.index(origin.after), labels.index(origin.version)
+        changes = [TimelineChange(at=at, after=after, by=at, text=origin.text, is_worse=True)]
+    return TimelinePanel(
+        title=origin.series,
+        unit=shown_unit,
+        values=_scaled((each.mean for each in levels), factor),
+        labels=tuple(labels),
+        ranges=tuple(zip(lowest, highest, strict=True)),
+        states=tuple(PointState(each.position or "unknown") for each in levels),
+        changes=tuple(changes),
+    )
+
+
+def _origin_table(shown: Sequence[tuple[ChangePointOut, _UnitAndMetric]]) -> Table:
+    groups = [
+        RowGroup(
+            origin.series,
+            tuple(
+                Row((each.version, *_mean_cells(each, unit), str(each.runs), each.position or ""))
+                for each in origin.versions
+            ),
+        )
+        for origin, unit in shown
+    ]
+    titles = ("version", "mean", "its runs", "runs", "position")
+    return Table(tuple(Column(title, is_right=title == "mean") for title in titles), tuple(groups), "series")
+
+
+def _mean_cells(level: VersionLevelOut, unit: _UnitAndMetric) -> tuple[str, str]:
+    values = ((value, None) for value in (level.mean, level.lowest, level.highest))
+    mean, lowest, highest = (units.values(each, *unit)[0] for each in values)
+    return mean, f"{lowest} to {highest}"

@@ -3,6 +3,8 @@
 Rounding here is for display only; decisions use the unrounded numbers.
 """
 
+from collections.abc import Iterable
+
 from regress_gate.model.metric import Scale
 
 _TOKEN_RATES = ("output_throughput", "total_throughput")
@@ -23,6 +25,12 @@ def both_values(means: tuple[float | None, float | None], unit: str, metric: str
     factor, sign = _shown_in(unit, metric, max((abs(mean) for mean in means if mean is not None), default=0.0))
     first, second = (UNKNOWN if mean is None else number(mean * factor) for mean in means)
     return f"{first} → {second}{sign}"
+
+
+def axis_unit(values: Iterable[float | None], unit: str, metric: str) -> tuple[float, str]:
+    """A factor for all these values, and the unit that they then have: `(1000.0, "ms")`."""
+    factor, sign = _shown_in(unit, metric, max((abs(value) for value in values if value is not None), default=0.0))
+    return factor, sign.strip()
 
 
 def _shown_in(unit: str, metric: str, largest: float) -> tuple[float, str]:
