@@ -65,13 +65,17 @@ class HtmlPage(HTMLParser):
     def shape(self) -> list[tuple[object, ...]]:
         """Every element with its depth and attributes, without the texts; pictures only as their outermost element.
 
-        What is in a picture depends on its texts: one that is too long is shortened, and can be read with the pointer.
+        What is in a picture, and so its height, depends on its texts: one that is too long is shortened or takes
+        several lines.
         """
         return [
             (
                 one.tag,
                 one.depth,
-                *((name, None if name in TEXT_ATTRIBUTES else value) for name, value in one.attributes.items()),
+                *(
+                    (name, None if name in TEXT_ATTRIBUTES or one.tag == "svg" else value)
+                    for name, value in one.attributes.items()
+                ),
             )
             for one in self.elements
             if one.tag != "style" and not one.is_pictured

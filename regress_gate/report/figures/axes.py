@@ -90,12 +90,11 @@ def draw_frame(
     unit_width = text_width(unit, SMALL)
     canvas.text(left, box.top - 9, title, width=box.right - left - unit_width - 12, bold=True)
     canvas.text(box.right, box.top - 9, unit, width=unit_width + 1, size=SMALL, anchor="end", colour="muted")
-    canvas.line([(box.left, box.bottom), (box.right, box.bottom)], "grid")
     found = _enough_ticks(scale)
     write = tick_writer(found)
+    canvas.lines([[(box.left, y), (box.right, y)] for y in (box.bottom, *map(scale.place, found))], "grid")
     for tick in found:
         y = scale.place(tick)
-        canvas.line([(box.left, y), (box.right, y)], "grid")
         canvas.text(box.left - 6, y + 4, write(tick), width=AXIS - 6, size=SMALL, anchor="end", colour="muted")
     return scale
 

@@ -21,6 +21,7 @@ EDGE = 12.0
 """Free space at the sides."""
 _LONGEST_TEXT = 2000
 """Characters of a text that is not drawn but can be read with the pointer."""
+_MOST_LINES = 8
 SMALL, NORMAL, LARGE = 11.0, 12.0, 16.0
 """Sizes of text in pixels."""
 
@@ -115,6 +116,7 @@ class Canvas:
                 "role": "img",
                 "font-family": font,
                 "font-size": number(NORMAL),
+                **painted(fill="ink"),
             },
         )
         self.root.text = "\n"
@@ -154,11 +156,11 @@ class Canvas:
         bold: bool = False,
     ) -> None:
         """Text on the line `y`, at most `width` wide: a longer one loses its middle and is in full below a pointer."""
-        whole = one_line(text)
+        whole = _whole(text)
         shown = fit(whole, width, size, bold=bold)
         if not shown:
             return
-        attributes = {"x": number(x), "y": number(y), **painted(fill=colour)}
+        attributes = {"x": number(x), "y": number(y), **(painted(fill=colour) if colour != "ink" else {})}
         if size != NORMAL:
             attributes["font-size"] = number(size)
         if anchor != "start":
@@ -173,8 +175,11 @@ class Canvas:
             element[0].tail = shown
 
     def paragraph(self, x: float, text: str, *, width: float, size: float = SMALL, colour: str = "muted") -> None:
-        """Lines of text from `y` down."""
-        for line in wrapped(one_line(text), width, size):
+        """Lines of text from `y` down, as many as a reader of a picture bears."""
+        lines = wrapped(_whole(text), width, size)
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES - 1 :] = ["…"]
+        for line in lines:
             self.y += size + 4
             self.text(x, self.y, line, width=width, size=size, colour=colour)
 
@@ -182,8 +187,13 @@ class Canvas:
         place = {"x": number(x), "y": number(y), "width": number(width), "height": number(height)}
         return ET.SubElement(self.root, "rect", place | painted(fill=colour))
 
-    def line(self, points: Sequence[tuple[float, float]], colour: str, *, width: float = 1.0, dashes: str = "") -> None:
-        attributes = {"d": path(points), **painted(fill=None, stroke=colour)}
+    def lines(
+        self, lines: Iterable[Sequence[tuple[float, float]]], colour: str, *, width: float = 1.0, dashes: str = ""
+    ) -> None:
+        """Lines through points, as one element."""
+        if not (drawn := "".join(map(path, lines))):
+            return
+        attributes = {"d": drawn, **painted(fill=None, stroke=colour)}
         if width != 1:
             attributes["stroke-width"] = number(width)
         if dashes:

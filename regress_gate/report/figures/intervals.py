@@ -20,6 +20,8 @@ _LEAST = 1.5
 """Margins that the axis shows at least on both sides."""
 _SHOWN_WHOLE = 0.8
 """Share of the intervals of which the axis is twice as long; others may end in an arrow with a number."""
+_REACHED = 4.0
+"""Margins up to which every interval is shown as a whole, wherever the others are."""
 _MOST_TICKS = 7
 _SIGNS = {
     Verdict.REGRESSION: (Sign("square", "regression"), "regression"),
@@ -78,7 +80,7 @@ def _far_enough(ends: Sequence[float]) -> float:
     """Every end if the furthest is not far beyond most of them: one wide interval must not flatten the others."""
     ordered = sorted(max(end, _LEAST) for end in ends) or [_LEAST]
     most = ordered[min(len(ordered) - 1, math.ceil(_SHOWN_WHOLE * len(ordered)) - 1)]
-    return 1.06 * min(ordered[-1], 2 * most)
+    return 1.06 * min(ordered[-1], max(2 * most, _REACHED))
 
 
 def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
@@ -93,38 +95,41 @@ def _row(canvas: Canvas, scale: Scale, row: IntervalRow) -> None:
     low, high = row.interval or (row.estimate, row.estimate)
     sign, _ = _SIGNS[row.verdict]
     if low is not None and low > scale.high:
-        tip = _arrow(canvas, scale.stop, -1, middle, _multiples(low, high), sign.colour)
+        tip, arrow = _arrow(canvas, scale.stop, -1, middle, _multiples(low, high))
+        canvas.lines([arrow], sign.colour, width=2)
         canvas.mark(tip - 12, middle, sign)
         return
     if high is not None and high < scale.low:
-        tip = _arrow(canvas, scale.start, 1, middle, _multiples(low, high), sign.colour)
+        tip, arrow = _arrow(canvas, scale.start, 1, middle, _multiples(low, high))
+        canvas.lines([arrow], sign.colour, width=2)
         canvas.mark(tip + 12, middle, sign)
         return
     if row.interval is not None:
-        left = _end(canvas, scale, low, middle, sign.colour, is_left=True)
-        right = _end(canvas, scale, high, middle, sign.colour, is_left=False)
-        if left < right:
-            canvas.line([(left, middle), (right, middle)], sign.colour, width=2)
+        left, left_end = _end(canvas, scale, low, middle, is_left=True)
+        right, right_end = _end(canvas, scale, high, middle, is_left=False)
+        bar = [[(left, middle), (right, middle)]] if left < right else []
+        canvas.lines([left_end, *bar, right_end], sign.colour, width=2)
     if scale.holds(row.estimate):
         canvas.mark(scale.place(row.estimate), middle, sign)
 
 
-def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, colour: str, *, is_left: bool) -> float:
-    """Where the line of an interval stops: at its end, or at an arrow if that is beyond the axis."""
+_Line = list[tuple[float, float]]
+
+
+def _end(canvas: Canvas, scale: Scale, end: float | None, y: float, *, is_left: bool) -> tuple[float, _Line]:
+    """Where the line of an interval stops, and what is drawn there: its end, or an arrow if that is beyond the axis."""
     if end is not None and scale.holds(end):
         x = scale.place(end)
-        canvas.line([(x, y - 4), (x, y + 4)], colour, width=2)
-        return x
+        return x, [(x, y - 4), (x, y + 4)]
     edge, towards = (scale.start, 1) if is_left else (scale.stop, -1)
-    return _arrow(canvas, edge, towards, y, _bound(end), colour)
+    return _arrow(canvas, edge, towards, y, _bound(end))
 
 
-def _arrow(canvas: Canvas, edge: float, towards: int, y: float, text: str, colour: str) -> float:
+def _arrow(canvas: Canvas, edge: float, towards: int, y: float, text: str) -> tuple[float, _Line]:
     """An arrow to the edge of the axis and, between the two, how far it goes on. Where its tip is."""
     tip = edge + towards * (text_width(text, SMALL) + 3)
     canvas.text(edge, y + 4, text, width=200, size=SMALL, anchor="start" if towards > 0 else "end")
-    canvas.line([(tip + towards * 5, y - 4), (tip, y), (tip + towards * 5, y + 4)], colour, width=2)
-    return tip
+    return tip, [(tip + towards * 5, y - 4), (tip, y), (tip + towards * 5, y + 4)]
 
 
 def _bound(end: float | None) -> str:
@@ -139,12 +144,13 @@ def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
     """What lies behind the rows, and the numbers below them."""
     top = canvas.y
     canvas.area(scale.place(1), top, _PLOT[1] - scale.place(1), bottom - top, "beyond")
-    for tick in fitting_ticks(scale, multiple, SMALL, _MOST_TICKS):
+    shown = fitting_ticks(scale, multiple, SMALL, _MOST_TICKS)
+    canvas.lines([[(x, top), (x, bottom)] for x in map(scale.place, shown)], "grid")
+    for tick in shown:
         x = scale.place(tick)
-        canvas.line([(x, top), (x, bottom)], "grid")
         canvas.text(x, bottom + 15, multiple(tick), width=80, size=SMALL, anchor="middle", colour="muted")
-    canvas.line([(scale.place(0), top), (scale.place(0), bottom)], "ink")
-    canvas.line([(scale.place(1), top), (scale.place(1), bottom)], "regression", dashes="4 3")
+    canvas.lines([[(scale.place(0), top), (scale.place(0), bottom)]], "ink")
+    canvas.lines([[(scale.place(1), top), (scale.place(1), bottom)]], "regression", dashes="4 3")
     middle, title = sum(_PLOT) / 2, "loss, in multiples of the series' own margin"
     canvas.text(middle, bottom + 31, title, width=600, size=SMALL, anchor="middle", colour="muted")
 

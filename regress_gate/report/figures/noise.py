@@ -38,9 +38,10 @@ def _scale(plot: NoisePlot) -> Scale:
 
 
 def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
-    for tick in factor_ticks(scale.low, scale.high):
+    shown = factor_ticks(scale.low, scale.high)
+    canvas.lines([[(x, canvas.y), (x, bottom)] for x in map(scale.place, shown)], "grid")
+    for tick in shown:
         x = scale.place(tick)
-        canvas.line([(x, canvas.y), (x, bottom)], "grid")
         canvas.text(x, bottom + 15, f"{100 * tick:.4g}%", width=60, size=SMALL, anchor="middle", colour="muted")
     middle, title = sum(_PLOT) / 2, "relative size (each step is a factor)"
     canvas.text(middle, bottom + 31, title, width=400, size=SMALL, anchor="middle", colour="muted")
@@ -52,7 +53,7 @@ def _row(canvas: Canvas, scale: Scale, row: NoiseRow) -> None:
     canvas.text(EDGE, middle + 4, row.label, width=_LABEL)
     ends = [scale.place(size) for size in (row.spread, row.detectable) if size is not None and size > 0]
     if len(ends) == 2:
-        canvas.line([(end, middle) for end in ends], "muted")
+        canvas.lines([[(end, middle) for end in ends]], "muted")
     if row.margin > 0:
         canvas.mark(scale.place(row.margin), middle, _MARGIN)
     for size, sign in ((row.detectable, _DETECTABLE), (row.spread, _SPREAD)):

@@ -48,7 +48,7 @@ def _panel(canvas: Canvas, panel: QuantilePanel, box: Box) -> None:
     for side, line in lines:
         points = [(x, up.place(value)) for x, value in zip(places, line.values, strict=True) if not math.isnan(value)]
         if len(points) > 1:
-            canvas.line(points, _SIGNS[side].colour, width=1.8)
+            canvas.lines([points], _SIGNS[side].colour, width=1.8)
         for x, y in points if len(points) <= _FEW else points[:: max(1, len(points) // _FEW)]:
             canvas.mark(x, y, _SIGNS[side])
     _labels(canvas, panel.levels, places, box)

@@ -47,9 +47,7 @@ def _panel(canvas: Canvas, runs: Sequence[RunMark], panel: RunPanel, box: Box) -
     for run, x, value in zip(runs, places, panel.values, strict=True):
         if run.block is not None and run.state is RunState.COUNTED and not math.isnan(value):
             blocks.setdefault(run.block, []).append((x, up.place(value)))
-    for points in blocks.values():
-        if len(points) > 1:
-            canvas.line(points, "muted")
+    canvas.lines([points for points in blocks.values() if len(points) > 1], "muted")
     for run, x, value in zip(runs, places, panel.values, strict=True):
         shape, colour = _SIGNS[run.side]
         if run.state is RunState.FAILED:

@@ -85,7 +85,7 @@ def _changes(canvas: Canvas, changes: Sequence[TimelineChange], across: Scale, b
     free = box.left
     for number, change in enumerate(changes, 1):
         x = across.place(change.at - 0.5)
-        canvas.line([(x, box.top), (x, box.bottom)], _CHANGES[change.is_worse][0], width=1.5, dashes="5 3")
+        canvas.lines([[(x, box.top), (x, box.bottom)]], _CHANGES[change.is_worse][0], width=1.5, dashes="5 3")
         width = text_width(str(number), SMALL, bold=True)
         if x + 4 >= free and x + 4 + width <= box.right:
             canvas.text(x + 4, box.top + 11, str(number), width=width, size=SMALL, bold=True)
@@ -102,17 +102,15 @@ def _line(canvas: Canvas, panel: TimelinePanel, across: Scale, up: Scale) -> Non
             joined.append([])
         else:
             joined[-1].append((across.place(at), up.place(panel.values[at])))
-    for points in joined:
-        if len(points) > 1:
-            canvas.line(points, "within_margin", width=1.2)
+    canvas.lines([points for points in joined if len(points) > 1], "within_margin", width=1.2)
     if is_long:
         return
+    ranges = [(across.place(at), low, high) for at, (low, high) in enumerate(panel.ranges) if low < high]
+    canvas.lines([[(x, up.place(low)), (x, up.place(high))] for x, low, high in ranges], "within_margin")
     for at, value in enumerate(panel.values):
         if math.isnan(value):
             continue
         x = across.place(at)
-        if panel.ranges and panel.ranges[at][0] < panel.ranges[at][1]:
-            canvas.line([(x, up.place(end)) for end in panel.ranges[at]], "within_margin")
         state = panel.states[at] if panel.states else PointState.PLAIN
         canvas.mark(x, up.place(value), _STATES[state][0], panel.labels[at])
 
