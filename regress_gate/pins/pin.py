@@ -21,7 +21,7 @@ _MAX_TEXT = 200
 _DISTRIBUTION = re.compile(r"vllm(?:-cpu(?:-[a-z0-9]+)?)?", re.IGNORECASE)
 """Distributions that count vLLM's own releases: vLLM's, and its CPU builds on PyPI."""
 _REQUIREMENT_START = re.compile(r"vllm(?:[-_.]cpu(?:[-_.][a-z0-9]+)?)?(?![\w.-])", re.IGNORECASE)
-_LOOSE = re.compile(r"(vllm[\w-]*)\s*(?:\[[^\]]*\])?\s*(={1,3})\s*v?([0-9][\w.+!-]*)", re.IGNORECASE)
+_LOOSE = re.compile(r"(vllm[\w-]*)\s*(?:\[[^\]]*\])?\s*(={1,3})\s*v?([0-9][\w.+!*-]*)", re.IGNORECASE)
 """What tools take that are not as strict as the standard, conda's single `=` among them."""
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _PLACEHOLDER = re.compile(r"1\.0\.0\.dev\d*")

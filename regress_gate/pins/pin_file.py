@@ -15,10 +15,11 @@ from regress_gate.pins.pin import (
     read_address,
     read_image_pin,
     read_requirement,
+    read_revision,
     read_version_text,
 )
 from regress_gate.vllm.image_names import split_image
-from regress_gate.vllm.shell_words import Lookup, interpolate, is_open, read_script
+from regress_gate.vllm.shell_words import Lookup, interpolate, is_open, read_script, shown
 
 MAX_SCRIPT = 256 * 1024
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -196,12 +197,29 @@ def command_pins(script: str, lookup: dict[str, str] | None = None) -> Iterator[
         inner = next((word for word in words if "\n" in word or (" " in word and "install" in word)), None)
         if inner is not None and inner != script:  # bash -c "pip install …"
             yield from (CommandPin(one.pinned, command.line) for one in command_pins(inner, dict(command.env)))
+        if (cloned := _cloned(words)) is not None:
+            yield CommandPin(cloned, command.line)
         if re.search(r"\binstall\b|\b(?:pip|uv)3? (?:add|sync)\b|\buvx?\b.*--with", text):
             yield from (CommandPin(pinned, command.line) for pinned in installed(words))
         for word in words:
             image = word.partition("=")[2] if word.startswith("-") and "=" in word else word
             if looks_like_vllm_image(image) and (pinned := read_image_pin(image)) is not None:
                 yield CommandPin(pinned, command.line)
+
+
+def _cloned(words: list[str]) -> Pinned | None:
+    """What `git clone --branch v0.19.1 https://github.com/vllm-project/vllm` pins."""
+    if words[:1] != ["git"] or "clone" not in words:
+        return None
+    address = next((word for word in words if read_revision(word, "v0.1.0") is not None), None)
+    branch = next((at for at, word in enumerate(words[:-1]) if word in ("-b", "--branch", "--revision")), None)
+    revision = "" if branch is None else words[branch + 1]
+    revision = next((word.partition("=")[2] for word in words if word.startswith("--branch=")), revision)
+    if address is None or not revision:
+        return None
+    version = read_revision(address, revision)
+    why = "" if version is not None else f"the branch {shown(revision)} names no version"
+    return Pinned("vllm", f" @ git+{address}@{shown(revision)}", version, why)
 
 
 def installed(words: list[str]) -> Iterator[Pinned]:

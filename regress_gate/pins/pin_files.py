@@ -27,7 +27,8 @@ from regress_gate.pins.text_files import (
 from regress_gate.pins.yaml_files import read_yaml
 from regress_gate.vllm.image_names import parse_version
 
-_JSON_WITH_IMAGES = re.compile(r"\"(?:apiVersion|services|containerDefinitions|containers|image|dockerImage)\"\s*:")
+_DEPLOYS = re.compile(r"\"(?:apiVersion|services|containerDefinitions)\"\s*:")
+"""What JSON holds that deploys something: manifests, Compose, tasks of ECS. Results name images too."""
 _COMPOSE = re.compile(r"(?:.*[-_.])?(?:docker-)?compose(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 
 
@@ -74,6 +75,8 @@ KINDS: tuple[Kind, ...] = (
     _kind("json", r"[^/]*\.json", read_yaml),
     _kind("python", r"[^/]*\.py", read_python),
     _kind("terraform", r"[^/]*\.(?:tf|tfvars|hcl|nomad)", scan_lines),
+    _kind("toml", r"[^/]*\.toml", scan_lines),
+    _kind("nix", r"[^/]*\.nix", scan_lines),
     _kind("apptainer", r"[^/]*\.def|singularity(?:\.[^/]*)?", read_singularity),
     _kind(
         "script",
@@ -142,7 +145,9 @@ def _pins_of(tree: Tree, path: str, notes: list[str]) -> Iterator[Pin]:
     ):
         return
     text = decode(content)
-    if text is None or (kind.title == "json" and not _JSON_WITH_IMAGES.search(text)):
+    if text is None:
+        return
+    if kind.title == "json" and not (_DEPLOYS.search(text) or "devcontainer" in path):
         return
     if kind is _TEXT and not is_requirements(text):
         return

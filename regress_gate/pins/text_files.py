@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from regress_gate.pins.pin import Pin, Pinned, looks_like_vllm_image, read_image_pin, read_requirement
-from regress_gate.pins.pin_file import PinFile, Variables, command_pins, read_variable, scan_lines, version_needles
+from regress_gate.pins.pin_file import (
+    PinFile,
+    Variables,
+    command_pins,
+    installed,
+    read_variable,
+    scan_lines,
+    version_needles,
+)
 from regress_gate.vllm.docker_files import read_assignments, read_instructions
 from regress_gate.vllm.shell_words import interpolate, is_open, without_marks
 
@@ -13,6 +21,7 @@ _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)"
 _INSTALLERS = (
     "pip_install",
     "uv_pip_install",
+    "with_pip_packages",
     "run_commands",
     "dockerfile_commands",
     "workdir",
@@ -129,13 +138,18 @@ def _script_line(file: PinFile, pinned: Pinned, line: int) -> int:
 
 
 def read_python(file: PinFile) -> Iterator[Pin]:
-    """Calls that build an image (Modal's `pip_install("vllm==…")`) or declare dependencies (`setup`)."""
+    """Calls that build an image (Modal's `pip_install("vllm==…")`) or declare dependencies (`setup`), commands as lists
+    of words, and constants that hold an image of vLLM or are named for its version."""
     try:
         tree = ast.parse(file.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         file.notes.append("is no valid Python")
         return
     for call in ast.walk(tree):
+        if isinstance(call, ast.Assign | ast.AnnAssign):
+            yield from _python_constant(file, call)
+        if isinstance(call, ast.List):
+            yield from _python_words(file, call)
         if not isinstance(call, ast.Call):
             continue
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
@@ -144,6 +158,23 @@ def read_python(file: PinFile) -> Iterator[Pin]:
         for node in (one for argument in _arguments(call) for one in ast.walk(argument)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "vllm" in node.value.casefold():
                 yield from _python_text(file, name, without_marks(node.value), node)
+
+
+def _python_constant(file: PinFile, node: ast.Assign | ast.AnnAssign) -> Iterator[Pin]:
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    value = node.value
+    if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+        pinned = read_variable(target.id, without_marks(value.value))
+        if pinned is not None:
+            yield file.pin(file.line_of(pinned, value.lineno, value.end_lineno), target.id, pinned)
+
+
+def _python_words(file: PinFile, node: ast.List) -> Iterator[Pin]:
+    """`[sys.executable, "-m", "pip", "install", "vllm==0.19.1"]`"""
+    words = [one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else "…" for one in node.elts]
+    if "install" in words:
+        for pinned in installed([without_marks(word) for word in words]):
+            yield file.pin(file.line_of(pinned, node.lineno, node.end_lineno), f"install {pinned.name}", pinned)
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

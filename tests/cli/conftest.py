@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from regress_gate.cli.main import run
+from tests.factories.git_checkout import Checkout
 from tests.factories.server_starts import write_starts
 
 ROOT = Path(__file__).parents[2]
@@ -97,3 +98,14 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(work)
     return gate
+
+
+@pytest.fixture
+def repo(gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:  # noqa: ARG001 - its home and store
+    """A new git repository, which is the current directory, outside CI and pre-commit."""
+    for name in list(os.environ):
+        if name.startswith(("GITHUB_", "PRE_COMMIT", "CI_")):
+            monkeypatch.delenv(name)
+    checkout = Checkout.new(tmp_path / "repo")
+    monkeypatch.chdir(checkout.root)
+    return checkout

@@ -1,7 +1,6 @@
 """`ci versions` and `ci check` in real git repositories: what a change moves, and between which commits."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,6 @@ from tests.factories.git_checkout import Checkout
 
 OLD, NEW = "0.19.1", "0.32.0"
 COMPOSE = "services:\n  llm:\n    image: vllm/vllm-openai:v{}\n"
-
-
-@pytest.fixture
-def repo(gate, tmp_path, monkeypatch):  # noqa: ARG001 - the directory of `gate` is left for that of the repository
-    for name in list(os.environ):
-        if name.startswith(("GITHUB_", "PRE_COMMIT", "CI_")):
-            monkeypatch.delenv(name)
-    checkout = Checkout.new(tmp_path / "repo")
-    monkeypatch.chdir(checkout.root)
-    return checkout
 
 
 def versions(gate, *arguments):

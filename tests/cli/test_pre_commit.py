@@ -8,20 +8,14 @@ import pytest
 import yaml
 
 from tests.cli.conftest import ROOT
-from tests.factories.git_checkout import Checkout
 from tests.pins.forms import FORMS
 
 HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))}
 
 
-@pytest.fixture
-def repo(gate, tmp_path, monkeypatch):  # noqa: ARG001 - the directory of `gate` is left for that of the repository
-    for name in ("PRE_COMMIT_FROM_REF", "PRE_COMMIT_TO_REF", "GITHUB_EVENT_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    checkout = Checkout.new(tmp_path / "repo")
-    monkeypatch.chdir(checkout.root)
+@pytest.fixture(autouse=True)
+def in_pre_commit(monkeypatch, repo):  # noqa: ARG001 - which takes the variables of a surrounding pre-commit away
     monkeypatch.setenv("PRE_COMMIT", "1")
-    return checkout
 
 
 def run_hook(gate, id_, *arguments):
