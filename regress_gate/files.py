@@ -64,6 +64,26 @@ def write_output_file(path: Path, content: str | bytes) -> None:
         raise InputError(f"cannot be written ({error.strerror})", where=path) from None
 
 
+def append_output_file(path: Path, text: str, limit: int) -> bool:
+    """Add lines to the end of a file that others write to as well, and make it if it is not there.
+
+    False, and nothing is written, if the file would then have more than `limit` bytes. Raises InputError.
+    """
+    try:
+        with path.open("a+b") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            data = text.encode()
+            if size:
+                stream.seek(-1, os.SEEK_END)
+                data = data if stream.read(1) == b"\n" else b"\n" + data
+            if size + len(data) > limit:
+                return False
+            stream.write(data)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path) from None
+    return True
+
+
 def create_file(path: Path, text: str, *, todo: str, with_folder: bool = False) -> None:
     """Write a new file that a user named, as UTF-8, and its folder if that is wanted.
 

@@ -56,16 +56,29 @@ def sanitise(text: str) -> str:
 
     Escape sequences are dropped, and every kind of white space becomes a space. Any other character that is not
     printable (control codes, text direction, zero width, lone surrogates) becomes a visible mark, so that two texts
-    that differ still look different.
+    that differ still look different. `##[`, which the runner of GitHub Actions takes for a command anywhere in a line
+    of a log, is parted.
     """
-    if text.isprintable():
-        return redact(text)
-    return redact(
-        "".join(
+    if not text.isprintable():
+        text = "".join(
             character if character.isprintable() else " " if character.isspace() else _REPLACEMENT
             for character in drop_escapes(text)
         )
-    )
+    return redact(text.replace("##[", "# #["))
+
+
+_COMMAND = re.compile(r"^([^\S\n]*):(?=:.*::)|##(?=\[)", re.MULTILINE)
+
+
+def without_workflow_commands(text: str) -> str:
+    """Lines for a log, of which the runner of GitHub Actions takes none for a command: `::name::text`, `##[name]text`.
+
+    The first is one at the start of a line, also after white space, the second anywhere: both are parted by a blank.
+    Source: actions/runner, ActionCommand.cs.
+    """
+    if "::" not in text and "##[" not in text:
+        return text
+    return _COMMAND.sub(lambda found: "# #" if found[1] is None else f"{found[1]}: ", text)
 
 
 def drop_escapes(text: str) -> str:

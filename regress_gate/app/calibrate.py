@@ -86,6 +86,7 @@ def _document(settings: Settings, task: MeasurementTask, runs: list[Run], result
         )
     minutes = first.seconds_a_block
     return {
+        "schema_version": "1",
         "version": str(version),
         "suite": f"{task.suite.name}@{task.suite.version}",
         "testbed": task.testbed.name,

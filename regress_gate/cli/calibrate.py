@@ -8,17 +8,18 @@ from regress_gate.cli.options import (
     CONTEXT,
     SectionedCommand,
     amount_from,
-    format_option,
     measure_options,
     place_options,
     provision_options,
     provisioning_from,
     settings_from,
     store_options,
+    verdict_options,
 )
+from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
-from regress_gate.report import print_view
+from regress_gate.report import OF_A_VERDICT
 
 
 @click.command(
@@ -29,7 +30,7 @@ from regress_gate.report import print_view
 @click.argument("version")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
-@format_option
+@verdict_options
 @place_options
 @measure_options
 @provision_options
@@ -37,6 +38,7 @@ from regress_gate.report import print_view
 def calibrate(
     version: str,
     format_: str,
+    outputs: tuple[str, ...],
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
@@ -51,12 +53,13 @@ def calibrate(
     from regress_gate.app.calibrate import calibrate_version
     from regress_gate.report.views.planning_view import CalibrationView
 
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     amount = amount_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
     with progress_on_stderr(quiet=quiet) as progress:
         summary = calibrate_version(settings, version, amount, provisioning, progress)
-    print_view(CalibrationView(summary), format_)
+    deliver_view(CalibrationView(summary), format_, files)
     if summary["failed_runs"] or summary["runs"] < 2:
         return ExitCode.COULD_NOT_MEASURE
     return ExitCode.FAIL if summary["decision"] == "fail" else ExitCode.PASS

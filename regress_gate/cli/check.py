@@ -21,6 +21,7 @@ from regress_gate.cli.options import (
 from regress_gate.cli.output import deliver, deliver_view, parse_outputs
 from regress_gate.errors import ExitCode
 from regress_gate.model.policy import PolicyOverrides
+from regress_gate.report import OF_A_VERDICT
 from regress_gate.report.views.list_view import printable
 
 
@@ -72,7 +73,7 @@ def check(
     if version is None and not recommend:
         raise click.UsageError("name a VERSION, or let --recommend choose one")
     settings = settings_from(options)
-    files = parse_outputs(outputs)
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     checked = check_servers(
         settings,
         version,

@@ -21,7 +21,7 @@ from regress_gate.cli.options import (
 from regress_gate.cli.output import parse_outputs
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
-from regress_gate.report import print_view
+from regress_gate.report import OF_A_VERDICT, print_view
 from regress_gate.report.views.list_view import printable
 
 _CHOICE = "name the files of one deployment: `{command} PATH…`"
@@ -115,7 +115,7 @@ def check(
     from regress_gate.app.version_pins import moved_versions
     from regress_gate.pins.moves import Outcome
 
-    files = parse_outputs(outputs)
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     move = moved_versions(base, head, paths, offline=offline).move
     assert move is not None  # noqa: S101 - it was asked for
     if move.outcome is Outcome.AMBIGUOUS:

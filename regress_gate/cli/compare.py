@@ -29,7 +29,7 @@ from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.model.version import Ref
-from regress_gate.report import OF_A_REPORT, print_view
+from regress_gate.report import OF_A_REPORT, find_format, print_view
 from regress_gate.report.views.list_view import printable
 
 _NO_TEMPLATE = (
@@ -109,7 +109,7 @@ def compare(
             if measure and not quiet:
                 click.echo(f"regress-gate: note: {_NO_TEMPLATE}", err=True)
     settings = settings_from(options)
-    files = parse_outputs(outputs, *OF_A_REPORT)
+    files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
     decide = partial(
         compare_stored,
@@ -118,6 +118,10 @@ def compare(
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
+    if plan_only:
+        find_format(format_)  # nothing in a plan passes or fails, and it has no pictures
+        if files:
+            raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure needs the network to get versions", todo="leave --offline or --measure out")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import click
 
-from regress_gate.cli.options import CONTEXT, format_option
+from regress_gate.cli.options import CONTEXT, verdict_options
+from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.ingest.table import MAX_BYTES
-from regress_gate.report import print_view
+from regress_gate.report import OF_A_VERDICT
 
 
 @click.command(
@@ -28,7 +29,7 @@ from regress_gate.report import print_view
 @click.option("--min-change", metavar="SIZE", help="Smallest change that matters: 2%, or a number in the values' unit.")
 @click.option("--direction", type=click.Choice(["lower", "higher"]), help="Which direction is better.")
 @click.option("--improvements", is_flag=True, help="With --direction: report changes for the better too.")
-@format_option
+@verdict_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 def detect(
@@ -40,6 +41,7 @@ def detect(
     direction: str | None,
     improvements: bool,
     format_: str,
+    outputs: tuple[str, ...],
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
 ) -> None:
@@ -50,6 +52,7 @@ def detect(
     rows; without such a column they are taken in their order. Rows with the same time are replicates. Exits 0 whatever
     is found.
     """
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     # The statistics are imported here: --help does not need them.
     from regress_gate.app.detect import detect_in_table, read_table_bytes, read_table_file
 
@@ -71,4 +74,4 @@ def detect(
         )
     from regress_gate.report.views.detection_view import DetectionView  # with the statistics
 
-    print_view(DetectionView(report), format_)
+    deliver_view(DetectionView(report), format_, files)

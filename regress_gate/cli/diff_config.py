@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, deployment_options, format_option, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, deployment_options, settings_from, store_options, verdict_options
+from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
-from regress_gate.report import print_view
+from regress_gate.report import OF_A_VERDICT
 from regress_gate.report.views.config_view import ConfigChangesView, read_release_text
 from regress_gate.report.views.list_view import printable
 
@@ -22,7 +23,7 @@ from regress_gate.report.views.list_view import printable
 @click.option("--serve-command", metavar="LINE", help="Your `vllm serve` line.")
 @deployment_options
 @click.option("--variant", metavar="NAME", help="Build of vLLM: cpu, cu129, rocm…; default: by the accelerator.")
-@format_option
+@verdict_options
 @click.option(
     "--refresh", is_flag=True, help="Read releases from the package index: those named, else all unknown ones."
 )
@@ -42,6 +43,7 @@ def diff_config(
     serve_command: str | None,
     variant: str | None,
     format_: str,
+    outputs: tuple[str, ...],
     refresh: bool,
     write: Path | None,
     everything: bool,
@@ -75,6 +77,7 @@ def diff_config(
     if len(versions) != 2:
         raise click.UsageError("name two versions: BASE and CAND")
     base, cand = versions
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     with progress_on_stderr(quiet=quiet) as progress:
         diff = diff_builds(
             settings, base, cand, serve_command=serve_command, variant=variant, offline=offline, say=progress.say
@@ -85,5 +88,5 @@ def diff_config(
     for notice in () if quiet else [*diff.launch.notices, *filter(None, [diff.launch.untested])]:
         click.echo(f"regress-gate: note: {printable(notice)}", err=True)
     view = ConfigChangesView(diff.baseline, diff.candidate, diff.deployment, diff.launch, diff.changes)
-    print_view(view, format_, verbose=everything or verbose > 0)
+    deliver_view(view, format_, files, verbose=everything or verbose > 0)
     return ExitCode.FAIL if diff.launch.problems else ExitCode.PASS

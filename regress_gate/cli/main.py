@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "env": ("regress_gate.cli.env:env", "Environments of provisioned versions: list, prune, add."),
     "import": ("regress_gate.cli.importing:import_", "Store benchmark results made by other tools."),
     "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
-    "report": ("regress_gate.cli.report:report", "Stored runs as llm-d benchmark reports or as a long table."),
+    "report": ("regress_gate.cli.report:report", "A stored result in any format; stored runs for other programs."),
     "history": ("regress_gate.cli.history:history", "Series over all stored versions, and which version changed them."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
     "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint, sync, verify, new."),

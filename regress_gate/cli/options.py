@@ -12,7 +12,7 @@ import click
 from regress_gate.app.settings import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.errors import InputError
 from regress_gate.model.testbed import Testbed
-from regress_gate.report import Source, check_standard_output, format_names
+from regress_gate.report import OF_A_REPORT, OF_A_VERDICT, Source, check_standard_output, format_names
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ launch_line_option = section(
 format_option = section(
     REPORT, click.option("--format", "format_", type=click.Choice(format_names()), default="table", show_default=True)
 )
-"""--format, for commands that print one report."""
+"""--format, for commands that print one report, of lists or of what was done: nothing in it passes or fails."""
 
 
 decision_options = section(
@@ -136,13 +136,21 @@ decision_options = section(
 """What the exit code may say."""
 
 
-def _report_options(*sources: Source) -> Decorator:
+output_option = click.option(
+    "--output", "outputs", multiple=True, metavar="FORMAT:PATH", help="Write a report to a file too (repeatable)."
+)
+
+
+figure_option = click.option("--figure", metavar="NAME", help="Which picture svg and png hold; default: the first.")
+
+
+def _format_options(*sources: Source) -> list[Decorator]:
     def can_be_printed(_: click.Context, __: click.Parameter, name: str) -> str:
         if sys.stdout is not None:
             check_standard_output(name, sys.stdout, *sources)
         return name
 
-    options = [
+    options: list[Decorator] = [
         click.option(
             "--format",
             "format_",
@@ -152,31 +160,30 @@ def _report_options(*sources: Source) -> Decorator:
             callback=can_be_printed,
             help="Format on standard output.",
         ),
-        click.option(
-            "--output",
-            "outputs",
-            multiple=True,
-            metavar="FORMAT:PATH",
-            help="Write a report to a file too (repeatable).",
-        ),
+        output_option,
     ]
     if Source.FIGURES in sources:
-        options.append(
-            click.option("--figure", metavar="NAME", help="Which picture svg and png hold; default: the first.")
-        )
+        options.append(figure_option)
+    return options
+
+
+def _decision_report_options(*sources: Source) -> Decorator:
     return section(
         REPORT,
-        *options,
+        *_format_options(*sources),
         click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
         click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
         click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
     )
 
 
-report_options = _report_options(Source.VIEW)
-"""How and where the report is written."""
+verdict_options = section(REPORT, *_format_options(*OF_A_VERDICT))
+"""--format and --output, for commands in whose report something passes or fails."""
 
-picture_report_options = _report_options(Source.VIEW, Source.FIGURES)
+report_options = _decision_report_options(*OF_A_VERDICT)
+"""How and where the report of a decision is written."""
+
+picture_report_options = _decision_report_options(*OF_A_REPORT)
 """`report_options` of a report with pictures: --figure too."""
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from regress_gate.report.findings import Findings
     from regress_gate.report.plots import Plot
 
 
@@ -295,3 +296,7 @@ class View(ABC):
     @abstractmethod
     def data(self) -> Any:
         """For programs: plain values as JSON has them."""
+
+    def findings(self) -> Findings | None:
+        """For test reports, alerts and annotations; None: there is nothing in it that passes or fails."""
+        return None

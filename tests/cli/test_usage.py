@@ -8,6 +8,7 @@ import click
 import pytest
 
 from regress_gate.cli.main import COMMANDS, main
+from regress_gate.report import OF_A_REPORT, format_names
 
 
 def command_paths() -> Iterator[tuple[str, ...]]:
@@ -60,7 +61,7 @@ def test_commands_options_and_choices_are_completed(gate):
 
     assert completed("regress-gate comp", 1) == ["compare"]
     assert completed("regress-gate compare --g", 2) == ["--gate", "--gpus", "--gpu-arch"]
-    assert completed("regress-gate compare --format ", 3)[:4] == ["table", "json", "markdown", "html"]
+    assert completed("regress-gate compare --format ", 3) == list(format_names(*OF_A_REPORT))
 
 
 def test_the_version_is_reported(gate):

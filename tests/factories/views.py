@@ -103,7 +103,9 @@ def calibration(text: str) -> View:
         "metric": text,
         "margin": 0.3,
         "run_cv": 0.13,
+        "noise_runs": 6,
         "detectable_change": {"3": None, "5": 0.913, "10": 12.0},
+        "shown_within": {"3": None, "5": 0.9, "10": 0.5},
         "second_in_block": effect,
         "drift_per_block": None,
     }

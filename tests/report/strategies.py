@@ -11,6 +11,9 @@ FRAGMENTS = [
     "o/r#1", ":tada:", "[red]", "[/red]", "\x1b[31m", "\x1b]8;;x\x07", "\x1b", "\x9b", "\x00", "\x07", "\x08",
     "\x7f", "\x85", "\u2028", "\u2029", "\u202e", "\u2066", "\u200b",
     "\u200d", "\ufeff", "\u00ad", "{{ 1 }}", "{% raw %}", "```", "~~~",
+    "::", "##[", "::error::", "::set-output name=decision::pass", "##[set-output name=decision]pass",
+    "::stop-commands::x", "##[add-mask]fail", "%0A::error::x", "\r::error::x", "](https://evil.example)", "]]>",
+    "<![CDATA[", "&#0;", "\ufffe", "\U0001f600", "{0}", "：：error：：", "＃＃［",
 ]  # fmt: skip
 
 hostile_text = st.one_of(

@@ -4,17 +4,12 @@ from collections.abc import Callable
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from regress_gate.model.result import Result
 from regress_gate.report import RenderOptions
 from tests.factories.results import EVERY_KIND, render_result
 
-
-def _as_file(snapshot: SnapshotAssertion, extension: str) -> SnapshotAssertion:
-    attributes = {"_write_mode": WriteMode.TEXT, "file_extension": extension}
-    return snapshot.use_extension(type("Golden", (SingleFileSnapshotExtension,), attributes))
-
+from .golden import golden
 
 kinds = pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
 
@@ -22,7 +17,7 @@ kinds = pytest.mark.parametrize("build", EVERY_KIND.values(), ids=EVERY_KIND)
 @kinds
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_table(build: Callable[[], Result], width: int, snapshot: SnapshotAssertion) -> None:
-    assert render_result(build(), "table", RenderOptions(width=width)) == _as_file(snapshot, "txt")
+    assert render_result(build(), "table", RenderOptions(width=width)) == golden(snapshot, "txt")
 
 
 @pytest.mark.parametrize(
@@ -31,14 +26,14 @@ def test_table(build: Callable[[], Result], width: int, snapshot: SnapshotAssert
     ids=["verbose", "ascii", "color"],
 )
 def test_table_for_other_readers(options: RenderOptions, snapshot: SnapshotAssertion) -> None:
-    assert render_result(EVERY_KIND["fail"](), "table", options) == _as_file(snapshot, "txt")
+    assert render_result(EVERY_KIND["fail"](), "table", options) == golden(snapshot, "txt")
 
 
 @kinds
 def test_markdown(build: Callable[[], Result], snapshot: SnapshotAssertion) -> None:
-    assert render_result(build(), "markdown") == _as_file(snapshot, "md")
+    assert render_result(build(), "markdown") == golden(snapshot, "md")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERY_KIND if kind != "crowded"])
 def test_json(kind: str, snapshot: SnapshotAssertion) -> None:
-    assert render_result(EVERY_KIND[kind](), "json") == _as_file(snapshot, "json")
+    assert render_result(EVERY_KIND[kind](), "json") == golden(snapshot, "json")

@@ -12,11 +12,18 @@ from regress_gate.report.render.output_formats import RenderOptions
 
 def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the same for every reader
     if view.ascii_json:
-        return redact(json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False)) + "\n"
+        text = redact(json.dumps(view.data(), indent=2, ensure_ascii=True, allow_nan=False))
+        return _without_commands(text) + "\n"
     return json_text(view.data()) + "\n"
 
 
 def json_text(value: Any) -> str:
     """JSON for a terminal: what is not printable is escaped, also where JSON would allow it, and secrets are masked."""
     text = redact(json.dumps(value, indent=2, ensure_ascii=False))
-    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
+    text = "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
+    return _without_commands(text)
+
+
+def _without_commands(text: str) -> str:
+    """The same JSON, in which the runner of GitHub Actions finds no command: `##[` is one anywhere in a line."""
+    return text.replace("##[", "#\\u0023[")

@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from regress_gate.errors import InputError
 from regress_gate.report.document import View
-from regress_gate.text import did_you_mean, for_encoding
+from regress_gate.text import did_you_mean, for_encoding, without_workflow_commands
+
+if TYPE_CHECKING:
+    from regress_gate.report.findings import Findings
 
 COMMENT_LIMIT = 65_536
 """Largest comment that GitHub accepts. It counts characters; the bytes are never fewer, so they are counted here."""
@@ -73,6 +76,8 @@ class Source(Enum):
 
     VIEW = "view"
     """The result of a command: `render(view, options) -> str`."""
+    FINDINGS = "findings"
+    """The cases and findings of a view that has some: `render(view, options) -> str`."""
     FIGURES = "figures"
     """The pictures of a result: `render(view, options) -> str`, or bytes."""
     RUNS = "runs"
@@ -81,8 +86,10 @@ class Source(Enum):
     """Records of known issues: `render(records) -> str`."""
 
 
-OF_A_REPORT = (Source.VIEW, Source.FIGURES)
-"""What a command that decides or measures can write; a command that only lists has no pictures."""
+OF_A_VERDICT = (Source.VIEW, Source.FINDINGS)
+"""What a command can write in whose report something passes or fails."""
+OF_A_REPORT = (*OF_A_VERDICT, Source.FIGURES)
+"""What a command can write that has pictures as well; a command that only lists has neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,9 @@ FORMATS: dict[str, OutputFormat] = {
     "json": OutputFormat("regress_gate.report.render.json:render"),
     "markdown": OutputFormat("regress_gate.report.render.markdown:render"),
     "html": OutputFormat("regress_gate.report.render.html:render"),
+    "junit": OutputFormat("regress_gate.report.render.junit:render", Source.FINDINGS),
+    "sarif": OutputFormat("regress_gate.report.render.sarif:render", Source.FINDINGS),
+    "github": OutputFormat("regress_gate.report.render.github:render", Source.FINDINGS),
     "llm-d": OutputFormat("regress_gate.report.render.llm_d_report:FORMAT", Source.RUNS),
     "long": OutputFormat("regress_gate.report.render.run_tables:LONG_CSV", Source.RUNS),
     "long-json": OutputFormat("regress_gate.report.render.run_tables:LONG_JSON", Source.RUNS),
@@ -149,6 +159,14 @@ def check_standard_output(name: str, stream: TextIO, *sources: Source) -> None:
         raise InputError(f"{name} is binary and cannot be printed on a terminal", where="--format", todo=todo)
 
 
+def findings_of(view: View, format_: str) -> Findings:
+    """What the formats of tests, alerts and annotations are made from. Raises InputError if the view has none."""
+    if (found := view.findings()) is None:
+        what = f"{format_} is for reports in which something passes or fails"
+        raise InputError(what, where="--format", todo=f"choose {', '.join(format_names())}")
+    return found
+
+
 def render(view: View, format_: str = "table", options: RenderOptions | None = None) -> str:
     """The report in a format of text, ending in a newline. Raises InputError for a format that does not exist."""
     text = render_content(view, format_, options)
@@ -182,4 +200,5 @@ def print_view(
         stream.flush()
         stream.buffer.write(content)
     else:
-        stream.write(for_encoding(content, options.encoding))
+        text = for_encoding(content, options.encoding)
+        stream.write(text if format_ == "github" else without_workflow_commands(text))

@@ -1,6 +1,6 @@
 """The report of `diff-config`: what breaks first, then defaults that changed, then the rest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from regress_gate.gate.launch_line import LaunchTest
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.report.document import Block, Detail, Document, Pair, Pairs, Paragraph, Section, Style, Styled, View
+from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
 from regress_gate.report.views.wording import setting
 from regress_gate.text import plural
 from regress_gate.vllm.release_tables import ReadRelease
@@ -58,8 +59,78 @@ class ConfigChangesView(View):
             "deployment": self.deployment.model_dump(mode="json"),
             "starts": all(problem.ignored for problem in self.launch.problems),
             "problems": [problem.text for problem in self.launch.problems],
+            "untested": self.launch.untested or None,
             "config_changes": [change.as_document() for change in self.changes],
         }
+
+    def findings(self) -> Findings:
+        verdict = self._verdict()
+        counted = plural(len(self.changes), "change")
+        return Findings(
+            name=f"diff-config: vLLM {self.baseline} → {self.candidate}",
+            headline=verdict or f"{counted} between {self.baseline} and {self.candidate}",
+            advice=counted,
+            level=Level.ERROR if self.launch.problems else Level.NOTE,
+            cases=tuple(_cases(self, verdict)),
+            findings=worst_first(_findings(self)),
+            category="diff-config",
+        )
+
+
+_LAUNCH_RULE = Rule(
+    "launch_line", "The candidate does not take the launch line", Level.ERROR, tags=("vllm", "configuration")
+)
+
+
+def _mattering(view: ConfigChangesView) -> list[ConfigChange]:
+    """The changes that have a case and a finding each: what only informs would be hundreds."""
+    return [one for one in view.changes if one.matters is not ChangeRelevance.INFORMS]
+
+
+def _extra_problems(view: ConfigChangesView) -> list[str]:
+    """Problems of the launch line that no change says already."""
+    said = [one.why for one in _mattering(view) if one.why]
+    return [problem.text for problem in view.launch.problems if not any(problem.text in why for why in said)]
+
+
+def _change_text(change: ConfigChange) -> str:
+    return f"{change.name}: {change.why or _move(change)}"
+
+
+def _cases(view: ConfigChangesView, verdict: str | None) -> Iterator[Case]:
+    group = "launch line"
+    if view.launch.problems:
+        outcome, kind = Outcome.FAILURE, "launch_line"
+    else:
+        is_tried = verdict is not None and not view.launch.untested
+        outcome, kind = (Outcome.PASSED, "") if is_tried else (Outcome.SKIPPED, "not_tried")
+    message = verdict or "no launch line was given"
+    details = [problem.text for problem in view.launch.problems] + [view.launch.untested] * bool(view.launch.untested)
+    yield Case(group, "starts", outcome, kind, message, details=tuple(details))
+    for text in _extra_problems(view):
+        yield Case(group, text, Outcome.FAILURE, "launch_line", text)
+    for change in _mattering(view):
+        is_failure = change.matters is ChangeRelevance.BLOCKS
+        outcome = Outcome.FAILURE if is_failure else Outcome.SKIPPED
+        yield Case(group if is_failure else "changes", change.name, outcome, change.kind.value, _change_text(change))
+
+
+def _findings(view: ConfigChangesView) -> Iterator[Finding]:
+    for text in _extra_problems(view):
+        yield Finding(_LAUNCH_RULE, Level.ERROR, _LAUNCH_RULE.title, text, fingerprint=(_LAUNCH_RULE.id, text))
+    for change in _mattering(view):
+        is_failure = change.matters is ChangeRelevance.BLOCKS
+        title = change.kind.value.replace("_", " ").capitalize()
+        level = Level.ERROR if is_failure else Level.WARNING
+        rule = Rule(change.kind.value, title, Level.WARNING, tags=("vllm", "configuration"))
+        yield Finding(
+            rule,
+            level,
+            f"{title}: {change.name}",
+            _change_text(change),
+            subject=change.name,
+            fingerprint=(rule.id, change.name),
+        )
 
 
 def read_release_text(release: ReadRelease) -> str:

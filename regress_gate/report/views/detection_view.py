@@ -11,6 +11,17 @@ import numpy as np
 from regress_gate.gate.table_changes import MIN_POINTS, DetectedChanges, DetectionReport, is_worse
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.report.document import Block, Chart, Detail, Document, ItemList, Paragraph, Section, View
+from regress_gate.report.findings import (
+    Case,
+    Finding,
+    Findings,
+    Level,
+    Location,
+    Outcome,
+    Rule,
+    worst_first,
+    worst_level,
+)
 from regress_gate.report.views import units
 from regress_gate.report.views.history_view import (
     DIRECTION_TEXT,
@@ -72,6 +83,62 @@ class DetectionView(View):
                 for one in report.series
             ],
         }
+
+    def findings(self) -> Findings:
+        report = self.detection
+        found = worst_first(_finding(report, one, change) for one in report.series for change in one.changes)
+        return Findings(
+            name=f"detect: {report.source}",
+            headline=_summary(report)[0],
+            advice=_head(report),
+            level=worst_level(one.level for one in found),
+            cases=tuple(_case(report, one) for one in report.series),
+            findings=found,
+            category="detect",
+        )
+
+
+_CHANGE_RULE = Rule(
+    "change_point",
+    "The level or the scatter of a series changed",
+    Level.WARNING,
+    "The values before and after this point differ by more than chance explains.",
+    tags=("measurement",),
+)
+
+
+def _case(report: DetectionReport, one: DetectedChanges) -> Case:
+    """Without a direction nobody knows whether a change is a loss: it is not passed, and no failure either."""
+    texts = tuple(change_point_text(one, change, report.asked.direction) for change in one.changes)
+    verdicts = [is_worse(change, report.asked.direction) for change in one.changes]
+    outcome, kind, message = Outcome.PASSED, "", "no change point" if not texts else texts[-1]
+    if True in verdicts:
+        outcome, kind, message = Outcome.FAILURE, "change_point", texts[verdicts.index(True)]
+    elif None in verdicts:
+        outcome, kind = Outcome.SKIPPED, "change_point"
+        message = f"{texts[verdicts.index(None)]}; whether that is worse is not known"
+    elif one.is_too_short:
+        outcome, kind, message = Outcome.SKIPPED, "too_short", f"fewer than {MIN_POINTS} values"
+    group = _group(report, one) if report.layout.groups else report.source
+    return Case(group, report.layout.value, outcome, kind, message, details=texts, numbers=_numbers(one))
+
+
+def _numbers(one: DetectedChanges) -> tuple[tuple[str, int], ...]:
+    return ("points", len(one.series.values)), ("change_points", len(one.changes))
+
+
+def _finding(report: DetectionReport, one: DetectedChanges, change: ChangePoint) -> Finding:
+    name = f"{_group(report, one)}: {report.layout.value}" if report.layout.groups else report.layout.value
+    worse = is_worse(change, report.asked.direction)
+    return Finding(
+        _CHANGE_RULE,
+        Level.NOTE if worse is False else Level.WARNING,
+        f"{name} changed at {point_name(one, change.index)}",
+        f"{name}: {change_point_text(one, change, report.asked.direction)}",
+        subject=name,
+        location=Location.parse(report.source),
+        fingerprint=(_CHANGE_RULE.id, *one.series.group, report.layout.value, point_name(one, change.index)),
+    )
 
 
 def _change_data(report: DetectionReport, one: DetectedChanges, change: ChangePoint) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from regress_gate.gate.history import HistoryLine, HistoryOrder, HistorySeries, first_run_time
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.gate.sides import ComparisonSide
+from regress_gate.gate.table_changes import MIN_POINTS
 from regress_gate.model.metric import Direction
 from regress_gate.report.document import (
     Bar,
@@ -29,6 +30,16 @@ from regress_gate.report.document import (
     Sparkline,
     Table,
     View,
+)
+from regress_gate.report.findings import (
+    Case,
+    Finding,
+    Findings,
+    Level,
+    Outcome,
+    Rule,
+    worst_first,
+    worst_level,
 )
 from regress_gate.report.views import units
 from regress_gate.text import plural
@@ -76,6 +87,19 @@ class HistoryView(View):
                 title = "Changes [95% interval]" if view.changes.found else "Changes"
                 blocks.append(Section(title, tuple(_changes(view))))
         return Document(f"{self.suite} on {self.testbed}", tuple(blocks), name="History")
+
+    def findings(self) -> Findings:
+        found = worst_first(_finding(self, view, change) for view in self.lines for change in view.reported)
+        worse = sum(one.level is Level.WARNING for one in found)
+        return Findings(
+            name=f"history: {self.suite} on {self.testbed}",
+            headline=f"{plural(worse, 'change')} for the worse" if worse else "no change for the worse",
+            advice=f"{plural(len(self.lines), 'line')} of versions of {self.suite} on {self.testbed}",
+            level=worst_level(one.level for one in found),
+            cases=tuple(_case(view, series) for view in self.lines for series in view.line.series),
+            findings=found,
+            category="history",
+        )
 
     def data(self) -> dict[str, Any]:
         """`change` of a change point is signed as in `compare`: positive is worse, for every metric; `interval` is that
@@ -242,6 +266,52 @@ def _search_summary(view: LineView) -> list[str]:
     if view.improvements:
         lines.append(hidden_improvements_text(view.improvements))
     return [*lines, *changes.notes]
+
+
+# For test reports and annotations
+
+_CHANGE_RULE = Rule(
+    "change_point",
+    "A version changed a series",
+    Level.WARNING,
+    "The values before and after this version differ by more than the runs of one version do.",
+    tags=("vllm", "measurement"),
+)
+
+
+def _case(view: LineView, series: HistorySeries) -> Case:
+    """A series that nobody searched, or that has too few values, did not pass."""
+    changes = [change for change in view.reported if change.name == series.name]
+    worse = [change for change in changes if change.is_worse]
+    texts = tuple(line_change_text(view.line, change) for change in changes)
+    known = [value for value in map(series.value, range(len(view.line.versions))) if value is not None]
+    numbers = (("versions", len(known)), *([("last", known[-1])] if known else []))
+    outcome, kind, message = Outcome.PASSED, "", "no change for the worse"
+    if view.changes is None:
+        outcome, kind, message = Outcome.SKIPPED, "not_searched", "not searched for changes: give --detect"
+    elif worse:
+        outcome, kind, message = Outcome.FAILURE, "change_point", line_change_text(view.line, worse[-1])
+    elif not _is_searched(view.changes, len(known)):
+        outcome, kind, message = Outcome.SKIPPED, "too_short", "too few versions to be searched for changes"
+    return Case(series.scenario, series.metric.name, outcome, kind, message, details=texts, numbers=numbers)
+
+
+def _is_searched(changes: HistoryChanges, points: int) -> bool:
+    if changes.way is ChangeMethod.CHANGE_POINTS:
+        return points >= MIN_POINTS
+    return changes.steps > 0 and points >= 2
+
+
+def _finding(history: HistoryView, view: LineView, change: HistoryChange) -> Finding:
+    version = str(view.line.versions[change.at])
+    return Finding(
+        _CHANGE_RULE,
+        Level.WARNING if change.is_worse is not False else Level.NOTE,
+        f"{change.name} changed at {version}",
+        f"{change.name}: {line_change_text(view.line, change)}",
+        subject=change.name,
+        fingerprint=(_CHANGE_RULE.id, history.suite, history.testbed, change.name, version),
+    )
 
 
 # For programs

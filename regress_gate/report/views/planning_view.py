@@ -1,12 +1,13 @@
 """The reports of `compare --plan` (what blocks would cost and could show) and `calibrate` (how much series scatter)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.gate.early_stopping import ExpectedStop
 from regress_gate.gate.planning import RunPlan, SeriesPlan
 from regress_gate.report.document import Block, Cell, Column, Detail, Document, Pair, Pairs, Paragraph, Row, Table, View
+from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
@@ -156,6 +157,91 @@ class CalibrationView(View):
 
     def data(self) -> Mapping[str, Any]:
         return self.calibration
+
+    def findings(self) -> Findings:
+        data = self.calibration
+        title = f"{data['version']} against itself {_DECISIONS[data['decision']]}"
+        levels = {"pass": Level.NOTE, "inconclusive": Level.WARNING, "fail": Level.ERROR}
+        return Findings(
+            name=f"calibrate: {data['version']}, {data['suite']} on {data['testbed']}",
+            headline=title,
+            advice="; ".join(data["reasons"]),
+            level=Level.ERROR if data["failed_runs"] else levels[data["decision"]],
+            cases=tuple(_calibration_cases(data, title)),
+            findings=worst_first(_calibration_findings(data, title)),
+            category="calibrate",
+        )
+
+
+_NOISE_RULE = Rule(
+    "noise",
+    "A series scatters so much that it will probably stay undecided",
+    Level.WARNING,
+    "Plan more runs, quieten the machine, or widen the margin.",
+    tags=("vllm", "measurement"),
+)
+_CALIBRATION_RULE = Rule(
+    "calibration",
+    "A version does not pass against itself",
+    Level.ERROR,
+    "That happens by chance in at most 5 % of calibrations; if it happens twice, do not trust this machine's numbers.",
+    tags=("vllm", "measurement"),
+)
+
+
+def _stays_undecided(each: Mapping[str, Any]) -> str | None:
+    """Why an unchanged version would probably not be shown to pass with five runs a side."""
+    within = each["shown_within"].get("5")
+    if within is not None and within <= each["margin"]:
+        return None
+    shown = "no margin" if within is None else f"a margin of {percent(within)}"
+    return f"five runs a side show {shown}, not {percent(each['margin'])}: it will probably stay undecided"
+
+
+def _calibration_cases(data: Mapping[str, Any], title: str) -> Iterator[Case]:
+    outcomes = {"pass": Outcome.PASSED, "inconclusive": Outcome.SKIPPED, "fail": Outcome.FAILURE}
+    yield Case(
+        "regress-gate", "decision", outcomes[data["decision"]], data["decision"], title, details=tuple(data["reasons"])
+    )
+    if data["failed_runs"] or data["runs"] < 2:
+        text = f"{data['failed_runs']} failed, {data['runs']} count: too little was measured"
+        yield Case("servers", "runs", Outcome.ERROR, "could_not_measure", text, details=tuple(data["void_runs"]))
+    for each in data["series"]:
+        why = _stays_undecided(each)
+        numbers = [("run_cv", each["run_cv"]), ("margin", each["margin"]), ("noise_runs", each["noise_runs"])]
+        numbers += [
+            (f"{key}.{runs}", value)
+            for key in ("detectable_change", "shown_within")
+            for runs, value in each[key].items()
+            if value is not None
+        ]
+        yield Case(
+            each["scenario"],
+            each["metric"],
+            Outcome.PASSED if why is None else Outcome.SKIPPED,
+            "" if why is None else "noise",
+            why or f"spread {percent(each['run_cv'])} between server starts",
+            numbers=tuple(numbers),
+        )
+
+
+def _calibration_findings(data: Mapping[str, Any], title: str) -> Iterator[Finding]:
+    place = (data["suite"], data["testbed"])
+    if data["decision"] == "fail":
+        reasons = "; ".join(data["reasons"])
+        yield Finding(_CALIBRATION_RULE, Level.ERROR, title, reasons, fingerprint=(_CALIBRATION_RULE.id, *place))
+    for each in data["series"]:
+        if (why := _stays_undecided(each)) is not None:
+            name = f"{each['scenario']}/{each['metric']}"
+            title = f"{name} scatters"
+            yield Finding(
+                _NOISE_RULE,
+                Level.WARNING,
+                title,
+                f"{name}: {why}",
+                subject=name,
+                fingerprint=(_NOISE_RULE.id, *place, name),
+            )
 
 
 def _calibration_table(series: list[dict[str, Any]]) -> Table:

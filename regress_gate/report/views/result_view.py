@@ -29,8 +29,10 @@ from regress_gate.report.document import (
     Styled,
     View,
 )
+from regress_gate.report.findings import Findings
 from regress_gate.report.views import issues_view, units, wording
 from regress_gate.report.views.result_figures import result_figures
+from regress_gate.report.views.result_findings import result_findings
 from regress_gate.report.views.series_view import (
     MOST_DECISIVE,
     SeriesFilter,
@@ -76,6 +78,9 @@ class ResultView(View):
         """The JSON object of schema_version 1; `created` in UTC with a `Z`, and no number that JSON lacks."""
         plain: dict[str, Any] = _finite(self.result.model_dump(mode="json"))
         return plain | {"created": self.result.created.astimezone(UTC).isoformat().replace("+00:00", "Z")}
+
+    def findings(self) -> Findings:
+        return result_findings(self.result)
 
 
 def _finite(value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from regress_gate import __version__
 from regress_gate.errors import ExitCode
 from regress_gate.model.result import Decision, Result
 from regress_gate.report.document import Block, Detail, Document, Paragraph, Section, Style, Styled, View
+from regress_gate.report.findings import Findings, worst_first, worst_level
+from regress_gate.report.views.result_findings import result_findings
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.text import plural
 
@@ -35,11 +37,34 @@ class ServersView(View):
     ascii_json: ClassVar[bool] = True
 
     def document(self, detail: Detail) -> Document:
-        worst = worst_decision(self.results)
+        title = Styled(self._title(), _STYLE[worst_decision(self.results)])
+        return Document(title, tuple(_section(result, detail) for result in self.results), name="Known issues")
+
+    def _title(self) -> str:
         counts = Counter(one.decision for one in self.results)
         counted = ", ".join(f"{counts[decision]} {decision}" for decision in _WORST_FIRST if counts[decision])
-        title = Styled(f"{worst.upper()}: {plural(len(self.results), 'server')}, {counted}", _STYLE[worst])
-        return Document(title, tuple(_section(result, detail) for result in self.results), name="Known issues")
+        return f"{worst_decision(self.results).upper()}: {plural(len(self.results), 'server')}, {counted}"
+
+    def findings(self) -> Findings:
+        """Of all servers; the groups of their cases begin with the server's name."""
+        parts = [(result, result_findings(result)) for result in self.results]
+        cases = (
+            replace(case, group=f"{result.deployment.name}: {case.group}" if result.deployment else case.group)
+            for result, part in parts
+            for case in part.cases
+        )
+        worst = worst_decision(self.results)
+        return Findings(
+            name=parts[0][1].name,
+            headline=self._title(),
+            advice=next(result.advice for result in self.results if result.decision is worst),
+            level=worst_level(part.level for _, part in parts),
+            cases=tuple(cases),
+            findings=worst_first(finding for _, part in parts for finding in part.findings),
+            created=parts[0][1].created,
+            category=parts[0][1].category,
+            tool_version=parts[0][1].tool_version,
+        )
 
     def data(self) -> dict[str, Any]:
         """One object for each server, as a check of it alone would print it."""
