@@ -169,7 +169,7 @@ class Gate:
             line = ["check", candidate, *_option("--from", base or ""), "--recommend", "--offline"]
         else:
             line = ["compare", base, candidate]
-            line += ["--measure", "--resume"] if given.mode == "measure" else []
+            line += ["--measure", "--resume-if-any"] if given.mode == "measure" else []
             line += _option("--suite", given.suite) + _option("--testbed", given.testbed)
             line += _option("--budget", given.budget)
         line += _option("--deployment", given.deployment) + _option("--config", given.config)

@@ -65,15 +65,13 @@ def find_plan(
     """
     suite = SuiteRef(task.suite.name, task.suite.version)
     texts = {side: str(version) for side, version in task.versions.items()}
+    if amount.resume or amount.resume_if_any:
+        begun = find_unfinished(store, task)
+        if begun is not None:
+            _check_resumable(begun, task, amount)
+            _check_files(store, begun, task)
+            return begun, True
     if amount.resume:
-        for experiment in store.experiments():
-            plan = _plan_of(experiment)
-            if plan is None or experiment.ended is not None:
-                continue
-            if (plan.suite, plan.testbed, dict(plan.versions)) == (suite, task.testbed.name, texts):
-                _check_resumable(plan, task, amount)
-                _check_files(store, plan, task)
-                return plan, True
         raise InputError(
             f"there is no unfinished experiment of {' and '.join(dict.fromkeys(texts.values()))} with {suite} on "
             f"{task.testbed.name}",
@@ -91,6 +89,17 @@ def find_plan(
         driver=amount.driver,
         most_blocks=most_blocks,
     ), False
+
+
+def find_unfinished(store: Repository, task: MeasurementTask) -> ExperimentPlan | None:
+    """The experiment of the task that was interrupted; None if there is none."""
+    suite = SuiteRef(task.suite.name, task.suite.version)
+    texts = {side: str(version) for side, version in task.versions.items()}
+    for experiment in store.experiments(unfinished_only=True):
+        plan = _plan_of(experiment)
+        if plan is not None and (plan.suite, plan.testbed, dict(plan.versions)) == (suite, task.testbed.name, texts):
+            return plan
+    return None
 
 
 def _plan_of(experiment: StoredExperiment) -> ExperimentPlan | None:

@@ -66,7 +66,8 @@ def measure_servers(
 
     Raises InputError for options that running servers cannot have, LoadError for servers that cannot be measured.
     """
-    if amount.runs is not None or amount.resume or amount.resident is not None or amount.budget is not None:
+    resumes = amount.resume or amount.resume_if_any
+    if amount.runs is not None or resumes or amount.resident is not None or amount.budget is not None:
         raise InputError(
             "a server that already runs is one run", todo="leave --runs, --resume, --budget, --resident out"
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from regress_gate.app.compare import ComparisonScope, DecideComparison
-from regress_gate.app.experiment import measure_task
+from regress_gate.app.experiment import find_unfinished, measure_task
 from regress_gate.app.external_servers import ServerTarget, measure_servers
 from regress_gate.app.measurement_task import MeasurementTask, make_task
 from regress_gate.app.settings import DEFAULT_BLOCKS, MeasurementAmount, ProgressReporter, Settings
@@ -24,7 +24,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Ref, Version
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.store.combined import open_combined_store
-from regress_gate.store.repository import Repository
+from regress_gate.store.repository import Repository, find_store
 from regress_gate.store.store_interface import run_order
 from regress_gate.text import duration_text, plural
 
@@ -152,6 +152,8 @@ class PlannedComparison:
     """What `measure_comparison` would measure."""
 
     task: MeasurementTask
+    amount: MeasurementAmount
+    """As asked for; `resume` says whether there is something to resume."""
     plan: RunPlan
     interim: InterimAnalysis | None
     """None: one analysis, after all blocks."""
@@ -177,6 +179,8 @@ def plan_comparison(
     task = make_task(settings, versions, provisioning, plan_only=plan_only)
     if task.versions[BASELINE] == task.versions[CANDIDATE]:
         raise InputError("both sides are one version", todo="use `regress-gate calibrate` for the noise of one version")
+    if amount.resume_if_any:
+        amount = replace(amount, resume=_is_begun(settings, task), resume_if_any=False)
     interim = None if decide is None else InterimAnalysis(settings, task, decide)
     plan = plan_blocks(settings, task, amount, stops_early=interim is not None)
     settled = None
@@ -185,18 +189,25 @@ def plan_comparison(
     if settled is not None:
         stored = plan.runs_a_side - plan.blocks
         plan = plan_blocks(settings, task, replace(amount, runs=stored), stops_early=False)
-    return PlannedComparison(task, plan, interim, settled)
+    return PlannedComparison(task, amount, plan, interim, settled)
 
 
-def measure_comparison(
-    settings: Settings, planned: PlannedComparison, amount: MeasurementAmount, progress: ProgressReporter
-) -> ComparisonScope:
+def _is_begun(settings: Settings, task: MeasurementTask) -> bool:
+    """Whether an experiment of the task was interrupted."""
+    store = find_store(str(settings.store_url.value))
+    if store is None:
+        return False
+    with store:
+        return find_unfinished(store, task) is not None
+
+
+def measure_comparison(settings: Settings, planned: PlannedComparison, progress: ProgressReporter) -> ComparisonScope:
     """Measure the missing blocks; the scope of the comparison to make afterwards.
 
     A version that fails to serve is no error here: its failed runs are stored, and the gate weighs them. Raises
     NotMeasuredError for a version that has neither failed runs nor runs that count.
     """
-    task, plan = planned.task, planned.plan
+    task, plan, amount = planned.task, planned.plan, planned.amount
     built = {side: built_version(settings, task, side) for side in task.versions}
     if plan.blocks or amount.resume:
         interim = planned.interim

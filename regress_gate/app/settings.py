@@ -274,6 +274,8 @@ class MeasurementAmount:
     """Seconds."""
     resume: bool = False
     """Go on with an interrupted experiment."""
+    resume_if_any: bool = False
+    """The same, where there is one; else begin a new one."""
     resident: bool | None = None
     """Keep both servers up and take turns."""
     ready_within: float = 1800.0

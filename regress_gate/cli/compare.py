@@ -151,7 +151,7 @@ def compare(
                 print_view(PlanView(versions, suite, task.testbed.name, planned.plan, amount.budget), format_)
                 return ExitCode.PASS
             with progress_on_stderr(quiet=quiet) as progress:
-                scope = measuring.measure_comparison(settings, planned, amount, progress)
+                scope = measuring.measure_comparison(settings, planned, progress)
     elif urls or all_blocks:
         raise InputError(f"{'--url' if urls else '--all-blocks'} is for measuring", todo="give --measure too")
     result = decide(scope)

@@ -245,6 +245,7 @@ measure_options = section(
     ),
     click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m)."),
     click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
+    click.option("--resume-if-any", is_flag=True, help="The same, or begin if none was interrupted: for CI."),
     click.option(
         "--resident/--one-at-a-time",
         default=None,

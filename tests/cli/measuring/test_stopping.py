@@ -121,6 +121,18 @@ def test_an_experiment_that_goes_on_keeps_its_plan(lab):
     assert blocks(lab) == [1, 2, 3]
 
 
+def test_in_ci_an_experiment_begins_and_a_cancelled_one_goes_on_with_the_same_command(lab):
+    command = ("compare", "0.19.0", "0.19.1", "--measure", "--resume-if-any", "--all-blocks")
+    with lab.start(*command, "--runs", 2) as process:
+        read_until(process, "run:3 ")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    begun = {run.place.experiment for run in lab.runs()}
+    assert lab(*command).code in (0, 3)
+    assert {run.place.experiment for run in lab.runs()} == begun
+    assert blocks(lab) == [1, 2]
+
+
 def test_all_blocks_is_nothing_to_ask_of_stored_runs_or_of_servers_that_run_already(lab):
     outcome = lab.gate("compare", "0.19.0", "0.19.1", "--all-blocks")
     assert (outcome.code, outcome.error) == (2, "--all-blocks is for measuring; give --measure too")
