@@ -10,6 +10,7 @@ from regress_gate.cli.options import (
     DECISION,
     MEASURING,
     PROVISION_PARAMETERS,
+    PROVISIONING,
     SectionedCommand,
     amount_from,
     decision_options,
@@ -64,9 +65,12 @@ _NO_TEMPLATE = (
     click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided."),
     click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it shows."),
     click.option("--all-blocks", is_flag=True, help="With --measure: make every block, and look once, at the end."),
-    click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's."),
 )
 @measure_options
+@section(
+    PROVISIONING,
+    click.option("--url", "urls", multiple=True, help="With --measure: servers that run, BASE's and then CAND's."),
+)
 @provision_options
 @deployment_options
 @deployment_fact_options

@@ -23,6 +23,7 @@ PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend", "gaudi", "other")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 MEASURING = "Measuring"
+PROVISIONING = "How vLLM is installed and started"
 REPORT = "Report"
 DECISION = "Decision"
 
@@ -261,7 +262,7 @@ measure_options = section(
 
 
 provision_options = section(
-    "How vLLM is installed and started",
+    PROVISIONING,
     click.option(
         "--provision",
         type=click.Choice(["venv", "docker", "command"]),
