@@ -164,6 +164,10 @@ class GateResult:
         """As `--format markdown` prints it."""
         return render(ResultView(self.result), "markdown")
 
+    def to_html(self) -> str:
+        """As `--format html` prints it: a page of its own."""
+        return render(ResultView(self.result), "html")
+
     def __repr__(self) -> str:
         return f"<{self.result.command}: {self.decision}>"
 
@@ -211,17 +215,14 @@ class DetectionResult:
         return _notebook_html(self.decision, "", [], self.to_frame())
 
 
-_NOTEBOOK_TEMPLATE = """<p><strong>{{ decision }}</strong> {{ advice }}</p>
-{%- if reasons %}<ul>{% for reason in reasons %}<li>{{ reason }}</li>{% endfor %}</ul>{% endif %}{{ table }}"""
-
-
 def _notebook_html(decision: str, advice: str, reasons: Sequence[str], frame: "pd.DataFrame") -> str:
     """What a notebook shows of a result. Texts come from result files and from GitHub, so all of them are escaped."""
-    from jinja2 import Environment  # only notebooks need it
-    from markupsafe import Markup
+    from markupsafe import Markup  # with the templates: only notebooks need them
+
+    from regress_gate.report.render.pages import environment  # as above
 
     table = Markup(frame.to_html(index=False, border=0, escape=True))  # nosec B704 # noqa: S704 - pandas has escaped the cells
-    template = Environment(autoescape=True).from_string(_NOTEBOOK_TEMPLATE)
+    template = environment().get_template("notebook.html")
     return template.render(decision=decision, advice=advice, reasons=reasons, table=table)
 
 

@@ -32,11 +32,12 @@ def list_(format_: str, **options: Any) -> None:
 
 @baseline.command(epilog="Example: regress-gate baseline show v0.19.1", context_settings=CONTEXT)
 @click.argument("version")
+@format_option
 @place_options
 @store_options
-def show(version: str, **options: Any) -> None:
+def show(version: str, format_: str, **options: Any) -> None:
     """The runs of a version: when, under which conditions, and the source of their numbers."""
-    print_view(list_view.stored_runs(stored_runs(Version.parse(version), settings_from(options))))
+    print_view(list_view.stored_runs(stored_runs(Version.parse(version), settings_from(options))), format_)
 
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from regress_gate.app.authoring import add_waiver, ending_waivers, make_waiver, today
-from regress_gate.cli.options import CONTEXT, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, format_option, settings_from, store_options
 from regress_gate.errors import ExitCode
 from regress_gate.report import print_view
 from regress_gate.report.views.list_view import days_left, printable, waivers
@@ -40,11 +40,12 @@ def add(finding: str, until: datetime, max_change: float, owner: str, reason: st
 
 
 @waive.command("list", epilog="Example: regress-gate waive list", context_settings=CONTEXT)
+@format_option
 @store_options
-def list_(**options: Any) -> None:
+def list_(format_: str, **options: Any) -> None:
     """All waivers, with the days that are left."""
     settings = settings_from(options)
-    print_view(waivers(settings.waivers, today()))
+    print_view(waivers(settings.waivers, today()), format_)
 
 
 @waive.command(epilog="Example: regress-gate waive check --within 14", context_settings=CONTEXT)

@@ -56,7 +56,7 @@ class TestImport:
     def test_decisions_load_no_pandas_until_a_frame_is_wanted(self) -> None:
         code = (
             "import sys\nimport regress_gate as rg\nresult = rg.compare('0.24.0', '0.32.0')\n"
-            "result.to_json(), result.to_markdown(), rg.check('0.20.0')\n"
+            "result.to_json(), result.to_markdown(), result.to_html(), rg.check('0.20.0')\n"
             "assert 'pandas' not in sys.modules\nresult.to_frame()\nassert 'pandas' in sys.modules"
         )
         run_python(code)

@@ -197,6 +197,8 @@ class TestListing:
         write(gate.directory / "t.csv", table)
         gate("import", "t.csv")
         assert " 200       ?       " in gate("baseline", "show", "v0.19.1", "--testbed", "lab").out
+        (run,) = gate("baseline", "show", "v0.19.1", "--testbed", "lab", "--format", "json").json["runs"]
+        assert (run["requests"], run["failed"]) == (200, None)
 
     def test_a_version_that_is_not_there_is_exit_5(self, stored):
         assert stored("baseline", "show", "v9.9.9").code == 5

@@ -143,6 +143,7 @@ class TestListAndCheck:
         assert "10 days left" in lines[1]
         assert "0 days left" in lines[2]
         assert "50.0%" in lines[1]
+        assert [one["days_left"] for one in gate("waive", "list", "--format", "json").json["waivers"]] == [10, 0]
 
     def test_a_scheduled_job_is_warned_of_what_has_expired_or_soon_will(self, gate):
         add(gate, "c8/ttft_p99", days=10)

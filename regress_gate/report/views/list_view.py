@@ -123,6 +123,7 @@ def stored_runs(runs: "Sequence[Run]") -> ListView:
         titles=("ref", "version", "testbed", "suite", "run", "trials", "requests", "failed", "outside CPU", "started"),
         rows=[_run_row(run) for run in runs],
         name="Stored runs",
+        values={"schema_version": "1", "runs": [_run_values(run) for run in runs]},
         notes=[
             f"read as {format_}, made by {tool or 'an unknown tool'}" + (f", client {client}" if client else "")
             for format_, tool, client in sorted(sources, key=str)
@@ -146,14 +147,43 @@ def _run_row(run: "Run") -> tuple[object, ...]:
     )
 
 
+def _run_values(run: "Run") -> dict[str, Any]:
+    return {
+        "ref": None if run.id is None else f"run:{run.id}",
+        "version": str(run.version),
+        "testbed": run.testbed.name,
+        "suite": {"name": run.suite.name, "version": run.suite.version},
+        "label": run.label,
+        "trials": len(run.trials),
+        # Null where a trial does not state it.
+        "requests": _exact_sum(_completed(run)),
+        "failed": _exact_sum(_failed(run)),
+        "outside_cpu_cores": run.conditions.outside_cpu_cores,
+        "started": None if run.started is None else run.started.isoformat(),
+    }
+
+
 def completed_requests(run: "Run") -> str:
     """Of all trials that state it; with a question mark if some do not."""
-    return _sum([trial.completed for trial in run.trials])
+    return _sum(_completed(run))
 
 
 def failed_requests(run: "Run") -> str:
     """Of all trials that state it; with a question mark if some do not: those have no fraction of failures either."""
-    return _sum([trial.failed if trial.failed or "failed_requests" in trial.metrics else None for trial in run.trials])
+    return _sum(_failed(run))
+
+
+def _completed(run: "Run") -> list[int | None]:
+    return [trial.completed for trial in run.trials]
+
+
+def _failed(run: "Run") -> list[int | None]:
+    return [trial.failed if trial.failed or "failed_requests" in trial.metrics else None for trial in run.trials]
+
+
+def _exact_sum(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _sum(counts: list[int | None]) -> str:
@@ -230,6 +260,12 @@ def waivers(entries: "Sequence[Waiver]", today: date) -> ListView:
             for waiver in entries
         ],
         name="Waivers",
+        values={
+            "schema_version": "1",
+            "waivers": [
+                waiver.model_dump(mode="json") | {"days_left": (waiver.until - today).days} for waiver in entries
+            ],
+        },
         empty="there are no waivers",
     )
 
