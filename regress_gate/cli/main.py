@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("regress_gate.cli.baseline:baseline", "List, show, pin, export, import and prune stored versions."),
     "report": ("regress_gate.cli.report:report", "A stored result in any format; stored runs for other programs."),
     "history": ("regress_gate.cli.history:history", "Series over all stored versions, and which version changed them."),
+    "site": ("regress_gate.cli.site:site", "A static dashboard of everything that is stored."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
     "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint, sync, verify, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +85,7 @@ class HistoryReader:
     """A version's side with everything that is stored of its runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HistoryLine:
     """Versions that have an order, and the series that were measured on them."""
 
@@ -95,9 +96,14 @@ class HistoryLine:
     series: tuple[HistorySeries, ...]
     full_side: Callable[[Version], ComparisonSide]
 
-    @property
+    @cached_property
     def versions(self) -> tuple[Version, ...]:
         return tuple(side.version for side in self.sides)
+
+    @cached_property
+    def first_runs(self) -> tuple[datetime | None, ...]:
+        """Of each version the start of its first run; None if no time was recorded."""
+        return tuple(first_run_time(side) for side in self.sides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _line(canvas: Canvas, panel: TimelinePanel, across: Scale, up: Scale) -> Non
         canvas.mark(x, up.place(value), _STATES[state][0], panel.labels[at])
 
 
-def shape_points(values: Sequence[float], keep: Iterable[int] = ()) -> list[int]:
+def shape_points(values: Sequence[float], keep: Iterable[int] = (), *, parts: int = _COLUMNS) -> list[int]:
     """Indices of the points that show the shape of a long series: all of a short one.
 
     Of each of equally long parts the first, the last, the smallest and the largest point are kept, so that the line
@@ -123,11 +123,11 @@ def shape_points(values: Sequence[float], keep: Iterable[int] = ()) -> list[int]
     Data Aggregation", VLDB 2014). `keep`: points that stay, with those before them, whatever they are.
     """
     count = len(values)
-    if count <= 4 * _COLUMNS:
+    if count <= 4 * parts:
         return list(range(count))
     kept = {at for each in keep for at in (each - 1, each) if 0 <= at < count}
-    for part in range(_COLUMNS):
-        start, stop = part * count // _COLUMNS, (part + 1) * count // _COLUMNS
+    for part in range(parts):
+        start, stop = part * count // parts, (part + 1) * count // parts
         known = [at for at in range(start, stop) if not math.isnan(values[at])]
         missing = [at for at in range(start, stop) if math.isnan(values[at])]
         kept.update(missing[:1])

@@ -22,6 +22,7 @@ from regress_gate.report.document import (
     Column,
     Detail,
     Document,
+    Figure,
     Pair,
     Pairs,
     Paragraph,
@@ -41,6 +42,7 @@ from regress_gate.report.findings import (
     worst_first,
     worst_level,
 )
+from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlot
 from regress_gate.report.views import units
 from regress_gate.text import plural
 
@@ -53,6 +55,8 @@ _SPARKLINE_WIDTH = 12
 _LEAST_SPAN = 0.1
 """Share of its level that the height of a series' shape stands for at least."""
 _BAR_WIDTH = 24
+_MOST_RANGES = 100
+"""Points up to which a picture has the runs of each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +86,7 @@ class HistoryView(View):
         blocks: list[Block] = []
         for view in self.lines:
             content = _versions(view.line, is_page=detail.is_page) + _series(view, is_page=detail.is_page)
-            blocks.append(Section(_line_title(view.line), tuple(content)))
+            blocks.append(Section(line_title(view.line), tuple(content)))
             if view.changes is not None:
                 title = "Changes [95% interval]" if view.changes.found else "Changes"
                 blocks.append(Section(title, tuple(_changes(view))))
@@ -110,7 +114,7 @@ class HistoryView(View):
             "suite": self.suite,
             "testbed": self.testbed,
             "lines": [_line_data(view) for view in self.lines],
-            "change_points": [_change_data(view.line, change) for view in self.lines for change in view.reported],
+            "change_points": [change_data(view.line, change) for view in self.lines for change in view.reported],
         }
 
 
@@ -204,7 +208,7 @@ def _value_text(series: HistorySeries, value: float | None) -> str:
 
 def _changes(view: LineView) -> list[Block]:
     pairs = tuple(Pair(change.name, line_change_text(view.line, change)) for change in view.reported)
-    return [*([Pairs(pairs)] if pairs else []), *(Paragraph(text) for text in _search_summary(view))]
+    return [*([Pairs(pairs)] if pairs else []), *(Paragraph(text) for text in search_summary(view))]
 
 
 def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
@@ -233,7 +237,8 @@ def hidden_improvements_text(count: int) -> str:
     return f"{improvements} not shown; --improvements shows {'it' if count == 1 else 'them'}"
 
 
-def _line_title(line: HistoryLine) -> str:
+def line_title(line: HistoryLine) -> str:
+    """`12 versions`, `300 builds of variant cu129 by the day of the first run`."""
     of = f" of variant {line.variant}" if line.variant else ""
     if line.order is HistoryOrder.VERSION:
         return plural(len(line.sides), "version") + of
@@ -247,7 +252,7 @@ def _run_counts(side: ComparisonSide) -> str:
     return text + (f"; not counted: {', '.join(others)}" if others else "")
 
 
-def _search_summary(view: LineView) -> list[str]:
+def search_summary(view: LineView) -> list[str]:
     """How much was searched, so that finding nothing means something."""
     changes = view.changes
     if changes is None:
@@ -314,6 +319,51 @@ def _finding(history: HistoryView, view: LineView, change: HistoryChange) -> Fin
     )
 
 
+# Pictures
+
+
+def series_figure(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> Figure:
+    """One series over the versions of a line, with those changes that are its own."""
+    panel = series_panel(line, series, changes)
+    found = plural(len(panel.changes), "change") if panel.changes else "no change"
+    rows = [
+        Row((str(version), units.values((series.value(place), None), series.metric.unit, series.metric.name)[0]))
+        for place, version in enumerate(line.versions)
+    ]
+    return Figure(
+        name="history",
+        title=f"{series.name}, {DIRECTION_TEXT[series.metric.direction]}",
+        description=f"{series.name} over {line_title(line)}, with {found}. "
+        + " ".join(f"{change.text}." for change in panel.changes),
+        plot=TimelinePlot((panel,)),
+        table=Table.of((Column("version"), Column("mean", is_right=True)), tuple(rows)),
+    )
+
+
+def series_panel(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> TimelinePanel:
+    known = series.values[~np.isnan(series.values)].tolist()
+    factor, unit = units.axis_unit(known, series.metric.unit, series.metric.name)
+    times = line.first_runs
+    ranges: tuple[tuple[float, float], ...] = ()
+    if len(line.sides) <= _MOST_RANGES:
+        ranges = tuple(
+            (factor * min(runs), factor * max(runs)) if runs else (np.nan, np.nan) for runs in series.per_version
+        )
+    return TimelinePanel(
+        title=series.name,
+        unit=unit,
+        values=tuple((factor * series.values).tolist()),
+        labels=tuple(map(str, line.versions)),
+        days=tuple("" if time is None else time.date().isoformat() for time in times) if any(times) else (),
+        ranges=ranges,
+        changes=tuple(
+            TimelineChange(change.at, *change.since, line_change_text(line, change), change.is_worse)
+            for change in changes
+            if change.name == series.name
+        ),
+    )
+
+
 # For programs
 
 
@@ -359,7 +409,8 @@ def _line_data(view: LineView) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _change_data(line: HistoryLine, change: HistoryChange) -> dict[str, Any]:
+def change_data(line: HistoryLine, change: HistoryChange) -> dict[str, Any]:
+    """As `history --format json` prints it."""
     return {
         "scenario": change.scenario,
         "metric": change.metric,

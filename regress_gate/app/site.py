@@ -1,0 +1,293 @@
+"""Build the static dashboard of a store: gather what is known of each suite on each testbed, write its pages.
+
+One place after the other, so that memory holds the numbers of one. What a page looks like is `report.site`'s.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version as Pep440
+from pydantic import ValidationError
+
+from regress_gate.app.check import check_version
+from regress_gate.app.history import SuiteOnTestbed, read_lines
+from regress_gate.app.known_issues import Releases, seen_releases
+from regress_gate.app.settings import Settings
+from regress_gate.app.store_queries import is_selected
+from regress_gate.errors import InputError, NoDataError, RegressGateError, StoreError
+from regress_gate.gate.history import HistoryFilter
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.result import Result
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import Suite
+from regress_gate.report.site.content import Place, PlaceSummary, summary_of
+from regress_gate.report.site.data import index_data, place_data
+from regress_gate.report.site.feed import FeedEntry, render_feed
+from regress_gate.report.site.folder import SiteFolder
+from regress_gate.report.site.pages import ISSUES_PAGE, comparison_list_pages, index_page, place_pages
+from regress_gate.report.site.series_pages import series_pages
+from regress_gate.report.site.templates import TITLE, licence_text, render_view
+from regress_gate.report.views.history_view import line_change_text
+from regress_gate.report.views.result_view import ResultView
+from regress_gate.store.combined import CombinedStore, open_combined_store
+from regress_gate.store.store_interface import Holding, HoldingOrigin, StoredComparison, StoreLocation
+from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
+
+_Key = tuple[str, SuiteRef]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSite:
+    """What a build has written."""
+
+    index: Path
+    places: int
+    files: int
+    changed: int
+    """Files that differ from the build before."""
+    deleted: int
+    findings: int
+    unreadable: int
+    """Comparisons that are listed without a page: damaged, or of a newer program."""
+
+
+def build_site(
+    settings: Settings,
+    directory: Path,
+    *,
+    base_url: str | None = None,
+    force: bool = False,
+    advance: Callable[[int, int], None] | None = None,
+    now: datetime | None = None,
+) -> BuiltSite:
+    """Write the dashboard of the store into a folder. `base_url`: where it will stand, for the links of the feed.
+
+    Raises NoDataError if nothing is stored for the settings, InputError for a folder that holds something else.
+    """
+    built = datetime.now(UTC) if now is None else now
+    url = str(settings.store_url.value)
+    base = None if base_url is None else _folder_url(base_url)
+    with open_combined_store(url) as store, store.one_state():
+        held = _by_place(holding for holding in store.inventory() if is_selected(holding, settings))
+        if not held:
+            raise NoDataError("no stored runs of that suite and testbed; see `regress-gate baseline list`")
+        folder = SiteFolder(directory, force=force)
+        releases = seen_releases(settings.config.check.release_index, built)
+        summaries: list[PlaceSummary] = []
+        findings: list[FeedEntry] = []
+        unreadable = 0
+        counter = _Counter(advance)
+        for key, holdings in held.items():
+            place = _gather(store, settings, key, holdings, releases)
+            counter.expect(len(place.series) + len(place.comparisons))
+            place = _write_place(folder, store, place, counter)
+            unreadable += len(place.unreadable)
+            summaries.append(summary_of(place, built))
+            findings += _findings(place)
+    folder.announce(_FRONT)
+    folder.write("index.json", index_data(summaries, built))
+    identity = base or StoreLocation.parse(url).shown
+    folder.write("feed.xml", render_feed(findings, identity=identity, title="Findings of regress-gate", base_url=base))
+    folder.write("uplot-license.txt", licence_text())
+    folder.write(".nojekyll", "")
+    folder.write("index.html", index_page(summaries, findings, built))
+    deleted = folder.finish()
+    return BuiltSite(
+        index=directory / "index.html",
+        places=len(summaries),
+        files=folder.files,
+        changed=folder.changed,
+        deleted=deleted,
+        findings=len(findings),
+        unreadable=unreadable,
+    )
+
+
+class _Counter:
+    """Pages that are written, and all that are known so far."""
+
+    def __init__(self, advance: Callable[[int, int], None] | None):
+        self._advance, self._done, self._total = advance, 0, 0
+
+    def expect(self, pages: int) -> None:
+        self._total += pages
+
+    def step(self) -> None:
+        self._done += 1
+        if self._advance is not None:
+            self._advance(self._done, self._total)
+
+
+_FRONT = ("index.json", "feed.xml", "uplot-license.txt", ".nojekyll", "index.html")
+
+
+def _folder_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise InputError("is no web address", where="--base-url", todo="write it as https://HOST/PATH/")
+    return url.rstrip("/") + "/"
+
+
+# Gather
+
+
+def _by_place(holdings: Iterator[Holding]) -> dict[_Key, list[Holding]]:
+    """By testbed and suite; the user's own first, then by name."""
+    places: dict[_Key, list[Holding]] = defaultdict(list)
+    for holding in holdings:
+        places[holding.testbed, holding.suite].append(holding)
+
+    def order(key: _Key) -> tuple[bool, str, str, str]:
+        return _is_shipped(places[key]), key[0], key[1].name, key[1].version
+
+    return {key: places[key] for key in sorted(places, key=order)}
+
+
+def _is_shipped(holdings: Sequence[Holding]) -> bool:
+    return all(holding.origin is HoldingOrigin.SHIPPED for holding in holdings)
+
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def _gather(
+    store: CombinedStore, settings: Settings, key: _Key, holdings: Sequence[Holding], releases: Releases
+) -> Place:
+    testbed, suite = key
+    definition = _definition(settings, suite)
+    lines = read_lines(store, SuiteOnTestbed(testbed, suite, definition), settings, HistoryFilter(), detect=True)
+    comparisons = [] if store.store is None else store.store.comparisons(testbed=testbed, suite=suite)
+    ordered = sorted(holdings, key=lambda holding: (holding.last or _EARLIEST, str(holding.version)), reverse=True)
+    place = Place(
+        testbed=testbed,
+        suite=suite,
+        is_shipped=_is_shipped(holdings),
+        facts=[],
+        holdings=ordered,
+        lines=lines,
+        comparisons=comparisons,
+        unmeasured=_unmeasured(holdings, releases),
+    )
+    return _with_issues(place, settings, definition)
+
+
+def _definition(settings: Settings, suite: SuiteRef) -> Suite | None:
+    """Of a shipped suite, or of the suite file of the settings."""
+    name = settings.suite.value
+    if name is not None and is_suite_path(name):
+        own = load_suite(name)
+        if (own.name, own.version) == (suite.name, suite.version):
+            return own
+    return find_shipped_suite(suite)
+
+
+def _unmeasured(holdings: Sequence[Holding], releases: Releases) -> list[tuple[str, date]]:
+    """The known releases after the newest stored version, the newest first. None where no version has an order."""
+    keys = [key for holding in holdings if (key := holding.version.order_key) is not None]
+    if not keys:
+        return []
+    newest: Pep440 = max(keys)
+    return [(str(release), releases[release]) for release in sorted(releases, reverse=True) if release > newest]
+
+
+def _with_issues(place: Place, settings: Settings, definition: Suite | None) -> Place:
+    """With the check of the newest version that has an order, from the one before it; else of the newest of all."""
+    line = next((view.line for view in place.lines if view.line.sides), None)
+    if line is None:
+        return place
+    run = line.sides[-1].runs[-1]
+    facts = [(label, str(value)) for label, value in _testbed_facts(run.testbed.facts)]
+    place = replace(place, facts=facts)
+    deployment = settings.deployment if definition is None else settings.deployment.over(definition.deployment())
+    if not (deployment.accelerator or deployment.platform or deployment.gpu_arch):
+        deployment = deployment.over(Deployment(accelerator=run.testbed.accelerator))
+    before = str(line.versions[-2]) if len(line.versions) > 1 else None
+    own = replace(settings, deployment_flag=deployment)
+    try:
+        checked = check_version(own, str(line.versions[-1]), baseline=before, offline=True)
+    except RegressGateError as error:
+        return replace(place, issues_note=f"The records could not be matched: {error}")
+    return replace(place, issues=checked.result)
+
+
+def _testbed_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for name in ("accelerator", "accelerator_count", "driver", "cpu", "cpu_count", "os"):
+        if facts.get(name) is not None:
+            yield name.replace("_", " "), facts[name]
+
+
+# Write
+
+
+def _write_place(folder: SiteFolder, store: CombinedStore, place: Place, counter: _Counter) -> Place:
+    """Pages before those that link to them. Returns the place with the comparisons that could not be read."""
+    names = [f"{place.folder}/{place.series_page(*each)}" for each in place.series]
+    names += [f"{place.folder}/{page}" for one in place.comparisons if (page := place.comparison_page(one))]
+    folder.announce([*names, place.data_page, f"{place.folder}/{ISSUES_PAGE}"])
+    for name, text in series_pages(place):
+        folder.write(name, text)
+        counter.step()
+    unreadable = set[int | None]()
+    for one in place.comparisons:
+        page, result = place.comparison_page(one), _read_result(store, one)
+        if result is None or page is None:
+            unreadable.add(one.id)
+        else:
+            folder.write(f"{place.folder}/{page}", _report(result, place, "../../../"))
+        counter.step()
+    place = replace(place, unreadable=frozenset(unreadable))
+    if place.issues is not None:
+        folder.write(f"{place.folder}/{ISSUES_PAGE}", _report(place.issues, place, "../../"))
+    pages = [*comparison_list_pages(place), *place_pages(place)]
+    folder.announce(name for name, _ in pages)
+    for name, text in pages:
+        folder.write(name, text)
+    folder.write(place.data_page, place_data(place))
+    return place
+
+
+def _read_result(store: CombinedStore, comparison: StoredComparison) -> Result | None:
+    """None for one that is damaged, or that a newer program wrote."""
+    if store.store is None or comparison.id is None:
+        return None
+    try:
+        return Result.model_validate(store.store.comparison_document(comparison.id))
+    except (StoreError, ValidationError):
+        return None
+
+
+def _report(result: Result, place: Place, root: str) -> str:
+    """A report with the way back to the dashboard; `root` leads to its folder."""
+    trail = [(f"{root}index.html", TITLE), (f"{root}{place.folder}/index.html", place.title)]
+    return render_view(ResultView(result), trail=trail)
+
+
+def _findings(place: Place) -> Iterator[FeedEntry]:
+    where = (place.testbed, place.suite.name, place.suite.version)
+    first = {holding.version: holding.first for holding in place.holdings}
+    for view, change in place.changes:
+        version = view.line.versions[change.at]
+        time = first.get(version)
+        if change.is_worse is False or time is None:
+            continue
+        yield FeedEntry(
+            key=("change", *where, change.scenario, change.metric, change.kind, str(version)),
+            title=f"{change.name} got worse with {version}: {place.title}",
+            text=line_change_text(view.line, change),
+            page=f"{place.folder}/{place.series_page(change.scenario, change.metric)}#{place.change_id(view, change)}",
+            time=time,
+        )
+    for comparison in place.comparisons:
+        page = place.comparison_page(comparison)
+        if comparison.decision != "fail" or page is None:
+            continue
+        yield FeedEntry(
+            key=("comparison", *where, comparison.created.isoformat(), comparison.digest),
+            title=f"FAIL: {comparison.baseline} → {comparison.candidate}: {place.title}",
+            text=f"The comparison of {comparison.baseline} with {comparison.candidate} failed.",
+            page=f"{place.folder}/{page}",
+            time=comparison.created,
+        )
