@@ -71,8 +71,6 @@ def check_version(
     notes = list(facts.notes)
     if baseline is None and before is not None:
         notes.append(f"checked against {before}, the version that runs now according to the given file")
-    elif facts.version is not None and before is not None and before.number != facts.version.number:
-        notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
     find = issue_finder(facts.deployment, published.days)
     policy = settings.policy(flags=overrides)
     running = None if before is None else release_tables.build_config(before)
@@ -112,6 +110,10 @@ def check_version(
         notes += [published.note] if published.note else []
     candidate = recommended if version is None else _find_build(version, settings)
     assert candidate is not None  # noqa: S101 - one of both was asked for
+    # The file of a pull request names the candidate already.
+    named = {build.number for build in (before, candidate) if build is not None}
+    if baseline is not None and facts.version is not None and facts.version.number not in named:
+        notes.append(f"--from {before} is used; the given file says that {facts.version} runs")
     result, findings = decide(candidate), find(before, candidate).findings
     notes += try_line(candidate).notices
     deciding = {reason.issue for reason in result.reasons if reason.code is ReasonCode.UNDECIDED and reason.issue}

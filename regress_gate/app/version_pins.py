@@ -115,6 +115,10 @@ def _surrounding_base(
         found = _github_base(repository, tip, environ, offline=offline)
         if found is not None:
             return found
+    parents = repository.parents(tip)
+    if environ.get("CI_MERGE_REQUEST_EVENT_TYPE") in ("merged_result", "merge_train") and len(parents) == 2:
+        # GitLab's merge of the branch into its target, which is the first parent.
+        return _obtain(repository, parents[0], "CI_MERGE_REQUEST_EVENT_TYPE", offline=offline)
     for name in ("CI_MERGE_REQUEST_DIFF_BASE_SHA", "CI_COMMIT_BEFORE_SHA"):
         if (commit := environ.get(name)) and not _is_none(commit):
             return _obtain(repository, commit, name, offline=offline)

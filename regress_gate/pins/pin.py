@@ -36,6 +36,8 @@ _TAG = re.compile(r"v?\d+\.\d+\.\d+[\w.+-]*")
 _MOVING = re.compile(r"latest|nightly|main|master|stable|dev")
 _IMAGE = re.compile(r"(?:docker://)?[A-Za-z0-9][\w.-]*(?::\d+)?(?:/[\w.${}:-]+)*/?[\w.${}:@-]*")
 
+_VLLM_OWNER = re.compile(r"(?:^|/)vllm/vllm-[\w-]+$")
+
 UNPINNED = "no version is given"
 
 
@@ -182,16 +184,19 @@ def looks_like_vllm_image(text: str) -> bool:
     if "vllm" not in text.casefold() or not _IMAGE.fullmatch(text):
         return False
     path, tag, digest = split_image(text)
-    return (tag is not None or digest is not None) and "/" in path and read_image(text).starts_server
+    if (tag is None and digest is None) or "/" not in path:
+        return False
+    image = read_image(text)
+    return image.starts_server or image.version is not None or (image.is_vllm and _VLLM_OWNER.search(path) is not None)
 
 
 def read_version_text(text: str, name: str) -> Pinned | None:
     """What the value of a variable pins whose `name` says vLLM's version, tag, commit or image; None: nothing."""
     value = text.strip()
-    if (image := read_image_pin(value)) is not None and ("/" in value or ":" in value):
-        return image
     if "://" in value:
         return _read_address_requirement(value)
+    if (image := read_image_pin(value)) is not None and ("/" in value or ":" in value):
+        return image
     if re.fullmatch(r"[0-9a-f]{40}", value):
         return Pinned(name, value, parse_version(f"commit:{value}"))
     if value.startswith(("vllm==", "vllm[")):

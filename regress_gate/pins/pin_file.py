@@ -78,6 +78,10 @@ _RENOVATE = re.compile(
 )
 _VERSION_TOKEN = re.compile(r"(?<![\w.])v?\d+\.\d+\.\d+(?:\.?(?:rc|post|dev)\d+)*[\w.+-]*(?:@sha256:[0-9a-f]{64})?")
 _RENOVATED = re.compile(r"(?:.*/)?(?:vllm-openai(?:-\w+)?|vllm-project/vllm|vllm)")
+_REPOSITORY = re.compile(r"(?:repository|newName|name):\s*[\"']?([\w.:/-]*vllm[\w./-]*)[\"']?")
+_TAG = re.compile(r"(?:tag|newTag):\s*[\"']?([\w.@:-]+)[\"']?(?:\s+#.*)?")
+_TAG_DISTANCE = 4
+"""Lines below the repository in which its tag is looked for."""
 _COMMENT = ("#", "//", "<!--", "--", ";")
 _INDEX_OPTIONS = ("--extra-index-url", "--index-url", "-i", "--index", "--default-index", "--find-links", "-f")
 
@@ -160,9 +164,11 @@ def read_variable(name: str, value: str) -> Pinned | None:
     value = value.strip()
     if default := _SHELL_DEFAULT.fullmatch(value):
         value = default[1]
+    if is_open(value) or "$" in value or "{" in value:
+        return None
     if looks_like_vllm_image(value) or (value.endswith(".whl") and "vllm" in value):
         return read_version_text(value, name)
-    if not names_vllm_version(name) or is_open(value) or "$" in value or "{" in value:
+    if not names_vllm_version(name):
         return None
     found = read_version_text(value, name)
     if (
@@ -256,9 +262,22 @@ def scan_lines(file: PinFile, *, first: int = 1) -> Iterator[Pin]:
         found += [read_requirement(token) for token in _REQUIREMENT_TOKEN.findall(code)]
         if (match := _ASSIGNMENT.fullmatch(code.strip())) is not None:
             found.append(read_variable(match["name"], match["value"]))
+        if (match := _REPOSITORY.fullmatch(code.strip())) is not None:
+            yield from _tag_below(file, number, match[1])
         for pinned in found:
             if pinned is not None:
                 yield file.pin(number, f"line {pinned.name}", pinned)
+
+
+def _tag_below(file: PinFile, number: int, repository: str) -> Iterator[Pin]:
+    """The tag of `repository: vllm/vllm-openai` in values that stand in a template or in a text of Terraform."""
+    for at, line in enumerate(file.lines[number : number + _TAG_DISTANCE], number + 1):
+        match = _TAG.fullmatch(line.strip())
+        if match is not None and looks_like_vllm_image(f"{repository}:{match[1]}"):
+            pinned = read_image_pin(f"{repository}:{match[1]}")
+            if pinned is not None:
+                yield file.pin(at, f"line {pinned.name}", pinned)
+            return
 
 
 def renovate_pins(file: PinFile) -> Iterator[Pin]:

@@ -14,6 +14,7 @@ from regress_gate.pins.pin_file import (
     scan_lines,
     version_needles,
 )
+from regress_gate.pins.python_files import is_requirements
 from regress_gate.vllm.docker_files import read_assignments, read_instructions
 from regress_gate.vllm.shell_words import interpolate, is_open, without_marks
 
@@ -28,6 +29,8 @@ _INSTALLERS = (
     "from_registry",
     "setup",
 )
+_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+"""What stands in a test is an example."""
 _IMAGE_MAKERS = ("from_registry", "from_dockerhub", "Container", "Image", "DockerImage")
 
 
@@ -119,7 +122,7 @@ def read_shell(file: PinFile) -> Iterator[Pin]:
     yield from scan_lines(file)
     text = re.sub(r"^\t[@-]?", "", file.text, flags=re.MULTILINE) if "akefile" in file.path else file.text
     for found in command_pins(text):
-        if not is_open(found.pinned.text) and found.pinned.version is not None:
+        if not is_open(found.pinned.text) and "$" not in found.pinned.spec:
             line = _script_line(file, found.pinned, found.line)
             yield file.pin(line, f"line {found.pinned.name}", found.pinned)
 
@@ -140,6 +143,8 @@ def _script_line(file: PinFile, pinned: Pinned, line: int) -> int:
 def read_python(file: PinFile) -> Iterator[Pin]:
     """Calls that build an image (Modal's `pip_install("vllm==…")`) or declare dependencies (`setup`), commands as lists
     of words, and constants that hold an image of vLLM or are named for its version."""
+    if _TEST.search(file.path):
+        return
     try:
         tree = ast.parse(file.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -163,6 +168,13 @@ def read_python(file: PinFile) -> Iterator[Pin]:
 def _python_constant(file: PinFile, node: ast.Assign | ast.AnnAssign) -> Iterator[Pin]:
     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
     value = node.value
+    if isinstance(value, ast.List | ast.Tuple):
+        texts = [one for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if is_requirements("\n".join(str(one.value) for one in texts)):
+            for one in texts:
+                pinned = read_requirement(str(one.value))
+                if pinned is not None and pinned.spec:
+                    yield file.pin(one.lineno, f"{ast.unparse(target)} {pinned.name}", pinned)
     if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
         pinned = read_variable(target.id, without_marks(value.value))
         if pinned is not None:

@@ -324,6 +324,13 @@ def test_gitlab_names_the_commit_too(gate, repo, monkeypatch):
     assert versions(gate)["baseline"] == "0.18.0"
 
 
+def test_gitlab_merges_a_branch_into_its_target_to_try_it(gate, repo, monkeypatch):
+    pull_request(repo)
+    monkeypatch.setenv("CI_MERGE_REQUEST_DIFF_BASE_SHA", repo.git("merge-base", "main", "bump"))
+    monkeypatch.setenv("CI_MERGE_REQUEST_EVENT_TYPE", "merged_result")
+    assert moved(versions(gate)) == [("requirements.txt", 2, "0.18.0", NEW, "moved")]
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])
 def test_an_event_that_is_none_is_refused_or_passed_over(gate, repo, tmp_path, monkeypatch, content):
     repo.commit({"requirements.txt": "vllm==0.18.0\n"})
@@ -388,6 +395,14 @@ def test_the_move_is_checked_as_check_does_it(gate, repo):
     assert done.json["known_issues"] == alone.json["known_issues"]
     assert (done.json["baseline"]["version"], done.json["candidate"]["version"]) == ("0.19.0", "0.19.1")
     assert "Dockerfile:1 moved from 0.19.0 to 0.19.1" in done.err
+
+
+def test_a_deployment_file_that_names_the_candidate_is_no_contradiction(gate, repo):
+    text = "docker run --gpus all vllm/vllm-openai:v{} --model Qwen/Qwen3-8B\n"
+    repo.commit({"run.sh": text.format("0.19.0")})
+    repo.commit({"run.sh": text.format("0.19.1")})
+    done = gate("ci", "check", "--base", "HEAD~1", "--deployment", "run.sh", "--accelerator", "H100")
+    assert done.err == "regress-gate: note: run.sh:1 moved from 0.19.0 to 0.19.1\n"
 
 
 def test_without_a_moved_version_the_check_passes_at_once(gate, repo):

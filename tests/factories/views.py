@@ -28,12 +28,16 @@ from regress_gate.model.policy import Policy
 from regress_gate.model.result import DeploymentOut
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
+from regress_gate.pins.git_tree import EmptyTree
+from regress_gate.pins.moves import PinReport, find_moves, judge_moves
+from regress_gate.pins.pin import Pin, Pinned
 from regress_gate.report.document import View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
 from regress_gate.report.views.history_view import HistoryView, LineView
 from regress_gate.report.views.import_view import ImportView
 from regress_gate.report.views.list_view import ListView
+from regress_gate.report.views.pins_view import PinsView
 from regress_gate.report.views.planning_view import CalibrationView, PlanView
 from regress_gate.report.views.record_view import IssueRecordView, issue_records
 from regress_gate.report.views.result_view import ResultView
@@ -173,6 +177,17 @@ def verification(text: str) -> View:
     return VerificationView(VerificationResult((one, one), 3), NEW, text)
 
 
+def _pin(text: str, version: str | None, spec: str) -> Pin:
+    build = None if version is None else Version.parse(version)
+    return Pin(text, 3, text, text, Pinned(text, spec, build, "" if build else text))
+
+
+def moved_pins(text: str) -> View:
+    pins = [_pin(text, "0.19.1", text), _pin(text, None, "x" + text)]
+    moves = find_moves([_pin(text, "0.19.0", text)], pins, EmptyTree(), EmptyTree())
+    return PinsView(PinReport(judge_moves(moves), pins, (text,), text, text))
+
+
 EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "comparison": comparison,
     "check": check,
@@ -191,6 +206,8 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "threads": lambda text: seen_threads(Snapshot(threads={"vllm-project/vllm#1": _thread(text)})),
     "sync": sync,
     "verification": verification,
+    "moved-pins": moved_pins,
+    "pins": lambda text: PinsView(PinReport(None, [_pin(text, "0.19.1", text), _pin(text, None, text)], (text,))),
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
     "suite": lambda text: SuiteView(_suite(text)),
 }

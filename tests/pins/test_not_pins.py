@@ -34,6 +34,8 @@ NO_PINS = [
     ("Dockerfile", "FROM python:3.12\nRUN pip install -r requirements-vllm.txt && vllm --version\n"),
     ("app.py", 'import vllm\nassert vllm.__version__ == "0.19.1"\nprint("pip install vllm==0.19.1")\n'),
     ("test_app.py", 'def test():\n    assert image == "vllm/vllm-openai:v0.19.1"\n    check("vllm==0.19.1")\n'),
+    ("tests/test_app.py", 'IMAGE = "vllm/vllm-openai:v0.19.1"\n'),
+    ("run.sh", 'docker run "vllm/vllm-openai:${TAG}" --model x\n'),
     ("run.sh", "# pip install vllm==0.19.1\nvllm serve x --port 8000\ncurl http://vllm:8000/v1/models\n"),
     ("result.json", '{"image": "vllm/vllm-openai:v0.19.1", "vllm_version": "0.19.1"}\n'),
     ("package.json", '{"name": "vllm-ui", "dependencies": {"vllm-client": "0.19.1"}}\n'),
@@ -95,6 +97,8 @@ UNKNOWN = [
         None,
         "the image's tag 'nightly' names no version",
     ),
+    ("run.sh", "uv pip install vllm --torch-backend=auto\n", "vllm", "no version is given"),
+    ("run.sh", "URI=vllm/vllm-tpu:v0.12.0\n", None, "need not be vLLM's version"),
     (".env", "VLLM_TAG=latest\n", "VLLM_TAG=latest", "'latest' names no version"),
 ]
 
