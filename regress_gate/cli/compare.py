@@ -113,6 +113,10 @@ def compare(
             if measure and not quiet:
                 click.echo(f"regress-gate: note: {_NO_TEMPLATE}", err=True)
     settings = settings_from(options)
+    if plan_only:
+        find_format(format_)  # nothing in a plan passes or fails, and it has no pictures
+        if outputs:
+            raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
     files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     scope = ComparisonScope(Ref.parse(baseline), Ref.parse(candidate), settings.suite.value, settings.testbed.value)
     decide = partial(
@@ -122,10 +126,6 @@ def compare(
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
-    if plan_only:
-        find_format(format_)  # nothing in a plan passes or fails, and it has no pictures
-        if files:
-            raise InputError("--plan prints a plan and writes no file", where="--output", todo="leave it out")
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure needs the network to get versions", todo="leave --offline or --measure out")
