@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given
+from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from regress_gate.model.issue import Severity
-from regress_gate.model.result import Reason, ReasonCode
+from regress_gate.model.result import Reason, ReasonCode, Verdict
 from regress_gate.report import OF_A_VERDICT, RenderOptions, format_names, print_view, render
 from regress_gate.report.document import View
 from regress_gate.report.render.github import command
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.text import one_line, without_workflow_commands
 from tests.factories.findings import VIEWS_WITH_FINDINGS, a_deployed_result, views_filled_with
-from tests.factories.results import a_result, an_issue, crowded, failing
+from tests.factories.results import a_result, a_series, an_issue, crowded, failing
 
 from .actions_runner import KNOWN, Command, commands_in
 from .golden import golden
@@ -56,6 +57,16 @@ def test_the_worst_of_many_is_shown_and_the_rest_is_counted() -> None:
     assert "more findings in the summary" in found[-1].text
 
 
+def test_of_many_regressions_the_largest_share_of_a_margin_comes_first() -> None:
+    sizes = {"small": 0.06, "largest": 0.9, "large": 0.5}
+    series = [a_series(name, change=size, verdict=Verdict.REGRESSION) for name, size in sizes.items()]
+    series.append(a_series("unknown", change=None, interval=None, verdict=Verdict.REGRESSION))
+    reasons = [Reason(code=ReasonCode.REGRESSION, text="worse", series=one.name) for one in series]
+    titles = [one.properties["title"] for one in annotations(ResultView(a_result(series=series, reasons=reasons)))]
+    order = [title.partition(": ")[2].partition("/")[0] for title in titles[:-1]]
+    assert order == ["unknown", "largest", "large", "small"]
+
+
 def test_an_annotation_stands_at_the_line_that_pins_the_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,19 +94,37 @@ def test_a_command_is_read_as_it_was_written(text: str) -> None:
     assert read.text.split("\n")[-1] == "y"
 
 
-@given(text=hostile_text)
-def test_no_text_starts_a_command_of_its_own(text: str) -> None:
+LINES = [name for name in format_names(*OF_A_VERDICT) if name != "html"]
+"""Of a page no line begins with a text, and it takes its time."""
+
+
+def printed(view: View, name: str, encoding: str) -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    print_view(view, name, stream=stream)
+    stream.flush()
+    return stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+
+
+def check_commands(view: View, name: str, encoding: str) -> None:
+    found = commands_in(printed(view, name, encoding))
+    assert {one.name for one in found} <= (ANNOTATIONS if name == "github" else set()), (name, found)
+    assert len(found) <= 10
+
+
+@given(text=hostile_text, name=st.sampled_from(LINES), encoding=st.sampled_from(["utf-8", "ascii"]))
+def test_no_text_starts_a_command_of_its_own(text: str, name: str, encoding: str) -> None:
     """Whatever the format and the encoding of the log: only the annotations of the format github are commands."""
     for view in views_filled_with(text):
-        for name in format_names(*OF_A_VERDICT):
-            for encoding in ("utf-8", "ascii"):
-                stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-                print_view(view, name, stream=stream)
-                stream.flush()
-                found = commands_in(stream.buffer.getvalue().decode(encoding))  # type: ignore[attr-defined]
-                assert {one.name for one in found} <= (ANNOTATIONS if name == "github" else set()), (name, found)
-                if name == "github":
-                    assert len(found) <= 10
+        check_commands(view, name, encoding)
+
+
+@pytest.mark.parametrize("name", format_names(*OF_A_VERDICT))
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_command_hides_in_any_text(name: str, encoding: str) -> None:
+    attacks = "::set-output name=a::b\n::error::x\r::add-mask::y ##[set-output name=decision]pass ##[stop-commands]x"
+    for text in (attacks, "##[add-mask]fail", "::stop-commands::x", "：：error：：x", "＃＃［error］x"):
+        for view in views_filled_with(text):
+            check_commands(view, name, encoding)
 
 
 @pytest.mark.parametrize("known", sorted(KNOWN))

@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 from regress_gate.report.document import View
 from regress_gate.report.findings import STANDARD_PLACE, Finding, Findings, Location, Rule
-from regress_gate.report.render.json import json_text
 from regress_gate.report.render.output_formats import RenderOptions, findings_of
 from regress_gate.text import clip, one_line
 
@@ -50,7 +49,8 @@ def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the sam
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, places) for finding in kept],
     }
-    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}) + "\n"
+    # Every text in it is clean: `json_text` would look for more for seconds.
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _invocation(found: Findings, kept: int) -> dict[str, Any]:

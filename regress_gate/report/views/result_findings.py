@@ -4,6 +4,7 @@ A case is a series, a known issue, a server that failed, or another reason of th
 itself, so that no report without an answer reads as passed. A finding is what somebody should act on.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -249,18 +250,28 @@ def _findings(result: Result) -> Iterator[Finding]:
     if result.deployment is not None:
         place = (result.deployment.name, location.file if location else "")
     issues = {issue.id: issue for issue in result.known_issues}
-    for reason in result.reasons:
+    series = {one.name: one for one in result.series}
+    weight = list(ReasonCode)
+    # Of thousands of regressions the largest come first: a list of annotations has ten places.
+    for reason in sorted(
+        result.reasons, key=lambda one: (weight.index(one.code), -_loss(series.get(one.series or "")))
+    ):
         if reason.issue in issues or reason.code in _PASSING:
             continue  # below, with all that is known of it
         yield _reason_finding(result, reason, location, place)
     named = {reason.series for reason in result.reasons}
-    for series in result.series:
-        if series.verdict is Verdict.REGRESSION and series.name not in named:
-            yield _quiet_regression(series, location, place)
-    reasons = {reason.issue: reason for reason in reversed(result.reasons) if reason.issue}
+    for one in sorted(result.series, key=lambda one: -_loss(one)):
+        if one.verdict is Verdict.REGRESSION and one.name not in named:
+            yield _quiet_regression(one, location, place)
+    by_issue = {reason.issue: reason for reason in reversed(result.reasons) if reason.issue}
     for issue in sorted(reported_issues(result), key=lambda one: (not one.blocks, -one.severity.rank)):
         if issue.applies in (Applies.YES, Applies.UNKNOWN) and issue.effect is not Effect.RESOLVED:
-            yield _issue_finding(result, issue, reasons.get(issue.id), location, place)
+            yield _issue_finding(result, issue, by_issue.get(issue.id), location, place)
+
+
+def _loss(series: SeriesResult | None) -> float:
+    """As a share of the margin; one that could not be estimated, and what is no series, is the largest."""
+    return math.inf if series is None or series.change is None else series.change / series.margin
 
 
 def _reason_rule(code: ReasonCode) -> Rule:
