@@ -290,20 +290,30 @@ def _means_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]
     }
     per_run: dict[SeriesKey, list[float]] = {}
     for run in row:
-        samples: dict[SeriesKey, list[float]] = {}
-        for trial in run.trials:
-            scenario = trial.scenario
-            if scenario in lacking or (ordinals and trial.ordinal not in ordinals.get(scenario, (trial.ordinal,))):
-                continue
-            for name, value in trial.metrics.items():
-                samples.setdefault((scenario, name), []).append(value)
+        trials = [
+            trial
+            for trial in run.trials
+            if trial.scenario not in lacking
+            and (not ordinals or trial.ordinal in ordinals.get(trial.scenario, (trial.ordinal,)))
+        ]
         group = SERVER_GROUP if run.place is None else run.place.group
+        parts = [(trial.scenario, trial.metrics) for trial in trials]
         if group not in lacking:
-            for name, value in run.metrics.items():
-                samples.setdefault((group, name), []).append(value)
-        for key, values in samples.items():
-            per_run.setdefault(key, []).append(sum(values) / len(values))
+            parts.append((group, run.metrics))
+        for key, value in _means(parts).items():
+            per_run.setdefault(key, []).append(value)
     return {key: sum(values) / len(values) for key, values in per_run.items()}
+
+
+def _means(parts: Sequence[tuple[str, Mapping[str, float]]]) -> dict[SeriesKey, float]:
+    """The mean of each series over the metrics of some scenarios."""
+    if len({scenario for scenario, _ in parts}) == len(parts):  # the usual case: one trial a scenario
+        return {(scenario, name): value for scenario, metrics in parts for name, value in metrics.items()}
+    samples: dict[SeriesKey, list[float]] = {}
+    for scenario, metrics in parts:
+        for name, value in metrics.items():
+            samples.setdefault((scenario, name), []).append(value)
+    return {key: sum(values) / len(values) for key, values in samples.items()}
 
 
 def _matrix(rows: Sequence[Mapping[SeriesKey, float]], keys: Sequence[SeriesKey]) -> Floats:

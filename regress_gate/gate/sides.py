@@ -98,10 +98,9 @@ def _without_repeats(runs: Sequence[Run]) -> tuple[list[Run], list[ExcludedRun]]
     index = MeasurementIndex[int]()
     for number, run in enumerate(runs):
         for trial in run.trials:
-            for other in index.matches(trial):
+            for other in index.matches_before_adding(trial, number):
                 low, high = sorted((first(number), first(other)))
                 starts[high] = low
-            index.add(trial, number)
     longest: dict[int, Run] = {}
     for number, run in enumerate(runs):
         start = first(number)

@@ -9,9 +9,9 @@ follows them tells two runs apart. Rates and the duration follow from each other
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from regress_gate.model.metric import METRICS
 
@@ -134,21 +134,40 @@ class MeasurementIndex(Generic[T]):
 
     def matches(self, measured: Measured) -> Iterator[T]:
         """What was added with the results that are the same measurement, in the order of adding."""
-        seen: set[int] = set()
-        for key in _index_keys(measured):
-            for other, item in self._by_value.get(key, ()):
-                if id(other) not in seen and is_same_measurement(measured, other):
-                    seen.add(id(other))
-                    yield item
+        yield from self._matches(measured, _index_keys(measured))
 
     def add(self, measured: Measured, item: T) -> None:
         for key in _index_keys(measured):
             self._by_value[key].append((measured, item))
 
+    def matches_before_adding(self, measured: Measured, item: T) -> list[T]:
+        """What `matches` gives, and then `add`."""
+        keys = _index_keys(measured)
+        matches = list(self._matches(measured, keys))
+        for key in keys:
+            self._by_value[key].append((measured, item))
+        return matches
+
+    def _matches(self, measured: Measured, keys: Sequence[tuple[str, float]]) -> Iterator[T]:
+        seen: set[int] = set()
+        for key in keys:
+            for other, item in self._by_value.get(key, ()):
+                if id(other) not in seen and is_same_measurement(measured, other):
+                    seen.add(id(other))
+                    yield item
+
 
 def _index_keys(measured: Measured) -> list[tuple[str, float]]:
     """Some values that most results have, exactly as they are: what thousands of results can be looked up by."""
-    values = _timed_values(measured)
-    names = (name for name in (*_FIRST, *sorted(values.keys() - _FIRST_SET)) if name in values)
-    telling = (name for name in names if significant_digits(values[name]) >= _LEAST_DIGITS)
-    return [(name, values[name]) for name in islice(telling, _INDEX_KEYS)]
+    metrics, duration = measured.metrics, measured.duration
+    # Nearly all results have three of the first, and a comparison asks for those of thousands.
+    first = ((name, duration if name == "duration" else metrics.get(name)) for name in _FIRST)
+    keys = list(islice(((name, value) for name, value in first if _is_telling(value)), _INDEX_KEYS))
+    if len(keys) < _INDEX_KEYS:
+        others = sorted((name, metrics[name]) for name in metrics.keys() & _TIMED - _FIRST_SET)
+        keys += islice((pair for pair in others if _is_telling(pair[1])), _INDEX_KEYS - len(keys))
+    return keys
+
+
+def _is_telling(value: float | None) -> TypeGuard[float]:
+    return value is not None and value > 0 and significant_digits(value) >= _LEAST_DIGITS

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from regress_gate.ingest import fields
@@ -21,6 +21,8 @@ from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.text import excerpt, quoted
 
 _VLLM = "vLLM benchmark"
+_MAX_RECORDS = 1000
+"""Of one run, which has a record for each of some sixty metrics."""
 _STARTUP_PARTS = (".cold_startup", ".warm_startup", ".cold_compilation", ".warm_compilation")
 _OFFLINE = (VllmLatency(), VllmThroughput(), VllmStartup())
 
@@ -53,7 +55,7 @@ class PytorchHud:
                 why = "more records of a run that stands above in the same file: put the records of a run together"
                 results.append(UnusedResult(position, FileOutcome.REFUSED, why))
             else:
-                results.append(_read(position, list(records), context))
+                results.append(_read(position, list(islice(records, _MAX_RECORDS + 1)), context))
             seen.add(digest)
         if (plain := _plain_beside(content.name, context)) is not None:
             return [
@@ -122,6 +124,8 @@ def _rebuilt(records: list[Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The result object that the benchmark wrote, and its arguments. Raises RefusalError."""
     if not _is_record(records[0]):
         raise RefusalError("not a record with a metric and its benchmark_values, unlike others in the same file")
+    if len(records) > _MAX_RECORDS:
+        raise RefusalError(f"more than {_MAX_RECORDS} records of one run: several runs are mixed")
     benchmark = fields.obj(records[0], "benchmark")
     if (name := fields.text(benchmark, "name")) != _VLLM:
         raise RefusalError(f"a record of the benchmark {quoted(name)}; only those of {_VLLM!r} are read")
