@@ -1,7 +1,8 @@
 """Compare the stored runs of two versions and decide. Not for measuring them: see `measure_comparison`."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from regress_gate.store.store_interface import (
     HoldingOrigin,
     StoredComparison,
     StoreLocation,
+    UnfinishedExperiment,
     holdings_of,
     run_order,
 )
@@ -85,7 +87,8 @@ def compare_stored(
             _load_runs(store, ref, holding, with_samples=with_samples)
             for ref, holding in zip(refs, holdings, strict=True)
         ]
-        blocks = _find_open_blocks(store, stored, choice.candidate)
+        unfinished = store.unfinished_experiments()
+        blocks = _find_open_blocks(store, stored, choice.candidate, unfinished)
         whole = [[run for run in side if not is_in_block(run, blocks)] for side in stored]
         baseline, candidate = (
             make_side(holding.version, side, limits, origin=holding.origin.value)
@@ -109,6 +112,7 @@ def compare_stored(
         config_changes=_find_config_changes(settings, (baseline, candidate), suite),
         earlier=earlier,
         in_open_blocks=sum(map(len, stored)) - sum(map(len, whole)),
+        planned_blocks=_find_planned_blocks(whole, unfinished),
     )
     rules = GateRules(
         policy=policy,
@@ -179,19 +183,38 @@ def _choose(store: CombinedStore, scope: ComparisonScope, suite: str | None) -> 
     return choose(store.inventory())
 
 
-def _find_open_blocks(store: CombinedStore, sides: Sequence[Sequence[Run]], held: Holding) -> set[BlockKey]:
+def _find_open_blocks(
+    store: CombinedStore,
+    sides: Sequence[Sequence[Run]],
+    held: Holding,
+    unfinished: Mapping[str, UnfinishedExperiment],
+) -> set[BlockKey]:
     """Blocks of the sides' runs that an unfinished experiment has not measured whole."""
-    unfinished = store.unfinished_experiments()
     runs = [run for side in sides for run in side if run.place is not None and run.place.experiment in unfinished]
     # The other side of a block may be a version that is not compared now.
     others = {
         version
         for experiment in {run.place.experiment for run in runs if run.place is not None}
-        for version in unfinished[experiment].values()
+        for version in unfinished[experiment].versions.values()
     }
     for text in others:
         runs += store.runs(version=Version.parse(text), testbed=held.testbed, suite=held.suite)
-    return open_blocks(runs, unfinished)
+    return open_blocks(runs, {experiment: plan.versions for experiment, plan in unfinished.items()})
+
+
+def _find_planned_blocks(
+    sides: Sequence[Sequence[Run]], unfinished: Mapping[str, UnfinishedExperiment]
+) -> tuple[int, int] | None:
+    """Of the newest plan with a fixed number of blocks that is not at its end: whole blocks, and planned ones."""
+    blocks: dict[str, set[int]] = defaultdict(set)
+    for place in (run.place for side in sides for run in side):
+        if place is not None:
+            blocks[place.experiment].add(place.block)
+    for experiment in sorted(blocks.keys() & unfinished.keys(), reverse=True):
+        planned = unfinished[experiment].blocks
+        if planned is not None and len(blocks[experiment]) < planned:
+            return len(blocks[experiment]), planned
+    return None
 
 
 def _earlier_runs(

@@ -93,6 +93,8 @@ class GateInput:
     """Runs that count, of any version on this suite and testbed: they show what spread is usual."""
     in_open_blocks: int = 0
     """Runs that were left out, because the other side of their block is not measured yet."""
+    planned_blocks: tuple[int, int] | None = None
+    """Blocks that are whole, and that were planned, of a fixed plan that is not at its end; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,12 @@ def gather(given: GateInput) -> GatheredSides:
         warnings.append(
             f"{runs} left out: the other side of the block is not measured yet (a measurement still runs, or was "
             "interrupted: --resume goes on)"
+        )
+    if given.planned_blocks is not None:
+        whole, planned = given.planned_blocks
+        warnings.append(
+            f"{whole} of {planned} planned blocks are measured: who looks before the end of a fixed plan, and stops "
+            "where the answer pleases, is wrong more often than is said here (--resume goes on)"
         )
     return GatheredSides(
         baseline,

@@ -22,6 +22,7 @@ from regress_gate.store.store_interface import (
     Holding,
     Pin,
     StoreLocation,
+    UnfinishedExperiment,
     choose_recent_runs,
     holding_order,
     holdings_of,
@@ -181,11 +182,14 @@ class CombinedStore(Closing):
         with nullcontext() if self.store is None else self.store.one_state():
             yield
 
-    def unfinished_experiments(self) -> dict[str, dict[str, str]]:
-        """Of experiments that still run or were interrupted: by experiment the versions by side."""
+    def unfinished_experiments(self) -> dict[str, UnfinishedExperiment]:
+        """Those that still run or were interrupted, by their id."""
         unfinished = [] if self.store is None else self.store.experiments(unfinished_only=True)
         return {
-            experiment.id: {str(side): str(version) for side, version in experiment.plan.get("versions", ())}
+            experiment.id: UnfinishedExperiment(
+                {str(side): str(version) for side, version in experiment.plan.get("versions", ())},
+                experiment.plan.get("blocks") if experiment.plan.get("most_blocks") is None else None,
+            )
             for experiment in unfinished
         }
 

@@ -156,6 +156,16 @@ class StoredExperiment:
 
 
 @dataclass(frozen=True, slots=True)
+class UnfinishedExperiment:
+    """What a comparison must know of a plan that still runs or was interrupted."""
+
+    versions: Mapping[str, str]
+    """By side."""
+    blocks: int | None
+    """How many are measured before anything is decided; None for a plan that is analysed after every block."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredComparison:
     """What is listed of a result of `compare`; the result itself is read by its id."""
 

@@ -9,6 +9,8 @@ import textwrap
 import time
 from datetime import UTC, datetime
 
+import pytest
+
 from regress_gate.app.compare import ComparisonScope, compare_stored
 from regress_gate.app.settings import Settings
 from regress_gate.model.run import BlockPosition
@@ -83,8 +85,8 @@ def in_block(number, version, side, experiment="e1"):
     return measured(number, version, place=place)
 
 
-def unfinished(experiment="e1"):
-    plan = {"versions": [["baseline", BASE], ["candidate", CAND]]}
+def unfinished(experiment="e1", **more):
+    plan = {"versions": [["baseline", BASE], ["candidate", CAND]], **more}
     return StoredExperiment(experiment, datetime(2026, 11, 22, tzinfo=UTC), plan)
 
 
@@ -102,6 +104,27 @@ def test_a_block_that_is_being_measured_takes_no_part(url):
     result = compare_stored(settings, SCOPE)
     assert (result.baseline.runs, result.candidate.runs) == (1, 1), "whole blocks go before runs that are not paired"
     assert any("1 run is left out" in w for w in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"blocks": 3, "most_blocks": None}, True),
+        ({"blocks": 2, "most_blocks": None}, False),  # nothing is missing but the end
+        ({"blocks": 3, "most_blocks": 9}, False),  # made to be looked at after every block
+    ],
+)
+def test_a_look_into_a_fixed_plan_is_called_one(url, plan, said):
+    with open_store(url, create=True) as store:
+        store.begin_experiment(unfinished(**plan))
+        sides = ((BASE, "baseline"), (CAND, "candidate"))
+        store.add_runs([in_block(block, *side) for block in (1, 2) for side in sides])
+    settings = Settings(store_flag=url, environment={})
+    warnings = compare_stored(settings, SCOPE).warnings
+    assert any(w.startswith("2 of 3 planned blocks are measured") for w in warnings) is said
+    with open_store(url, create=False) as store:
+        store.end_experiment("e1", datetime(2026, 11, 23, tzinfo=UTC))
+    assert not any("planned blocks" in warning for warning in compare_stored(settings, SCOPE).warnings)
 
 
 def test_a_block_whose_other_side_failed_is_whole(url):
