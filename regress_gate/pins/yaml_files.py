@@ -21,7 +21,7 @@ from regress_gate.pins.pin import (
 )
 from regress_gate.pins.pin_file import PinFile, Variables, command_pins, installed, read_variable, scan_lines
 from regress_gate.pins.text_files import env_variables
-from regress_gate.vllm.docker_files import is_compose
+from regress_gate.vllm.compose_files import is_compose
 from regress_gate.vllm.kubernetes_manifest import is_manifest
 from regress_gate.vllm.shell_words import open_value, without_marks
 from regress_gate.vllm.yaml_nodes import YamlList, YamlMap, YamlText, child, is_map, items, read_yaml_documents, text_of

@@ -73,6 +73,8 @@ class Container:
 
     name: str
     line: int
+    file: str | None = None
+    """The file that holds it, if it is not the one that was given."""
     image: str | None = None
     entrypoint: list[str] | None = None
     """What runs instead of the image's own entrypoint; None: that one."""

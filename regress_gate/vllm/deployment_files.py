@@ -13,9 +13,10 @@ from typing import Any
 
 from regress_gate.errors import InputError
 from regress_gate.text import did_you_mean, excerpt, plural
+from regress_gate.vllm.compose_files import containers_in_compose, includes_others, is_compose
 from regress_gate.vllm.deployed_server import Container, DeployedServer, servers_in
 from regress_gate.vllm.docker_commands import containers_in_script, containers_in_unit, is_script, is_unit
-from regress_gate.vllm.docker_files import containers_in_compose, containers_in_dockerfile, is_compose, is_dockerfile
+from regress_gate.vllm.docker_files import containers_in_dockerfile, is_dockerfile
 from regress_gate.vllm.helm_values import containers_in_values, is_values
 from regress_gate.vllm.kubernetes_manifest import containers_in_manifests, is_manifest
 from regress_gate.vllm.shell_words import here_documents, without_marks
@@ -79,7 +80,7 @@ def read_deployments(file: str) -> list[DeployedServer]:
     for container in containers:
         if len(servers) > _MAX_SERVERS:
             raise InputError(f"holds more than {_MAX_SERVERS} servers", where=where, todo="give a part of it")
-        servers += servers_in(container, f"{where}:{container.line}")
+        servers += servers_in(container, f"{container.file or where}:{container.line}")
     if not servers:
         raise InputError(f"no vLLM server found in {kind}", where=where, todo=_advice(kind, text))
     return _with_own_names(servers, stem)
@@ -200,10 +201,11 @@ def _yaml_containers(text: str, where: str, directory: Path | None) -> tuple[str
         documents = read_yaml_documents(text, where)
     except InputError as error:
         raise _template_refusal(text, where, _TEMPLATE) or error from None
-    if any(is_compose(document) for document in documents):
-        compose = [one for one in documents if is_compose(one)]
-        found = [one for document in compose for one in containers_in_compose(document, directory=directory)]
-        return "a Compose file", found
+    if compose := [one for one in documents if is_compose(one) or includes_others(one)]:
+        read = [containers_in_compose(document, directory=directory) for document in compose]
+        unread = "; ".join(note for _, notes in read for note in notes)
+        title = f"a Compose file ({unread})" if unread else "a Compose file"
+        return title, [container for containers, _ in read for container in containers]
     manifests: list[Any] = [document for document in documents if is_manifest(document)]
     if manifests:
         if refusal := _template_refusal(text, where, _RELEASE_TEMPLATE):

@@ -1,196 +1,19 @@
-"""Docker's own files: the services of a Compose file, and the server that a Dockerfile's image starts.
-
-Values of variables come from the file, from `.env` beside it and from its `env_file`s; never from the environment of
-this process, which is another machine's.
-"""
+"""Dockerfiles: the server that an image starts, with the variables and the vLLM that it has."""
 
 import json
 import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from regress_gate.vllm.deployed_server import Container, find_starts, installed_version
-from regress_gate.vllm.docker_commands import device_platform
 from regress_gate.vllm.image_names import read_image
-from regress_gate.vllm.shell_words import interpolate, open_value, read_script, without_marks
-from regress_gate.vllm.yaml_nodes import YamlList, YamlMap, child, is_map, items, text_of
+from regress_gate.vllm.shell_words import interpolate, open_value, read_script
 
-_MAX_ENV_FILE = 256 * 1024
-"""Bytes of a file with variables."""
-_ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)")
-_MAX_EXTENDS = 10
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)(?:[ \t]+(.*))?", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?(['\"]?)(\w+)\1")
 _REPLACES_VLLM = re.compile(
     r"\b(?:pip3?|uv)\b[^&;|]*\binstall\b[^&;|]*(?:vllm-project/vllm|wheels\.vllm\.ai|\svllm(?:\s|$)|vllm\S*\.whl)"
 )
-
-
-# Compose
-
-
-def is_compose(document: Any) -> bool:
-    """Whether it has services that look like those of Compose."""
-    services = child(document, "services")
-    keys = ("image", "build", "command", "extends", "deploy", "environment")
-    return is_map(services) and any(is_map(one) and any(key in one for key in keys) for one in services.values())
-
-
-def containers_in_compose(document: Any, *, directory: Path | None) -> list[Container]:
-    """A container for each service. `directory` is that of the file; None: read from standard input."""
-    variables = _read_env_file(directory, ".env")
-    services = child(document, "services")
-    return [
-        _service_container(str(name), service, services, variables or {}, directory)
-        for name, service in services.items()
-        if is_map(service)
-    ]
-
-
-def _service_container(
-    name: str, service: YamlMap, services: YamlMap, variables: Mapping[str, str], directory: Path | None
-) -> Container:
-    service, notes, is_whole = _extended(service, services)
-    line = services.line_of(name)
-
-    def put_in(text: str) -> str:
-        return interpolate(text, variables.get, escape="$")
-
-    image = text_of(service.get("image"))
-    container = Container(name, line, image=None if image is None else put_in(image), notes=notes, is_complete=is_whole)
-    container.entrypoint = _compose_words(service.get("entrypoint"), put_in)
-    command = _compose_words(service.get("command"), put_in)
-    container.arguments = command or []
-    container.env, missing = _environment(service, put_in, variables, directory)
-    container.env_is_complete = is_whole and not missing
-    container.notes += [f"the variables in {file} are not known: it is not beside the file" for file in missing]
-    container.platform = _device_platform_of(service, put_in)
-    build = service.get("build")
-    if build is not None and (image is None or not read_image(container.image or "").is_vllm):
-        container.why_no_version = "the image is built from a Dockerfile, which may be given instead"
-    profiles = [text for text, _ in items(service.get("profiles")) if isinstance(text, str)]
-    if profiles:
-        container.notes.append(f"it starts with the profile {' or '.join(profiles)} only")
-    return container
-
-
-def _extended(service: YamlMap, services: YamlMap) -> tuple[YamlMap, list[str], bool]:
-    """The service with what it extends in the same file; a note, and False, for what is in another file."""
-    for _ in range(_MAX_EXTENDS):
-        extends = service.get("extends")
-        if extends is None:
-            return service, [], True
-        name = text_of(extends) or text_of(child(extends, "service"))
-        parent = services.get(name) if name else None
-        if child(extends, "file") is not None or not is_map(parent):
-            return service, [f"it extends {name or 'a service'} of another file, which is not read"], False
-        merged = YamlMap({**parent, **{key: value for key, value in service.items() if key != "extends"}})
-        merged.line, merged.lines = service.line, {**parent.lines, **service.lines}
-        if "extends" not in parent:
-            merged.pop("extends", None)
-        if is_map(parent.get("environment")) and is_map(service.get("environment")):
-            merged["environment"] = _merged(parent["environment"], service["environment"])
-        service = merged
-    return service, ["it extends itself"], False
-
-
-def _merged(lower: YamlMap, upper: YamlMap) -> YamlMap:
-    merged = YamlMap({**lower, **upper})
-    merged.line, merged.lines = upper.line, {**lower.lines, **upper.lines}
-    return merged
-
-
-def _compose_words(value: Any, put_in: Callable[[str], str]) -> list[str] | None:
-    """A command as Compose takes it: text is split as a shell would, a list is taken as it is."""
-    if isinstance(value, YamlList):
-        return [put_in(text) for text, _ in items(value) if isinstance(text, str)]
-    text = text_of(value)
-    if text is None:
-        return None
-    text = put_in(text)
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
-
-
-def _environment(
-    service: YamlMap, put_in: Callable[[str], str], variables: Mapping[str, str], directory: Path | None
-) -> tuple[dict[str, str], list[str]]:
-    """The variables of the container, and the files with variables that cannot be read."""
-    env: dict[str, str] = {}
-    missing = []
-    for file in _env_files(service.get("env_file")):
-        file = put_in(file)
-        content = _read_env_file(directory, file)
-        if content is None:
-            missing.append(file)
-        else:
-            env.update(content)
-    environment = service.get("environment")
-    if is_map(environment):
-        for name, value in environment.items():
-            text = text_of(value)
-            # A variable without a value is that of the shell that calls Compose.
-            env[name] = variables.get(name, open_value(name)) if text is None else put_in(text)
-    for entry, _ in items(environment):
-        name, equals, text = str(entry).partition("=")
-        if isinstance(entry, str):
-            env[name] = put_in(text) if equals else variables.get(name, open_value(name))
-    return env, missing
-
-
-def _env_files(value: Any) -> Iterator[str]:
-    for one in [value] if isinstance(value, str | YamlMap) else [entry for entry, _ in items(value)]:
-        path = text_of(one) or text_of(child(one, "path"))
-        if path:
-            yield path
-
-
-def _read_env_file(directory: Path | None, name: str) -> dict[str, str] | None:
-    """The variables of a file beside the Compose file or below it; None if it is not there or not readable so."""
-    if directory is None or Path(name).is_absolute():
-        return None
-    path = directory / name
-    try:
-        if not path.is_file() or path.stat().st_size > _MAX_ENV_FILE:
-            return None
-        if not path.resolve().is_relative_to(directory.resolve().parent):
-            return None
-        text = without_marks(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return None
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        match = _ENV_LINE.fullmatch(line)
-        if match is not None:
-            found[match[1]] = _env_value(match[2].strip())
-    return found
-
-
-def _env_value(text: str) -> str:
-    if len(text) > 1 and text[0] in "\"'" and (end := text.find(text[0], 1)) > 0:
-        return text[1:end]
-    return re.sub(r"\s+#.*", "", text)
-
-
-def _device_platform_of(service: YamlMap, put_in: Callable[[str], str]) -> Any:
-    devices = child(service, "deploy", "resources", "reservations", "devices")
-    reserved = [entry for entry, _ in items(devices)]
-    names = [text_of(child(one, "driver")) or "" for one in reserved]
-    names += [text for text, _ in items(service.get("devices")) if isinstance(text, str)]
-    names += [text_of(service.get("runtime")) or ""]
-    for name in names:
-        if platform := device_platform(put_in(name)):
-            return platform
-    capabilities = [text for one in reserved for text, _ in items(child(one, "capabilities"))]
-    return "cuda" if "gpu" in capabilities or service.get("gpus") is not None else None
-
-
-# Dockerfiles
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 import pytest
 
+from regress_gate.errors import InputError
+from regress_gate.vllm.deployment_files import read_deployments
 from regress_gate.vllm.shell_words import shown
 
 TWO = """\
@@ -128,6 +130,120 @@ def test_a_service_that_extends_another(read):
     """)
     assert (base.words, other.words) == (("--model", "m"), ("--model", "n"))
     assert other.env == {"A": "1", "B": "2"}
+
+
+SERVER = "image: vllm/vllm-openai:v0.19.1"
+OWN = f"services:\n  own: {{{SERVER}, command: --model own}}\n"
+
+
+def project(folder, files):
+    """The servers of compose.yaml, beside files by their path."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return read_deployments(str(folder / "compose.yaml"))
+
+
+def test_included_files_are_read_beside_it(tmp_path):
+    far = f"services:\n  far:\n    {SERVER}\n    command: --model ${{NAME}}\n    env_file: .env\n  own: {{}}"
+    servers = project(
+        tmp_path / "deploy",
+        {
+            "compose.yaml": "include: [gpu/a.yaml, {path: [b.yaml]}]\n" + OWN,
+            "gpu/a.yaml": far,
+            "gpu/.env": "NAME=of-its-folder\nVLLM_USE_V1=1",
+            "b.yaml": "include: gpu/a.yaml\n" + OWN.replace("own", "near"),
+        },
+    )
+    assert [(server.name, server.words[1]) for server in servers] == [
+        ("own", "own"),
+        ("far", "of-its-folder"),
+        ("near", "near"),
+    ]
+    assert servers[1].env["VLLM_USE_V1"] == "1"
+    assert servers[1].where == str(tmp_path / "deploy/gpu/a.yaml:2")
+    assert not any(server.notes for server in servers)
+
+
+def test_a_service_extends_one_of_another_file(tmp_path):
+    base = f"""\
+services:
+  gpu: {{extends: root, env_file: [x.env]}}
+  root: {{{SERVER}, environment: {{VLLM_A: 1, VLLM_B: 1}}}}
+"""
+    own = "{extends: {file: ../common/base.yaml, service: gpu}, environment: [VLLM_B=2], command: -tp 2}"
+    (one,) = project(
+        tmp_path / "deploy",
+        {
+            "compose.yaml": f"services: {{a: {own}}}",
+            "../common/base.yaml": base,
+            "../common/x.env": "VLLM_C=3\nVLLM_B=0",
+        },
+    )
+    assert (str(one.version), one.words) == ("0.19.1", ("-tp", "2"))
+    assert one.env == {"VLLM_A": "1", "VLLM_B": "2", "VLLM_C": "3"}
+
+
+@pytest.mark.parametrize(
+    ("include", "why"),
+    [
+        ("https://example.com/compose.yaml", "lies on another machine"),
+        ("oci://docker.io/x/y:latest", "lies on another machine"),
+        ("git@example.com:x/y.git", "lies on another machine"),
+        ("/etc/passwd", "lies outside of"),
+        ("../../etc/x.yaml", "lies outside of"),
+        ("link.yaml", "lies outside of"),
+        ("none.yaml", "is not there"),
+        ("broken.yaml", "cannot be read"),
+        ("binary.yaml", "cannot be read"),
+        ("list.yaml", "is no Compose file"),
+        ("x\\0y", "cannot be read"),
+        ("compose.yaml", "includes it"),
+        ("loop.yaml", "includes it"),
+    ],
+)
+def test_what_is_not_included_is_said(tmp_path, include, why):
+    folder = tmp_path / "above" / "deploy"
+    folder.mkdir(parents=True)
+    outside = tmp_path / "outside.yaml"
+    outside.write_text(f"services: {{stolen: {{{SERVER}}}}}")
+    (folder / "link.yaml").symlink_to(outside)
+    (folder / "binary.yaml").write_bytes(b"\xff\xfe\xfa")
+    servers = project(
+        folder,
+        {
+            "compose.yaml": f'include: ["{include}"]\n{OWN}',
+            "broken.yaml": "services: {",
+            "list.yaml": "- 1",
+            "loop.yaml": "include: [compose.yaml]",
+        },
+    )
+    assert [server.name for server in servers] == ["own"]
+    assert any(why in note for note in servers[0].notes), servers[0].notes
+    assert all("root:" not in note for note in servers[0].notes)
+
+
+def test_a_file_that_only_includes_says_what_it_does_not_read(tmp_path):
+    with pytest.raises(InputError, match=r"no vLLM server found in a Compose file \(it includes oci://x/y, which lies"):
+        project(tmp_path, {"compose.yaml": "include: [oci://x/y]"})
+
+
+def test_files_that_extend_each_other_without_end(tmp_path):
+    def one(name, other, file):
+        return (
+            f"services: {{{name}: {{{SERVER}, command: --model m, extends: {{file: {file}.yaml, service: {other}}}}}}}"
+        )
+
+    (server,) = project(tmp_path, {"compose.yaml": one("a", "b", "b"), "b.yaml": one("b", "a", "compose")})
+    assert any("it extends itself" in note for note in server.notes)
+    assert not server.is_complete
+
+
+def test_many_includes_are_bounded(tmp_path):
+    names = [f"f{number}.yaml" for number in range(80)]
+    all_of_them = f"include: [{', '.join(names)}]\n"
+    servers = project(tmp_path, {"compose.yaml": all_of_them + OWN} | dict.fromkeys(names, all_of_them))
+    assert any("is one of more than 50 files" in note for note in servers[0].notes)
 
 
 def test_an_image_that_is_built_has_no_version(read_one):
