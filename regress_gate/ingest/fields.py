@@ -83,6 +83,17 @@ def items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
     return value
 
 
+MAX_LISTED = 1000
+"""Models, data sets or phases that a configuration may list."""
+
+
+def few_items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """The list at the key, of a configuration: it has some entries and not one for each request."""
+    if len(values := items(data, key)) > MAX_LISTED:
+        raise RefusalError(f"{key} has {len(values):,} entries, more than {MAX_LISTED:,}")
+    return values
+
+
 def time_from_unix(seconds: float | None) -> datetime | None:
     """Seconds since 1970 UTC as a time; None if out of range."""
     try:

@@ -87,8 +87,8 @@ def dataset_name(source: str) -> str | None:
 
 def _model(config: Mapping[str, Any]) -> str | None:
     endpoint, models = fields.obj(config, "endpoint"), fields.obj(config, "models")
-    names = fields.items(endpoint, "model_names") or [
-        item.get("name") for item in fields.items(models, "items") if isinstance(item, dict)
+    names = fields.few_items(endpoint, "model_names") or [
+        item.get("name") for item in fields.few_items(models, "items") if isinstance(item, dict)
     ]
     named = [excerpt(name) for name in names if isinstance(name, str) and name]
     return "+".join(named[:3]) or None
@@ -98,7 +98,7 @@ def _phase(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The load: the `loadgen` section, or the only phase that is measured."""
     phases = [
         phase
-        for phase in fields.items(config, "phases")
+        for phase in fields.few_items(config, "phases")
         if isinstance(phase, dict) and phase.get("kind", "profiling") == "profiling"
     ]
     if len(phases) > 1:
@@ -107,7 +107,7 @@ def _phase(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _datasets(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [entry for entry in fields.items(config, "datasets") if isinstance(entry, dict)]
+    return [entry for entry in fields.few_items(config, "datasets") if isinstance(entry, dict)]
 
 
 def _dataset(config: Mapping[str, Any]) -> str | None:

@@ -151,7 +151,8 @@ def _reading(table: UnitTable, config: Mapping[str, Any], position: int, roundin
 def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
     """The workload stated by the arguments: flat (`concurrency`), or in sections (`perf_analyzer.stimulus`)."""
     workload: dict[str, Any] = {}
-    names = [name for key in ("model_names", "model") if fields.is_list(values := config.get(key)) for name in values]
+    lists = [config[key] for key in ("model_names", "model") if fields.is_list(config.get(key))]
+    names = [name for values in lists for name in values[: fields.MAX_LISTED]]
     if named := [excerpt(name) for name in names if isinstance(name, str) and name]:
         workload["model"] = "+".join(named[:3])
     analyzer = fields.obj(config, "perf_analyzer")

@@ -139,6 +139,12 @@ class GithubActionBenchmark:
         return results
 
 
+_MAX_SCRIPT = 64 * 1024 * 1024
+"""Characters of a script, which is copied several times until it is parsed."""
+_MAX_BENCHES = 20_000
+"""Of one commit."""
+
+
 def _is_input(document: object) -> bool:
     return (
         fields.is_list(document)
@@ -156,6 +162,8 @@ def _entries(groups: Mapping[str, Any], group: str) -> Sequence[Any]:
 
 
 def _parsed(script: str) -> Any:
+    if len(script) > _MAX_SCRIPT:
+        raise RefusalError(f"a script of more than {_MAX_SCRIPT // 1024**2} MiB; import its JSON, or split it")
     try:
         documents = parsing.parse_json(script.strip().removesuffix(";").encode()).documents
     except parsing.NotJsonError as error:
@@ -169,7 +177,12 @@ def _entry(group: str, entry: object, of_vllm: bool, position: int) -> list[Read
         if not isinstance(entry, dict):
             raise RefusalError(f"an entry of {quoted(group)} is no object")
         contexts: dict[str, list[Mapping[str, Any]]] = {}
-        for bench in fields.items(entry, "benches"):
+        listed = fields.items(entry, "benches")
+        if len(listed) > _MAX_BENCHES:
+            raise RefusalError(
+                f"an entry of {quoted(group)} has {len(listed):,} benchmarks, more than {_MAX_BENCHES:,}"
+            )
+        for bench in listed:
             if not isinstance(bench, dict):
                 raise RefusalError(f"a benchmark of {quoted(group)} is no object")
             contexts.setdefault(_scenario(group, bench), []).append(bench)
