@@ -81,19 +81,28 @@ def flat_yaml(value: Any) -> bytes:
     return text.replace(f"{line}\n", block * (len(listed) // 4)).encode()
 
 
-def rows_of_trials(size: int) -> list[dict[str, Any]]:
-    """Two metrics of each of many trials, whose numbers differ."""
-    (first, second), rows = long_tables.rows(testbed="box"), []
-    for number in range(size // 380):
-        changes = {"run": f"r{number % 97}", "trial": 1 + number // 97}
-        rows += [{**first, **changes, "value": 50 + number / 7}, {**second, **changes, "value": 5.0 + number * 1e-6}]
-    return rows[:40_000]
+def table_of_trials(size: int, written: Callable[[Any], bytes]) -> bytes:
+    """A valid long table: 20 statistics of each of many trials, whose numbers differ."""
+    statistics = {"median": 50.0, "mean": 52.0, "p90": 70.0, "p95": 80.0, "p99": 99.0}
+    names = [
+        (f"{family}_{name}", value) for family in ("ttft", "tpot", "itl", "e2el") for name, value in statistics.items()
+    ]
+    count = size // (len(names) * len(written(long_tables.rows(("ttft_mean", 50.123456789, "ms"), testbed="box"))))
+    rows: list[dict[str, Any]] = []
+    for number in range(min(count, 19_000)):
+        values = [(name, value * (1 + number / 99_991), "ms") for name, value in names]
+        rows += long_tables.rows(
+            *values, testbed="box", run=f"r{number % 97}", trial=1 + number // 97, max_concurrency=""
+        )
+    return written(rows)
 
 
 CASES: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "valid guidellm/0.3": ("a.json", lambda size: grown_guidellm("0.3", size, guidellm_results.as_json)),
     "valid guidellm/0.8": ("a.json", lambda size: grown_guidellm("0.8", size, guidellm_results.as_json)),
     "valid guidellm/yaml": ("a.yaml", lambda size: grown_guidellm("0.3", size, flat_yaml)),
+    "valid long-table/csv": ("a.csv", lambda size: table_of_trials(size, long_tables.as_csv)),
+    "valid long-table/json": ("a.json", lambda size: table_of_trials(size, long_tables.as_json)),
     **{
         name: (sample.name, lambda size, name=name: grow(SAMPLES[name].make(), size))  # type: ignore[misc]
         for name, sample in SAMPLES.items()
