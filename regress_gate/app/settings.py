@@ -143,7 +143,9 @@ class Settings:
         if self.deployment_target is not None or self.config.deployment.file is None:
             return self.deployment_target
         file = self._found[0] if self._found is not None else Path()
-        return str(file.parent / self.config.deployment.file)
+        path, here = file.parent / self.config.deployment.file, Path.cwd()
+        # Named as in the repository, wherever that lies on a runner: findings are known by the file, too.
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
     @cached_property
     def deployed_servers(self) -> "list[DeployedServer]":

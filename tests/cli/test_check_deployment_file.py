@@ -85,7 +85,9 @@ class TestOneServer:
         (gate.directory / "deploy").mkdir()
         write("deploy/k8s.yaml", MIXTRAL)
         write("regress-gate.toml", "[deployment]\nfile = 'deploy/k8s.yaml'\n")
-        assert gate("check", "v0.20.0", "--format", "json").json["deployment"]["name"] == "mixtral"
+        found = gate("check", "v0.20.0", "--format", "json").json["deployment"]
+        assert found["name"] == "mixtral"
+        assert found["where"].startswith("deploy/k8s.yaml:")  # the same wherever the checkout lies
         shown = gate("config", "show").out
         assert "deployment.file = deploy/k8s.yaml" in shown
         assert "deployment.model = mistralai/Mixtral-8x7B-v0.1" in shown

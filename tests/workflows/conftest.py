@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -161,8 +162,17 @@ class Team:
         runs = self.state.check_runs(NAME, self.head)
         return {one["name"]: one["conclusion"] or one["status"] for one in runs}
 
-    def run(self, workflow: str, event: str = "pull_request", content: Any = None, *, write: bool = False) -> Run:
-        """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given."""
+    def run(
+        self,
+        workflow: str,
+        event: str = "pull_request",
+        content: Any = None,
+        *,
+        write: bool = False,
+        cancel_after: str | None = None,
+    ) -> Run:
+        """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given;
+        `cancel_after`: somebody cancels it when the log has this."""
         self.runs += 1
         here = self.directory / f"run-{self.runs}"
         here.mkdir()
@@ -171,16 +181,24 @@ class Team:
         (here / "event.json").write_text(json.dumps(self.event if content is None else content))
         self.state.add_token(TOKEN, NAME, WRITE if write else READ_ONLY)
         with self.github(here) as url:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 self.command(workflow, event, here, url),
                 cwd=self.clone,
                 env=self.runner.environment(),
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 text=True,
-                timeout=300,
-                check=False,
             )
-        return read_run(done.returncode, done.stdout + done.stderr, artifacts)
+            assert process.stdout is not None
+            text = ""
+            for line in process.stdout:
+                text += line
+                if cancel_after is not None and cancel_after in line:
+                    process.send_signal(signal.SIGINT)
+                    cancel_after = None
+            process.stdout.close()
+            code = process.wait()
+        return read_run(code, text, artifacts)
 
     def command(self, workflow: str, event: str, here: Path, url: str) -> list[str]:
         variables = {

@@ -48,6 +48,7 @@ class Step:
     result: str = ""
     lines: list[str] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
+    summary: str = ""
     seconds: float = 0.0
 
 
@@ -65,11 +66,16 @@ class Run:
     @property
     def failed(self) -> list[str]:
         """The steps that are red, without those inside of an action."""
-        return [step.name for ids, step in self.steps.items() if step.result == "failure" and len(ids) == 2]
+        names = [step.name for ids, step in self.steps.items() if step.result == "failure" and len(ids) == 2]
+        return [name.partition("@")[0] for name in names]
 
     @property
     def log(self) -> str:
         return "".join(line for step in self.steps.values() for line in step.lines)
+
+    @property
+    def summary(self) -> str:
+        return "".join(step.summary for step in self.steps.values())
 
     def outputs(self, step: str) -> dict[str, str]:
         return next(one.outputs for ids, one in self.steps.items() if ids[1:] == (step,))
@@ -129,6 +135,8 @@ def read_run(code: int, text: str, artifacts: Path) -> Run:
         step = steps.setdefault(ids, Step(entry["step"]))
         if entry.get("raw_output"):
             step.lines.append(entry["msg"])
+        if entry.get("command") == "summary":
+            step.summary += entry["content"]
         if entry.get("command") == "set-output":
             step.outputs[entry["name"]] = entry["arg"]
         step.result = entry.get("stepResult", step.result)

@@ -58,6 +58,7 @@ def test_one_workflow_is_enough_where_nobody_comes_from_a_fork(team: Team, answe
     assert_answered(run, answer)
     assert team.conclusions == {"regress-gate: upgrade": CONCLUSION[answer]}
     assert len(team.comments) == (answer in HAS_COMMENT)
+    assert run.summary.startswith("## ")
 
 
 def test_the_check_run_is_open_before_the_question_is_asked(team: Team) -> None:
@@ -100,7 +101,7 @@ def test_outputs_and_artifacts_are_for_later_steps(team: Team) -> None:
     team.open_pull_request(*CHANGES["fail"])
     run = team.run("upgrade-gate.yml")
     assert set(run.artifact("regress-gate")) == {"gate.json", "versions.json"}
-    assert run.artifact("regress-gate-report")["report.html"].startswith(b"<!doctype html>")
+    assert run.artifact("regress-gate-report")["report.html"].startswith(b"<!DOCTYPE html>")
     outputs = run.outputs("gate")
     assert {name: outputs[name] for name in ("moved", "decision", "exit-code", "base", "candidate")} == {
         "moved": "true",
