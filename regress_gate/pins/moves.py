@@ -199,10 +199,11 @@ def _decider(move: Move, base: Tree, head: Tree) -> str:
 def _pairs(before: Sequence[Pin], after: Sequence[Pin]) -> list[tuple[Pin | None, Pin | None]]:
     """Which pin became which: the same place of the same file, then the same name in it, then the nearest elsewhere."""
     found: list[tuple[Pin | None, Pin | None]] = []
-    old, new = list(before), list(after)
+    old, new = sorted(before, key=_place), sorted(after, key=_place)
     keys: tuple[Callable[[Pin], Hashable], ...] = (
         lambda pin: (pin.file, pin.kind, pin.place, pin.pinned.name, pin.pinned.spec),
         lambda pin: (pin.file, pin.kind, pin.place),
+        lambda pin: (pin.file, pin.pinned.name, pin.pinned.spec),
         lambda pin: (pin.file, pin.pinned.name),
         lambda pin: (pin.file, pin.kind),
         # A file that was renamed, or moved to another folder, as it was.
@@ -221,6 +222,10 @@ def _pairs(before: Sequence[Pin], after: Sequence[Pin]) -> list[tuple[Pin | None
         found += [(old[0], pin) for pin in new]
         return found
     return [*found, *((pin, None) for pin in old), *((None, pin) for pin in new)]
+
+
+def _place(pin: Pin) -> tuple[str, int, str]:
+    return pin.file, pin.line, pin.place
 
 
 def _common_of(pins: Sequence[Pin]) -> Version | None:

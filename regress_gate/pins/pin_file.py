@@ -22,6 +22,8 @@ from regress_gate.vllm.image_names import split_image
 from regress_gate.vllm.shell_words import Lookup, interpolate, is_open, read_script, shown
 
 MAX_SCRIPT = 256 * 1024
+MAX_PINS = 500
+"""Of one file."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _VERSION_WORDS = frozenset(
     {"version", "ver", "tag", "image", "img", "release", "ref", "commit", "sha", "revision", "rev", "wheel", "git"}

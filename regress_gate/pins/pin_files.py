@@ -14,7 +14,7 @@ from itertools import islice
 
 from regress_gate.pins.git_tree import GITLINK, REGULAR, Tree
 from regress_gate.pins.pin import Pin, Pinned
-from regress_gate.pins.pin_file import PinFile, renovate_pins, scan_lines
+from regress_gate.pins.pin_file import MAX_PINS, PinFile, renovate_pins, scan_lines
 from regress_gate.pins.python_files import is_requirements, read_lock, read_requirements, read_setup_cfg, read_toml
 from regress_gate.pins.text_files import (
     dockerfile_names,
@@ -29,11 +29,8 @@ from regress_gate.vllm.image_names import parse_version
 
 _DEPLOYS = re.compile(r"\"(?:apiVersion|services|containerDefinitions)\"\s*:")
 """What JSON holds that deploys something: manifests, Compose, tasks of ECS. Results name images too."""
+_LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "pixi.lock")
 _COMPOSE = re.compile(r"(?:.*[-_.])?(?:docker-)?compose(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
-
-
-_MAX_PINS = 500
-"""Of one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +149,10 @@ def _pins_of(tree: Tree, path: str, notes: list[str]) -> Iterator[Pin]:
     if kind is _TEXT and not is_requirements(text):
         return
     file = PinFile(path, text, kind.title, sibling)
-    pins = list(islice(kind.read(file), _MAX_PINS + 1))
-    if len(pins) > _MAX_PINS:
-        file.notes.append(f"has more than {_MAX_PINS} pins, of which the first are read")
-    yield from pins[:_MAX_PINS]
+    pins = list(islice(kind.read(file), MAX_PINS + 1))
+    if len(pins) > MAX_PINS:
+        file.notes.append(f"has more than {MAX_PINS} pins, of which the first are read")
+    yield from pins[:MAX_PINS]
     yield from renovate_pins(file)
     notes += [f"{path}: {note}" for note in file.notes]
 
@@ -201,23 +198,35 @@ def _is_submodule(path: str, trees: Iterable[Tree]) -> bool:
 
 
 def lock_beside(tree: Tree, pin: Pin) -> list[Pin]:
-    """The pins of the nearest lock file that decides over a project file: in its folder or one above it."""
+    """The pins of the lock file that decides over a project file: in its folder, or uv's of a workspace that names it.
+
+    Requirements are decided by the file that pip-tools or uv compiles from them alone.
+    """
     kind = kind_of(pin.file)
     if kind is None or not kind.is_project:
         return []
     folder = posixpath.dirname(pin.file)
-    while True:
-        candidates = [
-            posixpath.join(folder, name)
-            for name in ("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock")
-        ]
-        if pin.file.endswith(".in"):
-            candidates.insert(0, posixpath.join(folder, posixpath.basename(pin.file).removesuffix(".in") + ".txt"))
-        pins = find_pins(tree, [path for path in candidates if path in tree.entries]).pins
-        decided = [one for one in pins if one.version is not None and one.pinned.name == pin.pinned.name]
-        if decided or not folder:
-            return decided
-        folder = posixpath.dirname(folder)
+    if kind.title == "requirements":
+        compiled = pin.file.removesuffix(".in") + ".txt"
+        return _locked(tree, [compiled], pin) if pin.file.endswith(".in") else []
+    if found := _locked(tree, [posixpath.join(folder, name) for name in _LOCKS], pin):
+        return found
+    above = folder
+    while above:
+        above = posixpath.dirname(above)
+        lock = posixpath.join(above, "uv.lock")
+        member = posixpath.relpath(folder, above or ".")
+        content = tree.read(lock)
+        if content is not None and re.search(
+            rb'(?:editable|virtual|directory) = "' + re.escape(os.fsencode(member)) + rb'"', content
+        ):
+            return _locked(tree, [lock], pin)
+    return []
+
+
+def _locked(tree: Tree, paths: Iterable[str], pin: Pin) -> list[Pin]:
+    pins = find_pins(tree, [path for path in paths if path in tree.entries]).pins
+    return [one for one in pins if one.version is not None and one.pinned.name == pin.pinned.name]
 
 
 def select_paths(paths: Iterable[str], wanted: Iterable[str]) -> list[str]:

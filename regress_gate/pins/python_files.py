@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 from typing import Any
 
 from regress_gate.pins.pin import (
@@ -22,7 +22,7 @@ from regress_gate.pins.pin import (
     read_revision,
     read_specifier,
 )
-from regress_gate.pins.pin_file import PinFile, scan_lines
+from regress_gate.pins.pin_file import MAX_PINS, PinFile, scan_lines
 from regress_gate.vllm.image_names import parse_version
 
 _MAX_TOML = 2 * 1024 * 1024
@@ -122,7 +122,7 @@ def read_toml(file: PinFile) -> Iterator[Pin]:
         yield from scan_lines(file)
         return
     indexes = _named_indexes(document)
-    found = list(_walk(file, document, (), indexes))
+    found = list(islice(_walk(file, document, (), indexes), MAX_PINS + 1))
     # A source of uv says where vLLM comes from, whatever range the dependency allows.
     sources = [pin for pin in found if ".sources." in f".{pin.place}." and pin.pinned.why != UNPINNED]
     decided = {pin.pinned.name for pin in sources if pin.version is not None}

@@ -174,10 +174,22 @@ def test_a_lock_file_decides_over_a_range(gate, repo):
     assert (answer["baseline"], answer["candidate"]) == (OLD, NEW)
 
 
-def test_a_lock_file_above_decides_for_a_member_of_a_workspace(gate, repo):
-    repo.commit({"uv.lock": '[[package]]\nname = "vllm"\nversion = "0.19.1"\n', "services/a/pyproject.toml": ""})
-    repo.commit({"services/a/pyproject.toml": '[project]\ndependencies = ["vllm>=0.19"]\n'})
-    assert versions(gate, "--base", "HEAD~1")["moved"][0]["decided_by"] == "uv.lock"
+def test_the_lock_of_a_workspace_decides_for_its_members_alone(gate, repo):
+    lock = '[[package]]\nname = "a"\nsource = { editable = "services/a" }\n\n'
+    lock += '[[package]]\nname = "vllm"\nversion = "0.19.1"\n'
+    project = '[project]\ndependencies = ["vllm>={}"]\n'
+    files = ("services/a/pyproject.toml", "services/b/pyproject.toml")
+    repo.commit({"uv.lock": lock, **{file: project.format("0.18") for file in files}})
+    repo.commit({file: project.format("0.19") for file in files})
+    done = gate("ci", "versions", "--base", "HEAD~1", "--format", "json")
+    assert (done.code, done.json["outcome"]) == (3, "unknown")
+    assert [one["decided_by"] for one in done.json["moved"]] == ["uv.lock", None]
+
+
+def test_a_compiled_file_decides_over_its_source(gate, repo):
+    repo.commit({"requirements.in": "vllm>=0.18\n", "requirements.txt": "vllm==0.19.1\n"})
+    repo.commit({"requirements.in": "vllm>=0.19\n"})
+    assert versions(gate, "--base", "HEAD~1")["moved"][0]["decided_by"] == "requirements.txt"
 
 
 def test_a_range_that_allows_the_new_version_does_not_stand_in_its_way(gate, repo):
