@@ -165,7 +165,7 @@ class _Writer:
     def _figure(self, figure: Figure, depth: int) -> Any:
         picture = Markup(draw_svg(figure, heading=False))  # nosec B704 # noqa: S704 - it escapes its texts
         before, self._title = self._title, figure.title
-        table = self._block(figure.table, depth)
+        table = self._table(figure.table, is_cards=False)  # wide, and read beside the picture
         self._title = before
         return self._macros.figure(_heading(depth), figure.title, figure.description, picture, table)
 
@@ -187,7 +187,8 @@ class _Writer:
         ]
         return self._macros.entries(rows, _heading(depth))
 
-    def _table(self, table: Table) -> Any:
+    def _table(self, table: Table, *, is_cards: bool = True) -> Any:
+        """`is_cards`: a narrow page shows each row as a card; else the table scrolls."""
         columns = table.columns
         has_heads = any(column.title.strip() for column in columns)
         groups = []
@@ -206,7 +207,7 @@ class _Writer:
                 rows.append({"cells": cells, "is_muted": row.is_muted})
             groups.append({"title": group.title, "rows": rows})
         heads = [replace(column, title=column.title.strip()) for column in columns]
-        return self._macros.table(self._name(), heads, groups)
+        return self._macros.table(self._name(), heads, groups, is_cards)
 
     def _grid(self, grid: Grid) -> Any:
         meanings = dict(grid.meanings)
