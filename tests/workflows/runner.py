@@ -150,7 +150,16 @@ def export_action(directory: Path) -> Path:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True,
     )  # fmt: skip
-    kept = ("action.yml", "ci/", "regress_gate/", "known_issues/", "baselines/", "constraints.txt", "hatch_build.py")
+    kept = (
+        ".pre-commit-hooks.yaml",
+        "action.yml",
+        "ci/",
+        "regress_gate/",
+        "known_issues/",
+        "baselines/",
+        "constraints.txt",
+        "hatch_build.py",
+    )
     for name in listed.stdout.decode().split("\0"):
         if name.startswith((*kept, "pyproject.toml", "README.md", "LICENSE")) and (ROOT / name).is_file():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
