@@ -366,7 +366,8 @@ class _Adapter(CacheControlAdapter):
                 response = super().send(request, *arguments, **options)
             except (exceptions.RequestException, _UnusableAnswerError) as error:
                 why, is_reached = _failure(error)
-                if is_last and not is_reached:
+                # Whoever writes looks whether it has happened, and tries again.
+                if is_last and not is_reached and is_repeatable:
                     raise client.stop(f"{client.base} cannot be reached: {why}") from None
             else:
                 if (seconds := wanted_wait(response, client.now())) is not None:

@@ -1,6 +1,7 @@
 """Pin, export, import and prune stored versions. Opens the database; for looking only, see `store_queries`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from regress_gate.app.store_queries import is_selected, stored_versions
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.files import write_output_file
 from regress_gate.gate.sides import make_side
-from regress_gate.model.run import SuiteRef
+from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
 from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
@@ -18,6 +19,7 @@ from regress_gate.store.comparisons import of_holding
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import AddedRuns, Holding
 from regress_gate.suites import find_shipped_suite
+from regress_gate.text import plural, slugify
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,7 @@ def export_baselines(
     selected.
     """
     with open_store(str(settings.store_url.value), create=False) as store:
-        held = [
-            holding
-            for holding in store.inventory()
-            if (version is None or holding.version.matches(version)) and is_selected(holding, settings)
-        ]
-        if not held:
-            raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
+        held = _selected(store, settings, version)
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -70,18 +66,90 @@ def export_baselines(
             yield _export(store, holding, directory, undisturbed=undisturbed)
 
 
+def _selected(store: Repository, settings: Settings, version: Version | None) -> list[Holding]:
+    held = [
+        holding
+        for holding in store.inventory()
+        if (version is None or holding.version.matches(version)) and is_selected(holding, settings)
+    ]
+    if not held:
+        raise NoDataError("the store holds nothing like that; see `regress-gate baseline list`")
+    return held
+
+
 def _export(store: Repository, holding: Holding, directory: Path, *, undisturbed: bool) -> ExportedFile:
+    kept, left_out = _runs_of(store, holding, undisturbed=undisturbed)
+    if not kept:
+        return ExportedFile(None, holding.version, 0, left_out)
+    path = directory / baseline_file_name(holding.version, holding.testbed, holding.suite)
+    write_output_file(path, dump_baseline(kept))
+    return ExportedFile(path, holding.version, len(kept), left_out)
+
+
+def _runs_of(store: Repository, holding: Holding, *, undisturbed: bool) -> tuple[list[Run], int]:
+    """The runs to be exported, and how many are left out."""
     stored = store.runs(version=holding.version, testbed=holding.testbed, suite=holding.suite, with_samples=True)
     runs = [run for run in stored if run.version == holding.version]
     kept = runs
     if undisturbed:
         suite = find_shipped_suite(holding.suite)
         kept = list(make_side(holding.version, runs, suite.conditions if suite else ConditionLimits()).counted)
-    if not kept:
-        return ExportedFile(None, holding.version, 0, len(runs))
-    path = directory / baseline_file_name(holding.version, holding.testbed, holding.suite)
-    write_output_file(path, dump_baseline(kept))
-    return ExportedFile(path, holding.version, len(kept), len(runs) - len(kept))
+    return kept, len(runs) - len(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRuns:
+    """What an export to a branch came to."""
+
+    runs: int
+    """That were to be there."""
+    added: int
+    void: int
+    """Left out."""
+
+
+def export_to_branch(
+    settings: Settings,
+    version: Version | None,
+    branch: str,
+    environment: Mapping[str, str],
+    *,
+    undisturbed: bool = False,
+) -> SharedRuns:
+    """Add the stored runs that a branch of the repository lacks, a file for each, in one commit.
+
+    Raises NoDataError if nothing is selected, GitHubError if GitHub cannot be written to.
+    """
+    # With PyGithub, which no other use case here needs.
+    from regress_gate.app.publish import repository_client
+    from regress_gate.publish.data_branch import FOLDER, DataBranch, append_files
+
+    client, repository = repository_client(environment)
+    target, files, void = DataBranch(repository, branch), {}, 0
+    with open_store(str(settings.store_url.value), create=False) as store:
+        for holding in _selected(store, settings, version):
+            kept, left_out = _runs_of(store, holding, undisturbed=undisturbed)
+            void += left_out
+            folder = baseline_file_name(holding.version, holding.testbed, holding.suite).removesuffix(".json")
+            for run in kept:
+                text = dump_baseline([run])
+                # Two machines may give two runs the same label.
+                digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+                files[f"{FOLDER}{folder}/{slugify(run.label)[:80]}-{digest}.json"] = text
+    added = append_files(client, target, files, f"Add {plural(len(files), 'run')}")
+    return SharedRuns(len(files), added, void)
+
+
+def import_from_branch(settings: Settings, branch: str, environment: Mapping[str, str]) -> tuple[AddedRuns, str]:
+    """Store the runs of a branch, all or none; what was added, and to which store. The same errors, and InputError."""
+    from regress_gate.app.publish import repository_client  # as above
+    from regress_gate.publish.data_branch import DataBranch, read_files  # as above
+
+    client, repository = repository_client(environment)
+    files = read_files(client, DataBranch(repository, branch))
+    runs = [run for path, content in sorted(files.items()) for run in load_baseline(content, f"{branch}:{path}")]
+    with open_store(str(settings.store_url.value), create=True) as store:
+        return store.add_runs(runs), store.location.shown
 
 
 def import_baselines(settings: Settings, files: Iterable[Path]) -> tuple[AddedRuns, str]:

@@ -1,5 +1,6 @@
 """`regress-gate baseline`: list, show, pin, export, import and prune stored versions."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,28 @@ def unpin(version: str, **options: Any) -> None:
     "--to", "directory", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
     help="Directory for the files, one per version, testbed and suite.",
 )  # fmt: skip
+@click.option(
+    "--to-branch",
+    metavar="NAME",
+    help="Instead, add what is missing to this branch of GITHUB_REPOSITORY, a file for each run.",
+)
 @click.option("--undisturbed", is_flag=True, help="Leave out runs that are void under the conditions of their suite.")
 @place_options
 @store_options
-def export(version: str | None, directory: Path, undisturbed: bool, **options: Any) -> None:
-    """Write what the store holds as readable JSON; without VERSION, all of it."""
-    from regress_gate.app.baselines import export_baselines  # with the database
+def export(version: str | None, directory: Path, to_branch: str | None, undisturbed: bool, **options: Any) -> None:
+    """Write what the store holds as readable JSON; without VERSION, all of it.
+
+    --to-branch needs GITHUB_TOKEN with `contents: write`. Jobs may write at the same time: no run is changed or lost.
+    """
+    from regress_gate.app.baselines import export_baselines, export_to_branch  # with the database
 
     wanted = None if version is None else Version.parse(version)
+    if to_branch is not None:
+        shared = export_to_branch(settings_from(options), wanted, to_branch, os.environ, undisturbed=undisturbed)
+        if shared.void:
+            click.echo(f"{plural(shared.void, 'void run')} left out", err=True)
+        click.echo(f"{plural(shared.added, 'run')} added to {to_branch}, {shared.runs - shared.added} were there")
+        return
     for file in export_baselines(settings_from(options), wanted, directory, undisturbed=undisturbed):
         if file.void:
             click.echo(f"{file.version}: {file.void} of {file.runs + file.void} runs are void, left out", err=True)
@@ -86,13 +101,20 @@ def export(version: str | None, directory: Path, undisturbed: bool, **options: A
 
 
 @baseline.command("import", epilog="Example: regress-gate baseline import baselines/*.json", context_settings=CONTEXT)
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--from-branch", metavar="NAME", help="Instead, store every run of this branch of GITHUB_REPOSITORY.")
 @store_options
-def import_(files: tuple[Path, ...], **options: Any) -> None:
+def import_(files: tuple[Path, ...], from_branch: str | None, **options: Any) -> None:
     """Store files that `baseline export` wrote: all of them, or on any error none."""
-    from regress_gate.app.baselines import import_baselines  # with the database
+    from regress_gate.app.baselines import import_baselines, import_from_branch  # with the database
 
-    added, store = import_baselines(settings_from(options), files)
+    if bool(files) == (from_branch is not None):
+        raise click.UsageError("name FILES, or a branch with --from-branch")
+    settings = settings_from(options)
+    if from_branch is None:
+        added, store = import_baselines(settings, files)
+    else:
+        added, store = import_from_branch(settings, from_branch, os.environ)
     click.echo(
         f"{plural(len(added.new), 'run')} added, {len(added.extended)} extended, {plural(added.trials, 'trial')}; "
         f"{plural(len(added.duplicates), 'result')} were stored already ({printable(store)})"

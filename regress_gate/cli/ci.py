@@ -1,5 +1,7 @@
-"""`regress-gate ci`: the gate in continuous integration. Which version a change moves, and the check of that move."""
+"""`regress-gate ci`: the gate in continuous integration. Which version a change moves, its check, and publishing it."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,7 +25,9 @@ from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.policy import PolicyOverrides
 from regress_gate.report import OF_A_VERDICT, print_view
 from regress_gate.report.views.list_view import printable
+from regress_gate.text import without_workflow_commands
 
+_FILE = click.Path(path_type=Path, dir_okay=False)
 _CHOICE = "name the files of one deployment: `{command} PATH…`"
 
 change_options = section(
@@ -41,7 +45,7 @@ change_options = section(
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate ci versions --base origin/main...")
 def ci() -> None:
-    """The gate in continuous integration: which version a change moves, and its check."""
+    """The gate in continuous integration: which version a change moves, its check, and publishing the answer."""
 
 
 @ci.command(
@@ -138,3 +142,75 @@ def check(
         offline=offline,
     )
     return print_checked(checked, format_, files, verbose=verbose > 0, quiet=quiet)
+
+
+@ci.command(
+    cls=SectionedCommand,
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate ci publish --result gate.json --pins versions.json --dry-run",
+)
+@section(
+    "What is published",
+    click.option("--result", type=_FILE, help="What `compare` or `check` wrote with --output json:FILE."),
+    click.option("--pins", type=_FILE, help="What `ci versions --format json` wrote: the place of annotations."),
+    click.option("--started", is_flag=True, help="Show the check as running, before measuring."),
+    click.option("--could-not-measure", metavar="TEXT", help="Conclude the check without a decision, and say why."),
+    click.option(
+        "--artifact", "artefact", metavar="NAME", default="regress-gate", show_default=True,
+        help="In a workflow_run: what the run uploaded, with gate.json and versions.json.",
+    ),
+)  # fmt: skip
+@section(
+    "Where",
+    click.option(
+        "--comment", type=click.Choice(["off", "on-change", "always"]), default="on-change", show_default=True,
+        help="on-change: none for a first pass; edited when the decision or the findings change.",
+    ),
+    click.option("--check/--no-check", default=True, show_default=True, help="Whether to conclude a check run."),
+    click.option(
+        "--name", metavar="NAME", default="upgrade", show_default=True,
+        help="Tells several gates of one repository apart.",
+    ),
+    click.option("--report-url", metavar="URL", help="Page with the full report, to be linked."),
+    click.option("--dry-run", is_flag=True, help="Print what would be written, and use no network."),
+)  # fmt: skip
+def publish(started: bool, dry_run: bool, comment: str, **options: Any) -> int:
+    """Write the job summary, the check run with its annotations, and one comment on the pull request.
+
+    Reads GITHUB_TOKEN and the variables of the workflow. The report is made here from the result, which may come from a
+    fork: nothing of it is trusted. Exits 0 when everything was written, or when the token of a fork or of Dependabot
+    cannot write; 4 when GitHub could not be written to; 2 for a result that cannot be used. The decision is not the
+    exit code: it is the output `exit-code`.
+    """
+    from regress_gate.app import publish as use_case  # with pydantic and PyGithub
+    from regress_gate.publish.comment import CommentMode  # as above
+
+    request = use_case.PublishRequest(comment=CommentMode(comment), **options)
+    if started and (dry_run or any((request.result, request.could_not_measure))):
+        raise InputError("goes with nothing that is published", where="--started", todo="call it before measuring")
+    if request.result is not None and request.could_not_measure is not None:
+        raise InputError("there is a result", where="--could-not-measure", todo="give only one of the two")
+    if dry_run:
+        report = use_case.preview(request)
+    elif started:
+        report = use_case.open_check(request, os.environ)
+    else:
+        report = use_case.publish(request, os.environ)
+    return _print(report)
+
+
+def _print(report: Any) -> int:
+    for place, what in report.done:
+        click.echo(without_workflow_commands(printable(f"{place}: {what}")))
+    if report.preview:
+        click.echo()
+        click.echo(without_workflow_commands(report.preview), nl=False)
+    click.echo(report.commands, nl=False)
+    for note in report.notes:
+        click.echo(without_workflow_commands(printable(f"regress-gate: note: {note}")), err=True)
+    *others, last = report.problems or [None]
+    for problem in others:
+        click.echo(printable(f"regress-gate: error: {problem}"), err=True)
+    if last is not None:
+        raise last
+    return ExitCode.PASS

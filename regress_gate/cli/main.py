@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
     "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint, sync, verify, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),
-    "ci": ("regress_gate.cli.ci:ci", "In CI: which version a change moves, and its check."),
+    "ci": ("regress_gate.cli.ci:ci", "In CI: which version a change moves, its check, publishing."),
     "config": ("regress_gate.cli.config:config", "The effective configuration and where it comes from."),
     "db": ("regress_gate.cli.db:db", "Care for the store: info, migrate, backup."),
 }

@@ -78,6 +78,8 @@ def answer(state: State, request: Request) -> Answer | None:
         if "authorization" in request.headers:  # the storage refuses what it does not know
             return Answer(400, b"<Error>InvalidAuthenticationInfo</Error>")
         return Answer(200, _artifact(state, int(found[1])))
+    if "authorization" in request.headers and request.path.startswith("/_"):
+        return Answer(400, b"<Error>InvalidAuthenticationInfo</Error>")
     if found := re.fullmatch(r"/_codeload/([^/]+/[^/]+)/(\w+)", request.path):
         return git_data.tarball(state.repositories[found[1]], found[2])
     found = re.match(r"/repos/([^/]+/[^/]+)(?=/|$)", request.path)

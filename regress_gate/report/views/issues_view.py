@@ -304,11 +304,12 @@ def _groups(result: Result, *, verbose: bool) -> list[IssueGroup]:
         members.sort(key=lambda one: (not one.blocks, _APPLIES_ORDER.index(one.applies), -one.severity.rank, one.id))
         if members:
             full = [one for one in members if verbose or _is_loud(one) or _matches(one)]
+            shown = {id(one) for one in full}
             groups.append(
                 IssueGroup(
                     wording.effect(effect, result),
                     full,
-                    [one for one in members if one not in full],
+                    [one for one in members if id(one) not in shown],
                     is_quiet=effect is not Effect.NEW and not any(_is_loud(one) for one in full),
                 )
             )

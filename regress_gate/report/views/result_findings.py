@@ -258,7 +258,7 @@ def _findings(result: Result) -> Iterator[Finding]:
     ):
         if reason.issue in issues or reason.code in _PASSING:
             continue  # below, with all that is known of it
-        yield _reason_finding(result, reason, location, place)
+        yield _reason_finding(result, reason, series.get(reason.series or ""), location, place)
     named = {reason.series for reason in result.reasons}
     for one in sorted(result.series, key=lambda one: -_loss(one)):
         if one.verdict is Verdict.REGRESSION and one.name not in named:
@@ -280,7 +280,9 @@ def _reason_rule(code: ReasonCode) -> Rule:
     return Rule(code.value, _TITLES.get(code, code.replace("_", " ")), level, _HELP.get(code, ""), tags=tags)
 
 
-def _reason_finding(result: Result, reason: Reason, location: Location | None, place: tuple[str, ...]) -> Finding:
+def _reason_finding(
+    result: Result, reason: Reason, series: SeriesResult | None, location: Location | None, place: tuple[str, ...]
+) -> Finding:
     is_waived = reason.code is ReasonCode.WAIVED
     code = ReasonCode.REGRESSION if is_waived else reason.code
     subject = reason.series or reason.issue or ""
@@ -292,7 +294,7 @@ def _reason_finding(result: Result, reason: Reason, location: Location | None, p
         rule.level,
         f"{rule.title}: {subject}" if subject else rule.title,
         reason.text,
-        details=_reason_details(result, reason),
+        details=_reason_details(result, reason, series),
         subject=subject,
         location=location,
         fingerprint=(rule.id, subject or (reason.text if is_stable else ""), *place),
@@ -300,10 +302,9 @@ def _reason_finding(result: Result, reason: Reason, location: Location | None, p
     )
 
 
-def _reason_details(result: Result, reason: Reason) -> tuple[str, ...]:
+def _reason_details(result: Result, reason: Reason, series: SeriesResult | None) -> tuple[str, ...]:
     if reason.code is ReasonCode.SERVER_FAILED:
         return tuple(_failure_text(failed) for failed in result.failed_runs if failed.side == "candidate")
-    series = next((one for one in result.series if one.name == reason.series), None)
     return () if series is None else tuple(series.notes)
 
 
