@@ -177,6 +177,8 @@ class TimelinePlot:
     """Series over versions or times, each in a panel of its own, with what changed."""
 
     panels: tuple[TimelinePanel, ...]
+    across: str = "versions"
+    """What the points are, from left to right."""
     note: str = ""
 
 

@@ -196,7 +196,7 @@ def timeline_panels(draw: st.DrawFn) -> TimelinePanel:
     )
 
 
-timelines = st.builds(TimelinePlot, st.lists(timeline_panels(), max_size=3).map(tuple), hostile_text)
+timelines = st.builds(TimelinePlot, st.lists(timeline_panels(), max_size=3).map(tuple), hostile_text, hostile_text)
 sizes = st.none() | shares
 noise_plots = st.builds(
     NoisePlot, st.lists(st.builds(NoiseRow, hostile_text, sizes, sizes, shares), max_size=6).map(tuple), hostile_text

@@ -101,7 +101,7 @@ def draw_frame(
 
 def _enough_ticks(scale: Scale) -> list[float]:
     """At least three numbers, if so many are round: one alone says nothing of the size."""
-    if scale.factors and len(found := factor_ticks(scale.low, scale.high)) > 1:
+    if scale.factors and len(found := factor_ticks(scale.low, scale.high, 7)) > 1:
         return found
     few, more, most = (ticks(scale.low, scale.high, count) for count in (4, 5, 6))
     return next((some for some in (few, more, most) if len(some) > 2), most)
@@ -145,12 +145,12 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     return [place * step for place in range(first, last + 1)]
 
 
-def factor_ticks(low: float, high: float) -> list[float]:
-    """Numbers for an axis of factors, both above zero: 1, 2, 5, 10, 20…; of a long axis powers of ten alone."""
+def factor_ticks(low: float, high: float, most: int) -> list[float]:
+    """At most some `most` numbers for an axis of factors, both ends above zero: 1, 2, 5, 10…, else powers of ten."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    digits = (1, 2, 5) if len(powers) < 4 else (1,)
-    found = [digit * 10.0**power for power in powers for digit in digits]
-    return [one for one in found if low <= one <= high][:: max(1, len(powers) // 6)]
+    by_digits = ([digit * 10.0**power for power in powers for digit in digits] for digits in ((1, 2, 5), (1,)))
+    many, few = ([one for one in found if low <= one <= high] for found in by_digits)
+    return many if len(many) <= most else few[:: max(1, math.ceil(len(few) / most))]
 
 
 def _round_step(least: float) -> float | None:

@@ -38,7 +38,7 @@ def _scale(plot: NoisePlot) -> Scale:
 
 
 def _axis(canvas: Canvas, scale: Scale, bottom: float) -> None:
-    shown = factor_ticks(scale.low, scale.high)
+    shown = factor_ticks(scale.low, scale.high, 14)
     canvas.lines([[(x, canvas.y), (x, bottom)] for x in map(scale.place, shown)], "grid")
     for tick in shown:
         x = scale.place(tick)
@@ -59,5 +59,7 @@ def _row(canvas: Canvas, scale: Scale, row: NoiseRow) -> None:
     for size, sign in ((row.detectable, _DETECTABLE), (row.spread, _SPREAD)):
         if size is not None and size > 0:
             canvas.mark(scale.place(size), middle, sign)
+    if row.spread == 0:
+        canvas.text(_PLOT[0] + 2, middle + 4, "no spread", width=80, size=SMALL, colour="muted")
     if row.detectable is None:
         canvas.text(_PLOT[1] + 6, middle + 4, "none", width=40, size=SMALL, colour="muted")

@@ -40,8 +40,8 @@ def draw_timeline(canvas: Canvas, plot: TimelinePlot) -> None:
         canvas.legend(_legend(plot))
     for panel in plot.panels:
         _panel(canvas, panel)
-    if plot.note:
-        canvas.paragraph(EDGE, plot.note, width=WIDTH - 2 * EDGE)
+    across = f"Across: {plot.across}." if plot.panels else ""
+    canvas.paragraph(EDGE, f"{across} {plot.note}", width=WIDTH - 2 * EDGE)
 
 
 def _legend(plot: TimelinePlot) -> Iterator[tuple[Sign | str, str]]:

@@ -3,6 +3,7 @@
 All names and times come from the table.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,21 @@ import numpy as np
 
 from regress_gate.gate.table_changes import MIN_POINTS, DetectedChanges, DetectionReport, is_worse
 from regress_gate.model.metric import Direction, Scale
-from regress_gate.report.document import Block, Chart, Detail, Document, ItemList, Paragraph, Section, View
+from regress_gate.report.document import (
+    Block,
+    Chart,
+    Column,
+    Detail,
+    Document,
+    Figure,
+    ItemList,
+    Paragraph,
+    Row,
+    RowGroup,
+    Section,
+    Table,
+    View,
+)
 from regress_gate.report.findings import (
     Case,
     Finding,
@@ -22,6 +37,7 @@ from regress_gate.report.findings import (
     worst_first,
     worst_level,
 )
+from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlot
 from regress_gate.report.views import units
 from regress_gate.report.views.history_view import (
     DIRECTION_TEXT,
@@ -42,12 +58,14 @@ _LONGEST = 40
 class DetectionView(View):
     detection: DetectionReport
 
-    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+    def document(self, detail: Detail) -> Document:
         report = self.detection
         changed = [one for one in report.series if one.changes]
-        blocks: list[Block] = []
+        blocks: list[Block] = _pictures(report) if detail.figures else []
         for one in changed:
             content = _changes(report, one, is_small=len(changed) > MAX_CHARTS)
+            if detail.figures:  # the picture has the series
+                content = content[1:]
             if report.layout.groups:
                 title = f"{_group(report, one)}: {plural(len(one.series.values), 'point')}"
                 blocks.append(Section(title, tuple(content)))
@@ -169,6 +187,87 @@ def _changes(report: DetectionReport, one: DetectedChanges, *, is_small: bool) -
     )
     texts = tuple(change_point_text(one, change, report.asked.direction) for change in one.changes)
     return [chart, ItemList(texts, is_ordered=True)]
+
+
+# The picture
+
+_MOST_PANELS = 12
+_MOST_ROWS = 60
+"""Points of a series up to which the table has each; of more, only those at a change."""
+
+
+def _pictures(report: DetectionReport) -> list[Block]:
+    """Those with changes, the most probable first; without any, the first."""
+    changed = [one for one in report.series if one.changes]
+    changed.sort(key=lambda one: -max(change.probability for change in one.changes))
+    drawable = changed or [one for one in report.series if len(one.series.values)]
+    shown = drawable[:_MOST_PANELS]
+    if not shown:
+        return []
+    what = "series with change points" if changed else "series"
+    note = f"{len(shown)} of {len(drawable)} {what}." if len(drawable) > len(shown) else ""
+    texts = [
+        f"{_series_name(report, one)}: {change_point_text(one, change, report.asked.direction)}."
+        for one in shown
+        for change in one.changes[:MAX_CHARTS]
+    ]
+    return [
+        Figure(
+            name="history",
+            title=f"{clip(report.layout.value, _LONGEST)} and where it changed",
+            description=" ".join([*(texts or ["No change point was found."]), note]).strip(),
+            plot=TimelinePlot(tuple(_panel(report, one) for one in shown), report.layout.time or "points", note),
+            table=_point_table(report, shown),
+        )
+    ]
+
+
+def _series_name(report: DetectionReport, one: DetectedChanges) -> str:
+    return _group(report, one) or clip(report.layout.value, _LONGEST)
+
+
+def _panel(report: DetectionReport, one: DetectedChanges) -> TimelinePanel:
+    direction = report.asked.direction
+    return TimelinePanel(
+        title=_series_name(report, one),
+        unit="" if direction is None else DIRECTION_TEXT[direction],
+        values=tuple(one.series.values.tolist()),
+        labels=tuple(point_name(one, index) for index in range(len(one.series.values))),
+        changes=tuple(
+            TimelineChange(
+                at=change.index,
+                after=max(0, change.interval[0] - 1),
+                by=min(change.interval[1], len(one.series.values) - 1),
+                text=change_point_text(one, change, direction),
+                is_worse=is_worse(change, direction),
+            )
+            for change in one.changes
+        ),
+    )
+
+
+def _point_table(report: DetectionReport, shown: Sequence[DetectedChanges]) -> Table:
+    """A row for each point, or for those beside a change where there are many."""
+    groups = []
+    for one in shown:
+        values = one.series.values
+        at_change = {change.index: change_kind_text(change.kind) for change in one.changes}
+        beside = {index for change in at_change for index in (change - 1, change)}
+        places = range(len(values)) if len(values) <= _MOST_ROWS else sorted(beside | {0, len(values) - 1})
+        rows = [
+            Row(
+                (
+                    point_name(one, place),
+                    units.UNKNOWN if np.isnan(values[place]) else units.number(float(values[place])),
+                    at_change.get(place, ""),
+                )
+            )
+            for place in places
+            if 0 <= place < len(values)
+        ]
+        groups.append(RowGroup(_series_name(report, one), tuple(rows)))
+    columns = Column(report.layout.time or "point"), Column(report.layout.value, is_right=True), Column("change")
+    return Table(columns, tuple(groups), "series")
 
 
 def change_point_text(one: DetectedChanges, change: ChangePoint, direction: Direction | None) -> str:

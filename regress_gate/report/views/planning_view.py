@@ -6,8 +6,22 @@ from typing import Any
 
 from regress_gate.gate.early_stopping import ExpectedStop
 from regress_gate.gate.planning import RunPlan, SeriesPlan
-from regress_gate.report.document import Block, Cell, Column, Detail, Document, Pair, Pairs, Paragraph, Row, Table, View
+from regress_gate.report.document import (
+    Block,
+    Cell,
+    Column,
+    Detail,
+    Document,
+    Figure,
+    Pair,
+    Pairs,
+    Paragraph,
+    Row,
+    Table,
+    View,
+)
 from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
+from regress_gate.report.plots import NoisePlot, NoiseRow
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
@@ -141,7 +155,7 @@ class CalibrationView(View):
 
     calibration: Mapping[str, Any]
 
-    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+    def document(self, detail: Detail) -> Document:
         data = self.calibration
         title = f"{data['version']} against itself {_DECISIONS[data['decision']]}: {'; '.join(data['reasons'])}"
         parts = [f"{data['runs']} runs count"]
@@ -149,6 +163,8 @@ class CalibrationView(View):
         parts += [f"{data['failed_runs']} failed"] if data["failed_runs"] else []
         parts += [] if data["minutes_a_block"] is None else [f"{data['minutes_a_block']:.1f} minutes a block"]
         blocks: list[Block] = [Paragraph(f"{data['suite']} on {data['testbed']}: {', '.join(parts)}")]
+        if detail.figures:
+            blocks.append(_noise_figure(data["series"]))
         if data["series"]:
             blocks += [_calibration_table(data["series"]), Pairs(_CALIBRATION_LEGEND)]
         else:
@@ -244,7 +260,43 @@ def _calibration_findings(data: Mapping[str, Any], title: str) -> Iterator[Findi
             )
 
 
-def _calibration_table(series: list[dict[str, Any]]) -> Table:
+_MOST_NOISE_ROWS = 60
+
+
+def _noise_figure(series: Sequence[Mapping[str, Any]]) -> Figure:
+    """The noisiest first. What can be found is said for the number of runs in the middle of the table."""
+    ordered = sorted(series, key=lambda each: -each["run_cv"])
+    shown = ordered[:_MOST_NOISE_ROWS]
+    counts = list(shown[0]["detectable_change"]) if shown else []
+    runs = counts[len(counts) // 2] if counts else ""
+    beyond = sum(each["run_cv"] > each["margin"] for each in series)
+    note = f"The {len(shown)} noisiest of {len(ordered)} series." if len(ordered) > len(shown) else ""
+    return Figure(
+        name="noise",
+        title="Noise of each series between server starts",
+        description=f"{len(series)} series; {beyond} scatter more than their margin. {note}".strip(),
+        plot=NoisePlot(
+            tuple(
+                NoiseRow(
+                    label=f"{each['scenario']}/{each['metric']}",
+                    spread=each["run_cv"],
+                    detectable=_finite_size(each["detectable_change"].get(runs)),
+                    margin=each["margin"],
+                )
+                for each in shown
+            ),
+            detectable=f"loss found with {runs} runs a side, 4 times in 5",
+            note=note,
+        ),
+        table=_calibration_table(shown) if shown else Table.of((), ()),
+    )
+
+
+def _finite_size(loss: float | None) -> float | None:
+    return None if loss is None or loss >= LARGEST_CHANGE else loss
+
+
+def _calibration_table(series: Sequence[Mapping[str, Any]]) -> Table:
     counts = [f"n={runs}" for runs in series[0]["detectable_change"]]
     titles = ("SPREAD", "MARGIN", *counts, "SECOND", "A BLOCK")
     columns = Column("SERIES"), *(Column(title, is_right=True) for title in titles)

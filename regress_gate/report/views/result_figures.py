@@ -293,7 +293,7 @@ def _origins(result: Result) -> list[Block]:
             name="since",
             title="Since which stored version",
             description=" ".join([*(f"{each.series}: {each.text}." for each in shown), note]).strip(),
-            plot=TimelinePlot(tuple(_origin_panel(each, unit) for each, unit in series), note),
+            plot=TimelinePlot(tuple(_origin_panel(each, unit) for each, unit in series), note=note),
             table=_origin_table(series),
         )
     ]
