@@ -9,17 +9,17 @@ from regress_gate.cli.options import (
     SectionedCommand,
     amount_from,
     measure_options,
+    noise_options,
     place_options,
     provision_options,
     provisioning_from,
     settings_from,
     store_options,
-    verdict_options,
 )
 from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import progress_on_stderr
 from regress_gate.errors import ExitCode
-from regress_gate.report import OF_A_VERDICT
+from regress_gate.report import OF_A_REPORT
 
 
 @click.command(
@@ -30,7 +30,7 @@ from regress_gate.report import OF_A_VERDICT
 @click.argument("version")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no notes.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
-@verdict_options
+@noise_options
 @place_options
 @measure_options
 @provision_options
@@ -39,6 +39,7 @@ def calibrate(
     version: str,
     format_: str,
     outputs: tuple[str, ...],
+    figure: str | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
@@ -53,13 +54,13 @@ def calibrate(
     from regress_gate.app.calibrate import calibrate_version
     from regress_gate.report.views.planning_view import CalibrationView
 
-    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
+    files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     amount = amount_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
     with progress_on_stderr(quiet=quiet) as progress:
         summary = calibrate_version(settings, version, amount, provisioning, progress)
-    deliver_view(CalibrationView(summary), format_, files)
+    deliver_view(CalibrationView(summary), format_, files, figure=figure)
     if summary["failed_runs"] or summary["runs"] < 2:
         return ExitCode.COULD_NOT_MEASURE
     return ExitCode.FAIL if summary["decision"] == "fail" else ExitCode.PASS

@@ -13,11 +13,11 @@ from regress_gate.cli.options import (
     PROVISIONING,
     SectionedCommand,
     amount_from,
+    comparison_options,
     decision_options,
     deployment_fact_options,
     deployment_options,
     measure_options,
-    picture_report_options,
     place_options,
     provision_options,
     provisioning_from,
@@ -59,7 +59,7 @@ _NO_TEMPLATE = (
 )
 @decision_options
 @place_options
-@picture_report_options
+@comparison_options
 @section(
     MEASURING,
     click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided."),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from regress_gate.cli.options import CONTEXT, verdict_options
+from regress_gate.cli.options import CONTEXT, history_options
 from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import counter_on_stderr
 from regress_gate.ingest.table import MAX_BYTES
-from regress_gate.report import OF_A_VERDICT
+from regress_gate.report import OF_A_REPORT
 
 
 @click.command(
@@ -29,7 +29,7 @@ from regress_gate.report import OF_A_VERDICT
 @click.option("--min-change", metavar="SIZE", help="Smallest change that matters: 2%, or a number in the values' unit.")
 @click.option("--direction", type=click.Choice(["lower", "higher"]), help="Which direction is better.")
 @click.option("--improvements", is_flag=True, help="With --direction: report changes for the better too.")
-@verdict_options
+@history_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 def detect(
@@ -42,6 +42,7 @@ def detect(
     improvements: bool,
     format_: str,
     outputs: tuple[str, ...],
+    figure: str | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
 ) -> None:
@@ -52,7 +53,7 @@ def detect(
     rows; without such a column they are taken in their order. Rows with the same time are replicates. Exits 0 whatever
     is found.
     """
-    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
+    files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     # The statistics are imported here: --help does not need them.
     from regress_gate.app.detect import detect_in_table, read_table_bytes, read_table_file
 
@@ -74,4 +75,4 @@ def detect(
         )
     from regress_gate.report.views.detection_view import DetectionView  # with the statistics
 
-    deliver_view(DetectionView(report), format_, files)
+    deliver_view(DetectionView(report), format_, files, figure=figure)

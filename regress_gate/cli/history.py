@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, place_options, settings_from, store_options, verdict_options
+from regress_gate.cli.options import CONTEXT, history_options, place_options, settings_from, store_options
 from regress_gate.cli.output import deliver_view, parse_outputs
 from regress_gate.cli.progress import counter_on_stderr
-from regress_gate.report import OF_A_VERDICT
+from regress_gate.report import OF_A_REPORT
 
 
 @click.command(context_settings=CONTEXT, epilog="Example: regress-gate history --metric ttft_median --detect")
@@ -17,7 +17,7 @@ from regress_gate.report import OF_A_VERDICT
 @click.option("--scenario", "scenarios", metavar="NAME", multiple=True, help="Scenario or glob (repeatable).")
 @click.option("--detect", "with_changes", is_flag=True, help="Show which versions changed something.")
 @click.option("--improvements", is_flag=True, help="With --detect: report changes for the better too.")
-@verdict_options
+@history_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.option("-v", "--verbose", count=True, help="-vv adds tracebacks.")
 @place_options
@@ -29,6 +29,7 @@ def history(
     improvements: bool,
     format_: str,
     outputs: tuple[str, ...],
+    figure: str | None,
     quiet: bool,
     verbose: int,  # noqa: ARG001 - main looks for -vv itself
     **options: Any,
@@ -43,9 +44,9 @@ def history(
     from regress_gate.gate.history import HistoryFilter
 
     settings = settings_from(options)
-    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
+    files = parse_outputs(outputs, *OF_A_REPORT, format_=format_)
     with counter_on_stderr("looking for changes", quiet=quiet) as advance:
         view = show_history(
             settings, HistoryFilter(metrics, scenarios), detect=with_changes, improvements=improvements, advance=advance
         )
-    deliver_view(view, format_, files)
+    deliver_view(view, format_, files, figure=figure)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,16 @@ import click
 from regress_gate.app.settings import DEFAULT_BLOCKS, DEFAULT_RUNS, MeasurementAmount, Settings
 from regress_gate.errors import InputError
 from regress_gate.model.testbed import Testbed
-from regress_gate.report import OF_A_REPORT, OF_A_VERDICT, Source, check_standard_output, format_names
+from regress_gate.report import (
+    COMPARISON_FIGURES,
+    HISTORY_FIGURES,
+    NOISE_FIGURES,
+    OF_A_REPORT,
+    OF_A_VERDICT,
+    Source,
+    check_standard_output,
+    format_names,
+)
 from regress_gate.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -142,10 +151,14 @@ output_option = click.option(
 )
 
 
-figure_option = click.option("--figure", metavar="NAME", help="Which picture svg and png hold; default: the first.")
+def figure_option(*names: str) -> Decorator:
+    """--figure, with the pictures that such a report can have."""
+    return click.option(
+        "--figure", metavar="NAME", type=click.Choice(names), help=f"Picture in svg and png: {', '.join(names)}."
+    )
 
 
-def _format_options(*sources: Source) -> list[Decorator]:
+def _format_options(*sources: Source, figures: Iterable[str] = ()) -> list[Decorator]:
     def can_be_printed(_: click.Context, __: click.Parameter, name: str) -> str:
         if sys.stdout is not None:
             check_standard_output(name, sys.stdout, *sources)
@@ -163,15 +176,13 @@ def _format_options(*sources: Source) -> list[Decorator]:
         ),
         output_option,
     ]
-    if Source.FIGURES in sources:
-        options.append(figure_option)
-    return options
+    return [*options, figure_option(*figures)] if figures else options
 
 
-def _decision_report_options(*sources: Source) -> Decorator:
+def _decision_report_options(*options: Decorator) -> Decorator:
     return section(
         REPORT,
-        *_format_options(*sources),
+        *options,
         click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
         click.option("-q", "--quiet", is_flag=True, help="Print no report; the exit code and --output say it all."),
         click.option("--offline", is_flag=True, help="Use no network; only --measure and --recommend do."),
@@ -181,11 +192,17 @@ def _decision_report_options(*sources: Source) -> Decorator:
 verdict_options = section(REPORT, *_format_options(*OF_A_VERDICT))
 """--format and --output, for commands in whose report something passes or fails."""
 
-report_options = _decision_report_options(*OF_A_VERDICT)
+history_options = section(REPORT, *_format_options(*OF_A_REPORT, figures=HISTORY_FIGURES))
+"""`verdict_options` of a report with series over versions or times as its picture."""
+
+noise_options = section(REPORT, *_format_options(*OF_A_REPORT, figures=NOISE_FIGURES))
+"""`verdict_options` of a report with the noise of series as its picture."""
+
+report_options = _decision_report_options(*_format_options(*OF_A_VERDICT))
 """How and where the report of a decision is written."""
 
-picture_report_options = _decision_report_options(*OF_A_REPORT)
-"""`report_options` of a report with pictures: --figure too."""
+comparison_options = _decision_report_options(*_format_options(*OF_A_REPORT, figures=COMPARISON_FIGURES))
+"""`report_options` of a report with the pictures of a comparison."""
 
 
 def settings_from(options: dict[str, Any]) -> Settings:

@@ -23,7 +23,15 @@ from regress_gate.errors import InputError, NoDataError
 from regress_gate.files import write_output_file
 from regress_gate.model.run import Run
 from regress_gate.model.version import Version
-from regress_gate.report import OF_A_REPORT, Source, find_format, format_names
+from regress_gate.report import (
+    COMPARISON_FIGURES,
+    HISTORY_FIGURES,
+    NOISE_FIGURES,
+    OF_A_REPORT,
+    Source,
+    find_format,
+    format_names,
+)
 from regress_gate.report.views.list_view import printable
 
 RESULT = "Of a stored result"
@@ -47,7 +55,7 @@ RUNS = "Of stored runs"
 @section(
     RESULT,
     output_option,
-    figure_option,
+    figure_option(*COMPARISON_FIGURES, *HISTORY_FIGURES, *NOISE_FIGURES),
     click.option("-v", "--verbose", count=True, help="Show every series and issue; -vv adds tracebacks."),
     click.option("-q", "--quiet", is_flag=True, help="Print no report; --output says it all."),
 )

@@ -5,8 +5,11 @@ Importing this package is cheap: a format's module, and with it rich, is importe
 
 from regress_gate.report.render.output_formats import (
     COMMENT_LIMIT,
+    COMPARISON_FIGURES,
     FORMATS,
+    HISTORY_FIGURES,
     JOB_SUMMARY_LIMIT,
+    NOISE_FIGURES,
     OF_A_REPORT,
     OF_A_VERDICT,
     OutputFormat,
@@ -23,8 +26,11 @@ from regress_gate.report.render.output_formats import (
 
 __all__ = [
     "COMMENT_LIMIT",
+    "COMPARISON_FIGURES",
     "FORMATS",
+    "HISTORY_FIGURES",
     "JOB_SUMMARY_LIMIT",
+    "NOISE_FIGURES",
     "OF_A_REPORT",
     "OF_A_VERDICT",
     "OutputFormat",

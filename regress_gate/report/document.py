@@ -7,7 +7,7 @@ All texts in a document are raw: a renderer cleans and escapes each of them, so 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -288,6 +288,11 @@ class View(ABC):
 
     ascii_json: ClassVar[bool] = False
     """Whether the JSON is escaped to ASCII, so that any terminal, log or locale can carry it."""
+
+    @property
+    def figure_titles(self) -> Mapping[str, str]:
+        """The pictures that such a report can have, by name, the first of them first."""
+        return {}
 
     @abstractmethod
     def document(self, detail: Detail) -> Document:

@@ -92,6 +92,17 @@ OF_A_REPORT = (*OF_A_VERDICT, Source.FIGURES)
 """What a command can write that has pictures as well; a command that only lists has neither."""
 
 
+COMPARISON_FIGURES = {
+    "intervals": "Change of each gated series against its margin",
+    "runs": "Every run in the order of time",
+    "distributions": "How long requests take, at each percentile",
+    "since": "Since which stored version",
+}
+"""The pictures of a comparison by the names that `--figure` takes, with their titles."""
+HISTORY_FIGURES = {"history": "Series and where they changed"}
+NOISE_FIGURES = {"noise": "Noise of each series between server starts"}
+
+
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
     target: str

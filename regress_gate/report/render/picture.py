@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 
 from regress_gate.errors import InputError
-from regress_gate.report.document import Block, Detail, Figure, Section, View
+from regress_gate.report.document import Block, Detail, Figure, Section, Table, View
 from regress_gate.report.figures import draw_svg
+from regress_gate.report.plots import TimelinePlot
 from regress_gate.report.render.output_formats import RenderOptions
 from regress_gate.text import did_you_mean
 
@@ -47,11 +48,17 @@ def figures_of(blocks: Iterable[Block]) -> Iterator[Figure]:
 
 
 def _chosen(view: View, options: RenderOptions) -> Figure:
-    """Raises InputError where the report has no picture, or none of that name."""
-    figures = {figure.name: figure for figure in figures_of(view.document(Detail(figures=True)).blocks)}
-    if not figures:
+    """The picture that is asked for, or the first. Without data it is empty and says so: the decision stands.
+
+    Raises InputError for a view without pictures, or without one of that name.
+    """
+    titles = view.figure_titles
+    if not titles:
         raise InputError("this report has no picture", where="--format", todo="choose another format")
-    name = options.figure if options.figure is not None else next(iter(figures))
-    if name not in figures:
-        raise InputError(f"this report has no picture {name!r}" + did_you_mean(name, figures), where="--figure")
-    return figures[name]
+    if options.figure is not None and options.figure not in titles:
+        what = f"this report has no picture {options.figure!r}"
+        raise InputError(what + did_you_mean(options.figure, titles), where="--figure")
+    figures = {figure.name: figure for figure in figures_of(view.document(Detail(figures=True)).blocks)}
+    name = options.figure or next(iter(figures), next(iter(titles)))
+    nothing = TimelinePlot((), note="The report holds no data for this picture.")
+    return figures.get(name) or Figure(name, titles[name], nothing.note, nothing, Table.of((), ()))

@@ -3,7 +3,7 @@
 All names and times come from the table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ from regress_gate.report.findings import (
     worst_level,
 )
 from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlot
+from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.history_view import (
     DIRECTION_TEXT,
@@ -57,6 +58,10 @@ _LONGEST = 40
 @dataclass(frozen=True, slots=True)
 class DetectionView(View):
     detection: DetectionReport
+
+    @property
+    def figure_titles(self) -> Mapping[str, str]:
+        return HISTORY_FIGURES
 
     def document(self, detail: Detail) -> Document:
         report = self.detection

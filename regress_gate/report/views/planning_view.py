@@ -22,6 +22,7 @@ from regress_gate.report.document import (
 )
 from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
 from regress_gate.report.plots import NoisePlot, NoiseRow
+from regress_gate.report.render.output_formats import NOISE_FIGURES
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
@@ -155,6 +156,10 @@ class CalibrationView(View):
 
     calibration: Mapping[str, Any]
 
+    @property
+    def figure_titles(self) -> Mapping[str, str]:
+        return NOISE_FIGURES
+
     def document(self, detail: Detail) -> Document:
         data = self.calibration
         title = f"{data['version']} against itself {_DECISIONS[data['decision']]}: {'; '.join(data['reasons'])}"
@@ -273,7 +278,7 @@ def _noise_figure(series: Sequence[Mapping[str, Any]]) -> Figure:
     note = f"The {len(shown)} noisiest of {len(ordered)} series." if len(ordered) > len(shown) else ""
     return Figure(
         name="noise",
-        title="Noise of each series between server starts",
+        title=NOISE_FIGURES["noise"],
         description=f"{len(series)} series; {beyond} scatter more than their margin. {note}".strip(),
         plot=NoisePlot(
             tuple(

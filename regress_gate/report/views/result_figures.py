@@ -34,6 +34,7 @@ from regress_gate.report.plots import (
     TimelinePanel,
     TimelinePlot,
 )
+from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.series_view import change_text, confidence_text, worst_first
 from regress_gate.text import plural
@@ -80,7 +81,7 @@ def _intervals(gated: Sequence[SeriesResult]) -> Figure:
     note = _left_out(len(shown), len(gated), "gated series")
     return Figure(
         name="intervals",
-        title="Change of each gated series against its margin",
+        title=COMPARISON_FIGURES["intervals"],
         description=_interval_text(shown, note),
         plot=IntervalPlot(
             groups=tuple(
@@ -182,7 +183,7 @@ def _runs(result: Result, series: Sequence[SeriesResult]) -> list[Block]:
     return [
         Figure(
             name="runs",
-            title="Every run in the order of time",
+            title=COMPARISON_FIGURES["runs"],
             description=f"{plural(len(marks), 'run')}, {' and '.join(counts)}"
             f"{''.join(f'; {text}' for text in others)}. Each panel is one series. {note}".strip(),
             plot=RunPlot(marks, tuple(map(_run_panel, shown)), _sides(result), note),
@@ -235,7 +236,7 @@ def _distributions(result: Result) -> list[Block]:
     return [
         Figure(
             name="distributions",
-            title="How long requests take, at each percentile",
+            title=COMPARISON_FIGURES["distributions"],
             description=(
                 f"{baseline} and {candidate}: percentiles of the requests of a run, as the mean over runs with a band "
                 f"from the lowest run to the highest. {note}"
@@ -291,7 +292,7 @@ def _origins(result: Result) -> list[Block]:
     return [
         Figure(
             name="since",
-            title="Since which stored version",
+            title=COMPARISON_FIGURES["since"],
             description=" ".join([*(f"{each.series}: {each.text}." for each in shown), note]).strip(),
             plot=TimelinePlot(tuple(_origin_panel(each, unit) for each, unit in series), note=note),
             table=_origin_table(series),

@@ -7,7 +7,7 @@ screen, and everything with `-v`; a page folds what reassures. Series are in `se
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, ClassVar
@@ -30,6 +30,7 @@ from regress_gate.report.document import (
     View,
 )
 from regress_gate.report.findings import Findings
+from regress_gate.report.render.output_formats import COMPARISON_FIGURES
 from regress_gate.report.views import issues_view, units, wording
 from regress_gate.report.views.result_figures import result_figures
 from regress_gate.report.views.result_findings import result_findings
@@ -67,6 +68,10 @@ class ResultView(View):
 
     result: Result
     ascii_json: ClassVar[bool] = True
+
+    @property
+    def figure_titles(self) -> Mapping[str, str]:
+        return COMPARISON_FIGURES if self.result.command == "compare" else {}
 
     def document(self, detail: Detail) -> Document:
         result = self.result
