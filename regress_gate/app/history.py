@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+from regress_gate.app.known_issues import issue_finder, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError, NoDataError
-from regress_gate.gate.history import HistoryFilter, HistoryReader, WantedMetrics, history_lines
+from regress_gate.gate.history import HistoryFilter, HistoryOrder, HistoryReader, WantedMetrics, history_lines
 from regress_gate.gate.history_changes import find_line_changes, without_improvements
 from regress_gate.gate.sides import ComparisonSide, make_side
+from regress_gate.model.issue import Applies, Effect
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Version
-from regress_gate.report.views.history_view import HistoryView, LineView
+from regress_gate.report.views.history_view import HistoryView
+from regress_gate.report.views.history_words import IssueEvent, LineView
 from regress_gate.store.combined import CombinedStore, open_combined_store
 from regress_gate.store.store_interface import Holding, HoldingOrigin
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
@@ -40,8 +44,35 @@ def show_history(
         ref, testbed = _choose_suite_and_testbed(store.inventory(), name, settings.testbed.value)
         place = SuiteOnTestbed(testbed, ref, own or find_shipped_suite(ref))
         lines = read_lines(store, place, settings, wanted, detect=detect, advance=advance)
+    if detect:
+        lines = _with_known_issues(lines, place, settings)
     views = [view if improvements else _without_improvements(view) for view in lines]
     return HistoryView(str(ref), testbed, views)
+
+
+_MOST_STEPS = 24
+"""Steps between the newest versions for which known issues are looked up: each takes a twentieth of a second."""
+
+
+def _with_known_issues(lines: Sequence[LineView], place: "SuiteOnTestbed", settings: Settings) -> list[LineView]:
+    """The issues that are sure to apply to the deployment and say which metrics they change. Builds that have no order
+    have no place between two releases."""
+    deployment = (
+        settings.deployment if place.definition is None else settings.deployment.over(place.definition.deployment())
+    )
+    find = issue_finder(deployment, seen_releases(settings.config.check.release_index, datetime.now(UTC)))
+    views = []
+    for view in lines:
+        versions = view.line.versions if view.line.order is HistoryOrder.VERSION else ()
+        events = []
+        for at in range(max(1, len(versions) - _MOST_STEPS), len(versions)):
+            for found in find(versions[at - 1], versions[at]).findings:
+                if found.applies is Applies.YES and found.issue.signature and found.effect is not Effect.CARRIED:
+                    metrics = tuple(dict.fromkeys(part.metric for part in found.issue.signature))
+                    begins = found.effect is Effect.NEW
+                    events.append(IssueEvent(at, found.issue.id, found.issue.summary, begins, metrics))
+        views.append(replace(view, issues=events))
+    return views
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from regress_gate.report.site.folder import SiteFolder
 from regress_gate.report.site.pages import ISSUES_PAGE, comparison_list_pages, index_page, place_pages
 from regress_gate.report.site.series_pages import series_pages
 from regress_gate.report.site.templates import TITLE, licence_text, render_view
-from regress_gate.report.views.history_view import line_change_text
+from regress_gate.report.views.history_words import line_change_text
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.store.combined import CombinedStore, open_combined_store
 from regress_gate.store.store_interface import Holding, HoldingOrigin, StoredComparison, StoreLocation

@@ -22,7 +22,8 @@ from regress_gate.model.version import Version
 from regress_gate.report.document import View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
-from regress_gate.report.views.history_view import HistoryView, LineView
+from regress_gate.report.views.history_view import HistoryView
+from regress_gate.report.views.history_words import LineView
 from regress_gate.report.views.planning_view import CalibrationView
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.report.views.servers_view import ServersView

@@ -34,7 +34,8 @@ from regress_gate.pins.pin import Pin, Pinned
 from regress_gate.report.document import View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
-from regress_gate.report.views.history_view import HistoryView, LineView
+from regress_gate.report.views.history_view import HistoryView
+from regress_gate.report.views.history_words import LineView
 from regress_gate.report.views.import_view import ImportView
 from regress_gate.report.views.list_view import ListView
 from regress_gate.report.views.pins_view import PinsView

@@ -18,7 +18,8 @@ from regress_gate.model.metric import Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.report import RenderOptions, render
-from regress_gate.report.views.history_view import MAX_VERSION_ROWS, HistoryView, LineView, line_change_text
+from regress_gate.report.views.history_view import MAX_VERSION_ROWS, HistoryView
+from regress_gate.report.views.history_words import LineView, line_change_text
 from tests.factories.runs import make_run, make_trial
 
 from .strategies import hostile_text

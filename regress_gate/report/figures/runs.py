@@ -27,7 +27,8 @@ def draw_runs(canvas: Canvas, plot: RunPlot) -> None:
     states = {run.state for run in plot.runs}
     items += [(Sign("circle", "muted", is_hollow=True), "does not count")] if RunState.VOID in states else []
     items += [(Sign("cross", "muted"), _FAILED)] if RunState.FAILED in states else []
-    items += [("", "joined: one block")] if any(run.block is not None for run in plot.runs) else []
+    blocks = [run.block for run in plot.runs if run.block is not None and run.state is RunState.COUNTED]
+    items += [("", "joined: one block")] if len(set(blocks)) < len(blocks) else []
     canvas.legend(items)
     width = (WIDTH - 2 * EDGE - (_COLUMNS - 1) * _GAP) / _COLUMNS
     for start in range(0, len(plot.panels), _COLUMNS):

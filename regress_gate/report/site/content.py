@@ -9,7 +9,7 @@ from regress_gate.gate.history_changes import HistoryChange
 from regress_gate.model.result import Result
 from regress_gate.model.run import SuiteRef
 from regress_gate.report.site.names import comparison_name, place_name, series_name
-from regress_gate.report.views.history_view import LineView
+from regress_gate.report.views.history_words import LineView
 from regress_gate.store.store_interface import Holding, StoredComparison
 from regress_gate.text import plural
 

@@ -10,7 +10,8 @@ import numpy as np
 from regress_gate import __version__
 from regress_gate.redaction import redact
 from regress_gate.report.site.content import Place, PlaceSummary, comparison_data
-from regress_gate.report.views.history_view import LineView, change_data
+from regress_gate.report.views.history_view import change_data
+from regress_gate.report.views.history_words import LineView
 
 SCHEMA_VERSION = "1"
 """Keys are added, never removed or renamed, within one."""

@@ -17,13 +17,8 @@ from regress_gate.report.site.content import Place, PlaceSummary, unmeasured_tex
 from regress_gate.report.site.feed import FeedEntry
 from regress_gate.report.site.templates import TITLE, render_page
 from regress_gate.report.views import units
-from regress_gate.report.views.history_view import (
-    DIRECTION_TEXT,
-    LineView,
-    line_change_text,
-    line_title,
-    search_summary,
-)
+from regress_gate.report.views.history_view import search_summary
+from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title
 from regress_gate.store.store_interface import StoredComparison
 from regress_gate.text import plural
 

@@ -16,13 +16,8 @@ from regress_gate.report.site.charts import change_style, largest, value_text
 from regress_gate.report.site.content import Place
 from regress_gate.report.site.templates import TITLE, render_page
 from regress_gate.report.views import units
-from regress_gate.report.views.history_view import (
-    DIRECTION_TEXT,
-    LineView,
-    line_change_text,
-    line_title,
-    series_figure,
-)
+from regress_gate.report.views.history_figures import series_figure
+from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title
 from regress_gate.text import plural
 
 MOST_ROWS = 100

@@ -40,7 +40,7 @@ from regress_gate.report.findings import (
 from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlot
 from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
-from regress_gate.report.views.history_view import (
+from regress_gate.report.views.history_words import (
     DIRECTION_TEXT,
     change_kind_text,
     hidden_improvements_text,

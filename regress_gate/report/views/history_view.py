@@ -3,17 +3,16 @@
 A few series get a row for each version, many get one line each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from regress_gate.gate.history import HistoryLine, HistoryOrder, HistorySeries, first_run_time
+from regress_gate.gate.history import HistoryLine, HistorySeries, first_run_time
 from regress_gate.gate.history_changes import ChangeMethod, HistoryChange, HistoryChanges
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.gate.table_changes import MIN_POINTS
-from regress_gate.model.metric import Direction
 from regress_gate.report.document import (
     Bar,
     Block,
@@ -22,7 +21,6 @@ from regress_gate.report.document import (
     Column,
     Detail,
     Document,
-    Figure,
     Pair,
     Pairs,
     Paragraph,
@@ -42,11 +40,20 @@ from regress_gate.report.findings import (
     worst_first,
     worst_level,
 )
-from regress_gate.report.plots import TimelineChange, TimelinePanel, TimelinePlot
+from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
+from regress_gate.report.views.history_figures import history_figure
+from regress_gate.report.views.history_words import (
+    DIRECTION_TEXT,
+    LineView,
+    hidden_improvements_text,
+    largest_value,
+    line_change_text,
+    line_title,
+    value_text,
+)
 from regress_gate.text import plural
 
-DIRECTION_TEXT = {Direction.LOWER: "lower is better", Direction.HIGHER: "higher is better"}
 MAX_DETAILED_SERIES = 3
 """Series up to which each version of each gets a row."""
 MAX_VERSION_ROWS = 24
@@ -55,23 +62,6 @@ _SPARKLINE_WIDTH = 12
 _LEAST_SPAN = 0.1
 """Share of its level that the height of a series' shape stands for at least."""
 _BAR_WIDTH = 24
-_MOST_RANGES = 100
-"""Points up to which a picture has the runs of each."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineView:
-    """The versions of one line with their changes."""
-
-    line: HistoryLine
-    changes: HistoryChanges | None
-    """Those to report; None if changes were not asked for."""
-    improvements: int = 0
-    """Changes for the better that are left out."""
-
-    @property
-    def reported(self) -> Sequence[HistoryChange]:
-        return () if self.changes is None else self.changes.found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +72,12 @@ class HistoryView(View):
     testbed: str
     lines: Sequence[LineView]
 
+    @property
+    def figure_titles(self) -> Mapping[str, str]:
+        return HISTORY_FIGURES
+
     def document(self, detail: Detail) -> Document:
-        blocks: list[Block] = []
+        blocks: list[Block] = [history_figure(self.lines)] if detail.figures else []
         for view in self.lines:
             content = _versions(view.line, is_page=detail.is_page) + _series(view, is_page=detail.is_page)
             blocks.append(Section(line_title(view.line), tuple(content)))
@@ -177,9 +171,9 @@ def _rows(line: HistoryLine, series: HistorySeries) -> Table:
             Row(
                 (
                     str(version),
-                    _value_text(series, value),
+                    value_text(series, value),
                     "" if value is None else _spread(series, place),
-                    Bar(value or 0.0, _largest(series), _BAR_WIDTH),
+                    Bar(value or 0.0, largest_value(series), _BAR_WIDTH),
                 )
             )
         )
@@ -192,57 +186,13 @@ def _chart(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryCh
         first=str(line.versions[0]),
         last=str(line.versions[-1]),
         marks=tuple(change.at for change in changes if change.name == series.name),
-        write=lambda value: _value_text(series, value),
+        write=lambda value: value_text(series, value),
     )
-
-
-def _largest(series: HistorySeries) -> float:
-    known = series.values[~np.isnan(series.values)]
-    return float(known.max()) if len(known) else 0.0
-
-
-def _value_text(series: HistorySeries, value: float | None) -> str:
-    """In the unit of the largest value of the series."""
-    return units.values((value, _largest(series)), series.metric.unit, series.metric.name)[0]
 
 
 def _changes(view: LineView) -> list[Block]:
     pairs = tuple(Pair(change.name, line_change_text(view.line, change)) for change in view.reported)
     return [*([Pairs(pairs)] if pairs else []), *(Paragraph(text) for text in search_summary(view))]
-
-
-def line_change_text(line: HistoryLine, change: HistoryChange) -> str:
-    """`step of +34.0% [+31.0, +37.1], worse, at 0.24.0, between 0.19.1 and 0.24.0`."""
-    after, by = (str(line.versions[place]) for place in change.since)
-    size = ""
-    if change.loss is not None:
-        size = f" of {units.change(change.natural_change, change.scale)} {units.interval(change.natural_interval)}"
-        size += ", worse" if change.is_worse else ", better"
-    between = f"from {after} to {by}" if change.kind == "ramp" else f"between {after} and {by}"
-    sure = "" if change.probability is None else f"; probability {probability_text(change.probability)}"
-    return f"{change_kind_text(change.kind)}{size}, at {line.versions[change.at]}, {between}{sure}"
-
-
-def change_kind_text(kind: str) -> str:
-    return "change of scatter" if kind == "variance" else kind
-
-
-def probability_text(share: float) -> str:
-    """`0.93`; above 0.995 `>0.99`, because two decimals would look like certainty."""
-    return ">0.99" if share >= 0.995 else f"{share:.2f}"
-
-
-def hidden_improvements_text(count: int) -> str:
-    improvements = plural(count, "improvement is", "improvements are")
-    return f"{improvements} not shown; --improvements shows {'it' if count == 1 else 'them'}"
-
-
-def line_title(line: HistoryLine) -> str:
-    """`12 versions`, `300 builds of variant cu129 by the day of the first run`."""
-    of = f" of variant {line.variant}" if line.variant else ""
-    if line.order is HistoryOrder.VERSION:
-        return plural(len(line.sides), "version") + of
-    return plural(len(line.sides), "build") + f"{of} by the day of the first run"
 
 
 def _run_counts(side: ComparisonSide) -> str:
@@ -316,51 +266,6 @@ def _finding(history: HistoryView, view: LineView, change: HistoryChange) -> Fin
         f"{change.name}: {line_change_text(view.line, change)}",
         subject=change.name,
         fingerprint=(_CHANGE_RULE.id, history.suite, history.testbed, change.name, version),
-    )
-
-
-# Pictures
-
-
-def series_figure(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> Figure:
-    """One series over the versions of a line, with those changes that are its own."""
-    panel = series_panel(line, series, changes)
-    found = plural(len(panel.changes), "change") if panel.changes else "no change"
-    rows = [
-        Row((str(version), units.values((series.value(place), None), series.metric.unit, series.metric.name)[0]))
-        for place, version in enumerate(line.versions)
-    ]
-    return Figure(
-        name="history",
-        title=f"{series.name}, {DIRECTION_TEXT[series.metric.direction]}",
-        description=f"{series.name} over {line_title(line)}, with {found}. "
-        + " ".join(f"{change.text}." for change in panel.changes),
-        plot=TimelinePlot((panel,)),
-        table=Table.of((Column("version"), Column("mean", is_right=True)), tuple(rows)),
-    )
-
-
-def series_panel(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> TimelinePanel:
-    known = series.values[~np.isnan(series.values)].tolist()
-    factor, unit = units.axis_unit(known, series.metric.unit, series.metric.name)
-    times = line.first_runs
-    ranges: tuple[tuple[float, float], ...] = ()
-    if len(line.sides) <= _MOST_RANGES:
-        ranges = tuple(
-            (factor * min(runs), factor * max(runs)) if runs else (np.nan, np.nan) for runs in series.per_version
-        )
-    return TimelinePanel(
-        title=series.name,
-        unit=unit,
-        values=tuple((factor * series.values).tolist()),
-        labels=tuple(map(str, line.versions)),
-        days=tuple("" if time is None else time.date().isoformat() for time in times) if any(times) else (),
-        ranges=ranges,
-        changes=tuple(
-            TimelineChange(change.at, *change.since, line_change_text(line, change), change.is_worse)
-            for change in changes
-            if change.name == series.name
-        ),
     )
 
 

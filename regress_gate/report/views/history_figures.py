@@ -1,0 +1,115 @@
+"""The picture of a history: a panel for each series that changed, with its changes and known issues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from regress_gate.gate.history import HistoryLine, HistorySeries
+from regress_gate.gate.history_changes import HistoryChange
+from regress_gate.report.document import Column, Figure, Row, RowGroup, Table
+from regress_gate.report.figures.timeline import shape_points
+from regress_gate.report.plots import TimelineChange, TimelineFlag, TimelinePanel, TimelinePlot
+from regress_gate.report.render.output_formats import HISTORY_FIGURES
+from regress_gate.report.views import units
+from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title, value_text
+from regress_gate.text import plural
+
+_MOST_PANELS = 12
+_MOST_RANGES = 100
+"""Points up to which a picture has the runs of each."""
+_PARTS = 10
+"""Parts of a long history of which the table has the first, the last, the smallest and the largest value."""
+
+
+def history_figure(views: Sequence[LineView]) -> Figure:
+    """The series that changed, of every line; without any, the first."""
+    every = [(view, series) for view in views for series in view.line.series]
+    named = {(id(view), change.name) for view in views for change in view.reported}
+    changed = [(view, series) for view, series in every if (id(view), series.name) in named]
+    drawable = changed or every
+    shown = drawable[:_MOST_PANELS]
+    what = "series that changed" if changed else "series"
+    note = f"{len(shown)} of {len(drawable)} {what}." if len(drawable) > len(shown) else ""
+    texts = [
+        f"{series.name}: {change.text}."
+        for view, series in shown
+        for change in series_panel(view.line, series, view.reported).changes
+    ]
+    return Figure(
+        name="history",
+        title=HISTORY_FIGURES["history"],
+        description=" ".join([*(texts or ["No change was found or looked for."]), note]).strip(),
+        plot=TimelinePlot(tuple(_line_panel(view, series, len(views) > 1) for view, series in shown), note=note),
+        table=Table(
+            (Column("version"), Column("first run"), Column("mean", is_right=True), Column("runs")),
+            tuple(RowGroup(series.name, tuple(_point_rows(view.line, series))) for view, series in shown),
+            "series",
+        ),
+    )
+
+
+def _line_panel(view: LineView, series: HistorySeries, has_other_lines: bool) -> TimelinePanel:
+    panel = series_panel(view.line, series, view.reported)
+    flags = tuple(
+        TimelineFlag(event.at, f"{event.id} {'begins' if event.begins else 'ends'}", event.summary)
+        for event in view.issues
+        if event.concerns(series.metric.name)
+    )
+    title = f"{series.name}, {line_title(view.line)}" if has_other_lines else series.name
+    unit = f"{panel.unit}, {DIRECTION_TEXT[series.metric.direction]}"
+    return replace(panel, title=title, unit=unit, flags=flags)
+
+
+def _point_rows(line: HistoryLine, series: HistorySeries) -> Iterator[Row]:
+    """A row for each version; of a long history, those that show its shape."""
+    times = line.first_runs
+    for at in shape_points(series.values.tolist(), parts=_PARTS):
+        time, value = times[at], value_text(series, series.value(at))
+        yield Row(
+            (str(line.versions[at]), "" if time is None else time.date().isoformat(), value, str(series.counts[at]))
+        )
+
+
+def series_figure(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> Figure:
+    """One series over the versions of a line, with those changes that are its own."""
+    panel = series_panel(line, series, changes)
+    found = plural(len(panel.changes), "change") if panel.changes else "no change"
+    rows = [
+        Row((str(version), units.values((series.value(place), None), series.metric.unit, series.metric.name)[0]))
+        for place, version in enumerate(line.versions)
+    ]
+    return Figure(
+        name="history",
+        title=f"{series.name}, {DIRECTION_TEXT[series.metric.direction]}",
+        description=f"{series.name} over {line_title(line)}, with {found}. "
+        + " ".join(f"{change.text}." for change in panel.changes),
+        plot=TimelinePlot((panel,)),
+        table=Table.of((Column("version"), Column("mean", is_right=True)), tuple(rows)),
+    )
+
+
+def series_panel(line: HistoryLine, series: HistorySeries, changes: Sequence[HistoryChange]) -> TimelinePanel:
+    known = series.values[~np.isnan(series.values)].tolist()
+    factor, unit = units.axis_unit(known, series.metric.unit, series.metric.name)
+    times = line.first_runs
+    ranges: tuple[tuple[float, float], ...] = ()
+    if len(line.sides) <= _MOST_RANGES:
+        ranges = tuple(
+            (factor * min(runs), factor * max(runs)) if runs else (np.nan, np.nan) for runs in series.per_version
+        )
+    return TimelinePanel(
+        title=series.name,
+        unit=unit,
+        values=tuple((factor * series.values).tolist()),
+        labels=tuple(map(str, line.versions)),
+        days=tuple("" if time is None else time.date().isoformat() for time in times) if any(times) else (),
+        ranges=ranges,
+        changes=tuple(
+            TimelineChange(change.at, *change.since, line_change_text(line, change), change.is_worse)
+            for change in changes
+            if change.name == series.name
+        ),
+    )
