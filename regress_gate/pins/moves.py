@@ -132,7 +132,7 @@ def _without_target(counted: list[Move], unknown: list[Move], moves: Sequence[Mo
     if unknown:
         one = unknown[0]
         before = str(one.source or (one.before and one.before.pinned.text))
-        now = f"{one.pin.pinned.text}, which names no version ({one.pin.pinned.why})"
+        now = f"{one.pin.pinned.text}, an unknown version: {one.pin.pinned.why}"
         why = f"{one.pin.where} moved from {before} to {now}"
         return VersionMove(Outcome.UNKNOWN, _common([one.source for one in unknown if one.source]), None, why, moves)
     removed = [move for move in counted if move.change is Change.REMOVED]

@@ -33,7 +33,7 @@ def test_a_bump_is_shown_with_both_versions_file_and_line(gate, repo):
     assert moved(answer) == [("requirements.txt", 3, OLD, NEW, "moved")]
     assert answer["why"] == "requirements.txt:3 moved from 0.19.1 to 0.32.0"
     assert gate("ci", "versions", "--base", "HEAD~1").out.startswith(
-        "vLLM: moved\nrequirements.txt:3 moved from 0.19.1"
+        "vLLM 0.19.1 → 0.32.0\nrequirements.txt:3 moved from 0.19.1"
     )
 
 

@@ -83,7 +83,7 @@ def test_in_a_git_hook_the_index_of_the_commit_counts(gate, repo):
     hook.chmod(0o755)
     repo.write("Dockerfile", "FROM vllm/vllm-openai:v0.19.1\n")
     repo.git("commit", "--quiet", "--message", "one file", "Dockerfile")
-    assert gate("ci", "versions", "--base", "HEAD~1", "--head", "HEAD").out.startswith("vLLM: moved")
+    assert gate("ci", "versions", "--base", "HEAD~1", "--head", "HEAD").out.startswith("vLLM 0.19.0 → 0.19.1\n")
 
 
 def test_the_records_are_linted(gate, repo):

@@ -18,7 +18,7 @@ from regress_gate.report.document import (
 )
 
 if TYPE_CHECKING:
-    from regress_gate.pins.moves import Move, PinReport
+    from regress_gate.pins.moves import Move, PinReport, VersionMove
     from regress_gate.pins.pin import Pin
 
 
@@ -33,7 +33,7 @@ class PinsView(View):
             title = "What is pinned"
             blocks += [self._pins()] if self._report.pins else [Paragraph("no file pins a version of vLLM")]
         else:
-            title = f"vLLM: {move.outcome}"
+            title = _title(move)
             blocks.append(Paragraph(_first_upper(move.why)))
             if move.moves:
                 blocks.append(_moves_table(move.moves))
@@ -64,6 +64,16 @@ class PinsView(View):
             "moved": [_move_data(one) for one in move.moves],
             **pins,
         }
+
+
+def _title(move: "VersionMove") -> str:
+    if move.candidate is not None:
+        return (
+            f"vLLM moves to {move.candidate}" if move.baseline is None else f"vLLM {move.baseline} → {move.candidate}"
+        )
+    return {"unchanged": "vLLM stays as it is", "ambiguous": "Several vLLM versions move"}.get(
+        move.outcome, "vLLM moves to an unknown version"
+    )
 
 
 def _first_upper(text: str) -> str:
