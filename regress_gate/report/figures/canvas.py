@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from rich.cells import cell_len
 
-from regress_gate.text import clip, one_line
+from regress_gate.text import excerpt, one_line
 
 WIDTH = 800.0
 """Of every picture; heights differ."""
@@ -97,7 +97,7 @@ def _shortened(text: str, kept: int) -> str:
 
 
 def _whole(text: str) -> str:
-    return clip(one_line(text), _LONGEST_TEXT)
+    return one_line(excerpt(text, _LONGEST_TEXT))
 
 
 # Drawing

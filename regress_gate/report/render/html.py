@@ -270,7 +270,7 @@ class _Writer:
             (f"{3 + index * step:.1f}", f"{height - 3 - (values[index] - base) / span * (height - 6):.1f}")
             if math.isfinite(values[index])
             else None
-            for index in shape_points(values)
+            for index in shape_points(values, parts=width // 4)
         ]
         lines, dots = _runs(points)
         label = f"{len(known)} values"

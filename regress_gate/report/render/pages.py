@@ -15,11 +15,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from regress_gate.report.figures import theme_css
-from regress_gate.text import clip, one_line
+from regress_gate.text import excerpt, one_line
 
 _TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_TEXT = 4_000
-"""Characters of one text; a longer one loses its middle."""
+"""Characters of one text; a longer one loses its end."""
 
 
 @lru_cache(maxsize=1)
@@ -46,7 +46,7 @@ def clean(text: str) -> str:
     """The text on one line, without control characters and secrets; a space at either end is kept."""
     if text == " ":
         return text
-    shown = clip(one_line(text), LONGEST_TEXT)
+    shown = one_line(excerpt(text, LONGEST_TEXT))
     return " " * text.startswith(" ") + shown + " " * text.endswith(" ") if shown else ""
 
 
