@@ -33,6 +33,7 @@ uncertainty widens it. Not for sides that were measured side by side in blocks: 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +155,7 @@ _SUSPICION = 0.25
 used."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Measurements:
     """Run-level losses of m series: on the analysis scale, larger is worse."""
 
@@ -167,6 +168,17 @@ class Measurements:
     """Whether the sides were measured in different sessions."""
     earlier: tuple[Floats, ...] = ()
     """Earlier sessions, each (runs, m): runs of one version made together."""
+
+    @cached_property
+    def earlier_deviations(self) -> Floats:
+        """Shape (n, m): the runs of all earlier sessions that have several, less the mean of their session."""
+        several = [session - session.mean(axis=0) for session in self.earlier if len(session) > 1]
+        return np.concatenate(several) if several else np.empty((0, self.baseline.shape[1]))
+
+    @cached_property
+    def earlier_freedom(self) -> int:
+        """Degrees of freedom of these deviations."""
+        return sum(len(session) - 1 for session in self.earlier if len(session) > 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,17 +242,17 @@ def weigh_contrasts(measurements: Measurements, weights: Floats, floor: Floats) 
         return ContrastEvidence(estimate, np.full(len(estimate), np.inf), np.ones(len(estimate)), per_run)
     variances = np.maximum(variances, least)
     rows, offsets = [deviations], NO_SESSIONS
-    sessions = [session @ weights for session in measurements.earlier if len(session)]
-    before = [session - session.mean(axis=0) for session in sessions if len(session) > 1]
-    known = sum(len(each) - 1 for each in before)
+    known = measurements.earlier_freedom
     if known:
-        rows += before
-        earlier = np.maximum(sum((each**2).sum(axis=0) for each in before) / known, least)
+        before = measurements.earlier_deviations @ weights
+        rows.append(before)
+        earlier = np.maximum((before**2).sum(axis=0) / known, least)
     alike = mean_square_correlation(np.vstack(rows), freedom + known)
     if known:
         quiet = not _is_noisier(variances / earlier, freedom / alike, known / alike)
         within = (freedom * variances + known * earlier) / (freedom + known)
         if measurements.apart:
+            sessions = [session @ weights for session in measurements.earlier if len(session)]
             offsets = _session_offsets(sessions, within if quiet else earlier, freedom * quiet + known, least, alike)
         if quiet:
             variances, freedom = within, freedom + known
@@ -254,8 +266,7 @@ def deviations_of(measurements: Measurements) -> tuple[Floats, float]:
     today, _, freedom = _present_spread(
         measurements.baseline, measurements.candidate, measurements.paired, per_run, whole
     )
-    before = [session - session.mean(axis=0) for session in measurements.earlier if len(session) > 1]
-    return np.vstack([today, *before]), freedom + sum(len(each) - 1 for each in before)
+    return np.vstack([today, measurements.earlier_deviations]), freedom + measurements.earlier_freedom
 
 
 def _present_spread(
