@@ -7,7 +7,8 @@ types are checked. Not for changing a decision: what was decided is shown as it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -106,10 +107,28 @@ def _result(data: Any, where: str, at: str = "") -> Result:
         _validated(_Change, change, where, f"{at}.config_changes[{number}]").model_dump(mode="json")
         for number, change in enumerate(result.config_changes)
     ]
-    for number, one in enumerate(result.series):
-        if one.margin <= 0:
-            raise InputError(f"{at}.series[{number}].margin: is not positive".lstrip("."), where=where, todo=_TODO)
+    for place, problem in _contradictions(result):
+        raise InputError(f"{at}.{place}: {problem}".lstrip("."), where=where, todo=_TODO)
     return result.model_copy(update={"config_changes": changes})
+
+
+def _contradictions(result: Result) -> Iterator[tuple[str, str]]:
+    """What the types allow, and no gate has written."""
+    for number, series in enumerate(result.series):
+        if series.margin <= 0:
+            yield f"series[{number}].margin", "is not positive"
+        if series.run_values and len(series.run_values) != len(result.runs):
+            yield f"series[{number}].run_values", "are not those of the runs"
+    for number, one in enumerate(result.distributions):
+        sides = (one.baseline, one.candidate)
+        lists = [values for side in sides for values in (side.values, side.lowest, side.highest)]
+        if any(len(values) != len(one.levels) for values in lists):
+            yield f"distributions[{number}]", "has not one value for each level"
+        if not all(low < high for low, high in pairwise((0.0, *one.levels, 1.0))):
+            yield f"distributions[{number}].levels", "are not rising shares"
+    for number, explanation in enumerate(result.explanations):
+        if explanation.issue is not None and not explanation.causes:
+            yield f"explanations[{number}].causes", "are missing"
 
 
 def _result_view(data: dict[str, Any], where: str) -> View:
