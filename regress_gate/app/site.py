@@ -28,7 +28,14 @@ from regress_gate.report.site.content import Place, PlaceSummary, summary_of
 from regress_gate.report.site.data import index_data, place_data
 from regress_gate.report.site.feed import FeedEntry, render_feed
 from regress_gate.report.site.folder import SiteFolder
-from regress_gate.report.site.pages import ISSUES_PAGE, comparison_list_pages, index_page, place_pages
+from regress_gate.report.site.pages import (
+    CHANGES_PAGE,
+    ISSUES_PAGE,
+    changes_page,
+    comparison_list_pages,
+    index_page,
+    place_pages,
+)
 from regress_gate.report.site.series_pages import series_pages
 from regress_gate.report.site.templates import TITLE, licence_text, render_view
 from regress_gate.report.views.history_words import line_change_text
@@ -219,6 +226,10 @@ def _testbed_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield name.replace("_", " "), facts[name]
 
 
+_TOLD = 5
+"""Series of one version in an entry of the feed."""
+
+
 # Write
 
 
@@ -241,7 +252,7 @@ def _write_place(folder: SiteFolder, store: CombinedStore, place: Place, counter
     place = replace(place, unreadable=frozenset(unreadable))
     if place.issues is not None:
         folder.write(f"{place.folder}/{ISSUES_PAGE}", _report(place.issues, place, "../../"))
-    pages = [*comparison_list_pages(place), *place_pages(place)]
+    pages = [*comparison_list_pages(place), *changes_page(place), *place_pages(place)]
     folder.announce(name for name, _ in pages)
     for name, text in pages:
         folder.write(name, text)
@@ -268,18 +279,17 @@ def _report(result: Result, place: Place, root: str) -> str:
 def _findings(place: Place) -> Iterator[FeedEntry]:
     where = (place.testbed, place.suite.name, place.suite.version)
     first = {holding.version: holding.first for holding in place.holdings}
-    for view, change in place.changes:
-        version = view.line.versions[change.at]
-        time = first.get(version)
-        if change.is_worse is False or time is None:
-            continue
-        yield FeedEntry(
-            key=("change", *where, change.scenario, change.metric, change.kind, str(version)),
-            title=f"{change.name} got worse with {version}: {place.title}",
-            text=line_change_text(view.line, change),
-            page=f"{place.folder}/{place.series_page(change.scenario, change.metric)}#{place.change_id(view, change)}",
-            time=time,
-        )
+    for group in place.changes(worse=True):
+        if (time := first.get(group.version)) is not None:
+            yield FeedEntry(
+                key=("changes", *where, str(group.version)),
+                title=f"{group.title}: {place.title}",
+                text="; ".join(
+                    f"{change.name}: {line_change_text(group.view.line, change)}" for change in group.changes[:_TOLD]
+                ),
+                page=f"{place.folder}/{CHANGES_PAGE}#{group.id}",
+                time=time,
+            )
     for comparison in place.comparisons:
         page = place.comparison_page(comparison)
         if comparison.decision != "fail" or page is None:

@@ -8,7 +8,8 @@ from typing import Any
 from regress_gate.gate.history_changes import HistoryChange
 from regress_gate.model.result import Result
 from regress_gate.model.run import SuiteRef
-from regress_gate.report.site.names import comparison_name, place_name, series_name
+from regress_gate.model.version import Version
+from regress_gate.report.site.names import comparison_name, place_name, series_name, version_name
 from regress_gate.report.views.history_words import LineView
 from regress_gate.store.store_interface import Holding, StoredComparison
 from regress_gate.text import plural
@@ -16,6 +17,31 @@ from regress_gate.text import plural
 STALE_DAYS = 30
 """Days without a measurement from which on the first page warns."""
 _NEWEST = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VersionChanges:
+    """The series of a line that one version made worse, or better; the largest change first."""
+
+    view: LineView
+    at: int
+    is_worse: bool
+    changes: tuple[HistoryChange, ...]
+
+    @property
+    def version(self) -> Version:
+        return self.view.line.versions[self.at]
+
+    @property
+    def id(self) -> str:
+        """On the page of all changes of the place."""
+        return f"{'worse' if self.is_worse else 'better'}-{version_name(str(self.version))}"
+
+    @property
+    def title(self) -> str:
+        """`3 series got worse with 0.24.0`."""
+        what = self.changes[0].name if len(self.changes) == 1 else f"{len(self.changes)} series"
+        return f"{what} got {'worse' if self.is_worse else 'better'} with {self.version}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,15 +93,20 @@ class Place:
 
     def change_id(self, view: LineView, change: HistoryChange) -> str:
         """Of a change on the page of its series."""
-        return f"{change.kind}-{series_name(str(view.line.versions[change.at]), change.metric)}"
+        return f"{change.kind}-{version_name(str(view.line.versions[change.at]))}"
 
-    @property
-    def changes(self) -> list[tuple[LineView, HistoryChange]]:
-        """Of all lines, the newest version first."""
-        return [(view, change) for view in self.lines for change in reversed(view.reported)]
-
-    def count(self, *, worse: bool) -> int:
-        return sum((change.is_worse is not False) is worse for _, change in self.changes)
+    def changes(self, *, worse: bool) -> list[VersionChanges]:
+        """By version, the newest of each line first. A change of scatter counts as one for the worse."""
+        found = []
+        for view in self.lines:
+            by_version: dict[int, list[HistoryChange]] = {}
+            for change in view.reported:
+                if (change.is_worse is not False) is worse:
+                    by_version.setdefault(change.at, []).append(change)
+            for at, changes in sorted(by_version.items(), reverse=True):
+                largest_first = sorted(changes, key=lambda change: -abs(change.loss or 0.0))
+                found.append(VersionChanges(view, at, worse, tuple(largest_first)))
+        return found
 
     @property
     def series(self) -> list[tuple[str, str]]:
@@ -112,8 +143,8 @@ def summary_of(place: Place, built: datetime) -> PlaceSummary:
             "created": last.created,
             "page": None if page is None else f"{place.folder}/{page}",
         },
-        "worse": place.count(worse=True),
-        "better": place.count(worse=False),
+        "worse": sum(len(each.changes) for each in place.changes(worse=True)),
+        "better": sum(len(each.changes) for each in place.changes(worse=False)),
         "series": len(place.series),
         "versions": len({held.version for held in place.holdings}),
         "newest": newest,
@@ -153,4 +184,4 @@ def unmeasured_text(releases: Sequence[tuple[str, date]]) -> str:
         return ""
     version, day = releases[0]
     more = f" and {plural(len(releases) - 1, 'release')} before it" if len(releases) > 1 else ""
-    return f"not measured: {version} of {day.isoformat()}{more}"
+    return f"{version} of {day.isoformat()}{more}"

@@ -25,6 +25,11 @@ def series_name(scenario: str, metric: str) -> str:
     return f"{_part(scenario)}-{_part(metric)}-{_digest(scenario, metric)}"
 
 
+def version_name(version: str) -> str:
+    """`0-24-0-cpu-9f3c1a2b4d`: of a place in a page."""
+    return f"{_part(version)}-{_digest(version)}"
+
+
 def comparison_name(comparison: StoredComparison) -> str:
     """`20261123t120000z-9f3c1a2b4d`: when it was made, and what it says."""
     return f"{comparison.created:%Y%m%dt%H%M%Sz}-{comparison.digest[:_DIGEST]}"

@@ -10,10 +10,10 @@ import numpy as np
 from regress_gate import __version__
 from regress_gate.gate.history import HistorySeries
 from regress_gate.gate.history_changes import HistoryChange
-from regress_gate.model.issue import Applies
+from regress_gate.model.issue import Applies, Severity
 from regress_gate.model.result import KnownIssueOut
 from regress_gate.report.site.charts import change_style, small_chart, value_text
-from regress_gate.report.site.content import Place, PlaceSummary, unmeasured_text
+from regress_gate.report.site.content import Place, PlaceSummary, VersionChanges, unmeasured_text
 from regress_gate.report.site.feed import FeedEntry
 from regress_gate.report.site.templates import TITLE, render_page
 from regress_gate.report.views import units
@@ -24,12 +24,16 @@ from regress_gate.text import plural
 
 MOST_CELLS = 240
 """Small charts on a page; more stand on further pages."""
-MOST_ROWS = 100
-"""Changes, and known issues, on the page of a place."""
+MOST_ISSUES = 12
+"""Known issues on the page of a place; their own page has all."""
+_SHOWN_VERSIONS, _SHOWN_CHANGES = 5, 5
+"""Versions with changes for the worse on the page of a place, and changes of each."""
+_MOST_VERSIONS, _MOST_CHANGES, _MOST_CHANGE_ROWS = 100, 20, 600
+"""The same on the page of all changes, whose rows stay below the last number."""
 MOST_COMPARISONS = 20
 """Newest comparisons on the page of a place; a page of their own lists all."""
 COMPARISONS_A_PAGE = 500
-ISSUES_PAGE = "known-issues.html"
+ISSUES_PAGE, CHANGES_PAGE = "known-issues.html", "changes.html"
 _FINDINGS = 15
 
 
@@ -98,6 +102,26 @@ def comparison_list_pages(place: Place) -> Iterator[tuple[str, str]]:
         )
 
 
+def changes_page(place: Place) -> Iterator[tuple[str, str]]:
+    """The page of all changes; none where there is no change."""
+    worse, better = (place.changes(worse=each)[:_MOST_VERSIONS] for each in (True, False))
+    if worse or better:
+        most = max(1, min(_MOST_CHANGES, _MOST_CHANGE_ROWS // (len(worse) + len(better))))
+        yield (
+            f"{place.folder}/{CHANGES_PAGE}",
+            render_page(
+                "changes.html",
+                root="../../",
+                trail=[("../../index.html", TITLE), ("index.html", place.title)],
+                heading="Changes in the history",
+                subtitle=place.title,
+                worse=_change_groups(place, worse, most),
+                better=_change_groups(place, better, most),
+                data=f"../../{place.data_page}",
+            ),
+        )
+
+
 def _facts(place: Place) -> list[tuple[str, str]]:
     held = place.holdings
     versions = {one.version for one in held}
@@ -105,17 +129,14 @@ def _facts(place: Place) -> list[tuple[str, str]]:
     facts = [
         ("measured", f"{plural(len(versions), 'version')}, {plural(sum(one.runs for one in held), 'run')}"),
         *([("last", max(times).date().isoformat())] if times else []),
-        *([("newer", unmeasured_text(place.unmeasured))] if place.unmeasured else []),
+        *([("released since", unmeasured_text(place.unmeasured))] if place.unmeasured else []),
     ]
     return [*facts, *place.facts]
 
 
 def _overview(place: Place) -> dict[str, Any]:
-    worse, better = (
-        [_change_row(place, *each) for each in place.changes if (each[1].is_worse is not False) is is_worse]
-        for is_worse in (True, False)
-    )
-    more = sum(max(0, len(rows) - MOST_ROWS) for rows in (worse, better))
+    worse, better = place.changes(worse=True), place.changes(worse=False)
+    count = sum(len(each.changes) for each in better)
     shown = place.comparisons[:MOST_COMPARISONS]
     notes = [
         f"{line_title(view.line)}: {text}" if len(place.lines) > 1 else text
@@ -126,13 +147,26 @@ def _overview(place: Place) -> dict[str, Any]:
         "shown_comparisons": [_comparison_row(place, one) for one in shown],
         "more_comparisons": len(place.comparisons) if len(place.comparisons) > len(shown) else 0,
         "suggestion": _suggestion(place),
-        "worse": worse[:MOST_ROWS],
-        "better": better[:MOST_ROWS],
-        "better_title": plural(len(better), "change for the better", "changes for the better"),
-        "more_changes": f"{plural(more, 'more change')}" if more > 0 else "",
+        "worse": _change_groups(place, worse[:_SHOWN_VERSIONS], _SHOWN_CHANGES),
+        "better_title": plural(count, "change for the better", "changes for the better") if count else "",
+        "all_changes": CHANGES_PAGE if worse or better else "",
         "search_notes": notes,
         "issues": _issues(place),
     }
+
+
+def _change_groups(place: Place, groups: Sequence[VersionChanges], most: int) -> list[dict[str, Any]]:
+    """The largest changes of each version."""
+    return [
+        {
+            "id": group.id,
+            "title": group.title,
+            "time": group.view.line.first_runs[group.at],
+            "rows": [_change_row(place, group.view, change) for change in group.changes[:most]],
+            "more": f"and {len(group.changes) - most} more" if len(group.changes) > most else "",
+        }
+        for group in groups
+    ]
 
 
 def _change_row(place: Place, view: LineView, change: HistoryChange) -> dict[str, str]:
@@ -173,17 +207,21 @@ def _issues(place: Place) -> dict[str, Any]:
     if result.baseline is not None:
         versions = f"{result.baseline.version} → {versions}"
     concerning = [issue for issue in result.known_issues if issue.applies is not Applies.NO]
-    rest = len(result.known_issues) - len(concerning)
+    more, rest = len(concerning) - MOST_ISSUES, len(result.known_issues) - len(concerning)
+    notes = [f"{more} more apply or may apply"] * (more > 0) + [f"{rest} do not apply here"] * (rest > 0)
     return {
         "page": ISSUES_PAGE,
         "versions": versions,
         "decision": result.decision.value,
         "advice": result.advice,
-        "rows": [_issue_row(issue) for issue in concerning[:MOST_ROWS]],
-        "note": f"{plural(rest, 'more record')} in question {'does' if rest == 1 else 'do'} not apply here."
-        if rest
-        else "",
+        "rows": [_issue_row(issue) for issue in sorted(concerning, key=_issue_order)[:MOST_ISSUES]],
+        "note": f"{', '.join(notes)}." if notes else "",
     }
+
+
+def _issue_order(issue: KnownIssueOut) -> tuple[bool, bool, int]:
+    """What applies before what may apply, and the severe first."""
+    return not issue.blocks, issue.applies is Applies.UNKNOWN, -list(Severity).index(issue.severity)
 
 
 def _issue_row(issue: KnownIssueOut) -> dict[str, str]:

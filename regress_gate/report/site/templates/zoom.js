@@ -58,6 +58,7 @@
       const pen = self.ctx, ratio = devicePixelRatio || 1;
       pen.save();
       pen.lineWidth = 2 * ratio;
+      pen.textAlign = "left";
       data.changes.forEach((change, index) => {
         if (change.at < self.scales.x.min || change.at > self.scales.x.max) { return; }
         const x = self.valToPos(change.at, "x", true);
