@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from regress_gate.pins.moves import PinReport, find_moves, judge_moves
 from regress_gate.pins.pin_files import changed_pin_files, find_pins, select_paths
 
 _LARGEST_EVENT = 32 * 1024 * 1024
+_ITSELF = "no vLLM version moved: HEAD was compared with itself; --base names the commit before a change"
 _FULL_HISTORY = "check out the whole history (actions/checkout: fetch-depth: 0), or name a commit with --base"
 
 
@@ -53,9 +55,12 @@ def moved_versions(
         after = _tree(repository, tip if head else None)
         wanted = _from_root(repository, paths)
         _refuse_unknown(wanted, [before, after])
-        changed = select_paths(changed_pin_files(changed_paths(before, after), before, after), wanted)
+        different = changed_paths(before, after)
+        changed = select_paths(changed_pin_files(different, before, after), wanted)
         old, new = find_pins(before, changed), find_pins(after, changed)
         move = judge_moves(find_moves(old.pins, new.pins, before, after))
+        if start == tip and not different:
+            move = replace(move, why=_ITSELF)
         if everything:
             new = find_pins(after, select_paths(sorted(after.entries), wanted))
         return PinReport(move, new.pins, new.notes, start, tip if head else None)

@@ -118,7 +118,7 @@ def read_toml(file: PinFile) -> Iterator[Pin]:
             raise ValueError
         document = tomllib.loads(file.text)
     except (ValueError, RecursionError):
-        file.notes.append("is no valid TOML: only whole requirements in it are read")
+        file.notes.append("not valid TOML; only single lines of it are read")
         yield from scan_lines(file)
         return
     indexes = _named_indexes(document)

@@ -148,7 +148,7 @@ def read_python(file: PinFile) -> Iterator[Pin]:
     try:
         tree = ast.parse(file.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        file.notes.append("is no valid Python")
+        file.notes.append("not valid Python; nothing in it is read")
         return
     for call in ast.walk(tree):
         if isinstance(call, ast.Assign | ast.AnnAssign):

@@ -45,7 +45,7 @@ def read_yaml(file: PinFile) -> Iterator[Pin]:
         documents = read_yaml_documents(text, file.path)
     except InputError as error:
         if "{{" not in file.text and "{%" not in file.text:
-            file.notes.append(f"is no valid YAML ({error.what}): only single lines of it are read")
+            file.notes.append(f"{error.what}; only single lines of it are read")
         yield from scan_lines(file)
         return
     for document in documents:

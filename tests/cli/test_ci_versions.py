@@ -419,9 +419,16 @@ def test_a_deployment_file_that_names_the_candidate_is_no_contradiction(gate, re
 
 def test_without_a_moved_version_the_check_passes_at_once(gate, repo):
     repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.19.0\n"})
-    done = gate("ci", "check", "--base", "HEAD")
+    repo.commit({"README.md": "x"})
+    done = gate("ci", "check", "--base", "HEAD~1")
     assert (done.code, done.out) == (0, "")
     assert done.err == "regress-gate: note: no vLLM version moved\n"
+
+
+def test_a_commit_that_is_compared_with_itself_is_said(gate, repo):
+    """As on the default branch of a CI that does not name the commit before."""
+    repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.19.0\n"})
+    assert "HEAD was compared with itself; --base names the commit before" in versions(gate)["why"]
 
 
 def test_a_version_that_is_not_known_does_not_pass_the_check(gate, repo):

@@ -61,6 +61,7 @@ def test_a_commit_is_compared_with_the_one_before_it_and_not_with_the_branch(gat
     repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.18.0\n"})
     repo.git("checkout", "--quiet", "-b", "bump")
     repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.19.1\n"})
+    repo.write("Dockerfile", "FROM vllm/vllm-openai:v0.19.1\nENV A=1\n")
     assert run_hook(gate, "regress-gate-check").err == "regress-gate: note: no vLLM version moved\n"
 
 

@@ -183,7 +183,8 @@ def test_odd_line_ends_in_yaml_do_not_count():
 )
 def test_a_file_that_is_not_what_its_name_says_is_named(path, text):
     (note,) = pins_in(path, text).notes
-    assert note.startswith(f"{path}: is no valid ")
+    assert note.startswith(f"{path}: not valid ")
+    assert note.endswith(" read")
 
 
 @pytest.mark.parametrize(
