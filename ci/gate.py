@@ -8,6 +8,7 @@ calls `regress-gate` as a user would, and its exit code is the gate's.
 import base64
 import json
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -47,6 +48,8 @@ PRIVATE = (
 )
 """Variables that regress-gate gets only where it needs them: a server that it measures has no use for a token."""
 ERROR = "regress-gate: error: "
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Of a cancelled job."""
 
 
 class InputError(Exception):
@@ -95,6 +98,8 @@ class Inputs:
                 raise InputError(f"input {name} is one of {', '.join(filter(None, CHOICES[field.name]))}")
             if value and given.mode not in ONLY_WITH.get(field.name, (given.mode,)):
                 raise InputError(f"input {name} is for mode {' or '.join(ONLY_WITH[field.name])}, not {given.mode}")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", given.name or "upgrade"):
+            raise InputError("input name is one word of letters, digits, '.', '_' and '-'")
         if bool(given.base) != bool(given.candidate):
             raise InputError("base and candidate go together: give both, or neither to read them from the change")
         return given
@@ -255,7 +260,10 @@ class Gate:
             )
             self.running = child
             reader = threading.Thread(target=self._pass_on, args=(child.stderr,), daemon=True)
+            # A signal that the other thread received would not wake this one, which waits.
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             reader.start()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             code = child.wait()
             reader.join(timeout=5)  # a server that was left behind may still hold the pipe
         self.running = None
@@ -290,7 +298,7 @@ def _standard_output() -> Iterator[None]:
 
 def ignore_signals() -> None:
     """From here on only what GitHub shows is written, which takes seconds: a cancelled job does not stop it."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -326,7 +334,7 @@ def _cancel(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - the signa
 def main() -> int:
     program = [str(Path(os.environ["REGRESS_GATE_ENVIRONMENT"]) / "bin" / "regress-gate")]
     folder = Path(tempfile.mkdtemp(prefix="regress-gate-", dir=os.environ.get("RUNNER_TEMP")))
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, _cancel)
     try:
         inputs = Inputs.read(os.environ)

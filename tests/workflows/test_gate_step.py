@@ -79,7 +79,8 @@ BOTH = {"base": "0.19.1", "candidate": "0.20.0"}
         ({"base": "--config=x", "candidate": "1"}, "base looks like a flag"),
         ({"baselines": "baselines/*.json\n-x", "mode": "compare"}, "baselines looks like a flag"),
         ({"deployment": "a\nb"}, "deployment is not one line"),
-        ({"name": "a\x1b[31m"}, "name is not one line"),
+        ({"deployment": "a\x1b[31m"}, "deployment is not one line"),
+        ({"name": "known issues"}, "name is one word"),
         ({"mode": "measuer"}, "mode is one of check, compare, measure, publish"),
         ({"report_only": "yes"}, "report-only is one of true, false"),
         ({"suite": "serving.yaml"}, "suite is for mode compare or measure, not check"),
@@ -145,8 +146,8 @@ def test_a_cancelled_job_stops_the_measurement_and_concludes_the_check(step: Cal
 
     measures = """
 if arguments[0] == "compare":
-    print("measuring", file=sys.stderr, flush=True)
     try:
+        print("measuring", file=sys.stderr, flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
         with open(os.environ["CALLS"], "a") as calls:

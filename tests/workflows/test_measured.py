@@ -49,7 +49,7 @@ def test_a_machine_that_cannot_measure_is_no_verdict(measuring: Team) -> None:
     run = measuring.run("measure-on-gpu.yml", write=True)
     assert run.failed == ["OWNER/regress-gate"], run.text
     assert measuring.conclusions == {
-        "regress-gate: known issues": "success",
+        "regress-gate: known-issues": "success",
         "regress-gate: measured": "action_required",
     }
     (comment,) = measuring.comments
@@ -60,7 +60,7 @@ def test_a_cancelled_measurement_is_concluded(measuring: Team) -> None:
     open_pull_request(measuring, 'sh -c "sleep 600" {version} {port}')
     run = measuring.run("measure-on-gpu.yml", write=True, cancel_after="$ regress-gate compare 0.19.0 0.19.1 --measure")
     assert measuring.conclusions == {
-        "regress-gate: known issues": "success",
+        "regress-gate: known-issues": "success",
         "regress-gate: measured": "action_required",
     }, run.text
     assert run.code != 0
@@ -76,4 +76,4 @@ def test_a_move_that_is_known_to_be_bad_costs_no_measurement(measuring: Team) ->
     measuring.open_pull_request(*CHANGES["fail"])
     run = measuring.run("measure-on-gpu.yml", write=True)
     assert {ids[0] for ids in run.steps} == {"known-issues"}
-    assert measuring.conclusions == {"regress-gate: known issues": "failure"}
+    assert measuring.conclusions == {"regress-gate: known-issues": "failure"}
