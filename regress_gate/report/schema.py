@@ -3,7 +3,7 @@
     python -m regress_gate.report.schema
 
 writes both; run it after every change of the result. Not for validating: any draft 2020-12 validator does that with
-`result.schema.json`.
+`result.schema.json`, and with `deployments.schema.json` for a check of several servers.
 """
 
 import ast
@@ -19,6 +19,7 @@ from regress_gate.model import result as result_module
 from regress_gate.model.result import Result
 
 SCHEMA_PATH = Path(__file__).with_name("result.schema.json")
+SERVERS_PATH = Path(__file__).with_name("deployments.schema.json")
 PAGE = Path(__file__).parents[2] / "docs" / "json.md"
 """In a checkout; an installed package has no pages."""
 
@@ -35,8 +36,32 @@ def schema() -> dict[str, Any]:
     return {"$schema": GenerateJsonSchema.schema_dialect, **generated, "title": "regress-gate result, schema_version 1"}
 
 
-def schema_text() -> str:
-    return json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+def servers_schema() -> dict[str, Any]:
+    """Of a check of several servers, which is an object around their results (`views/servers_view.py`)."""
+    result = schema()
+    properties = result["properties"]
+    return {
+        "$schema": result.pop("$schema"),
+        "$defs": {**result.pop("$defs"), "Result": result},
+        "title": "regress-gate check of several servers, schema_version 1",
+        "type": "object",
+        "properties": {
+            **{key: properties[key] for key in ("schema_version", "tool_version")},
+            "decision": {**properties["decision"], "description": "The worst: fail before inconclusive before pass."},
+            "exit_code": {**properties["exit_code"], "description": "The worst, in the same order."},
+            "deployments": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"$ref": "#/$defs/Result"},
+                "description": "A result for each server, whose `deployment` names it.",
+            },
+        },
+        "required": ["schema_version", "tool_version", "decision", "exit_code", "deployments"],
+    }
+
+
+def schema_text(of: dict[str, Any]) -> str:
+    return json.dumps(of, indent=2, sort_keys=True) + "\n"
 
 
 def _field_texts() -> dict[str, dict[str, str]]:
@@ -108,6 +133,7 @@ def page_text(page: str) -> str:
 
 
 if __name__ == "__main__":
-    SCHEMA_PATH.write_text(schema_text(), encoding="utf-8")
+    SCHEMA_PATH.write_text(schema_text(schema()), encoding="utf-8")
+    SERVERS_PATH.write_text(schema_text(servers_schema()), encoding="utf-8")
     if PAGE.exists():
         PAGE.write_text(page_text(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from regress_gate.model.result import Result, WorkaroundOut
 from regress_gate.redaction import redact
-from regress_gate.report.schema import PAGE, SCHEMA_PATH, page_text, schema_text
+from regress_gate.report.schema import (
+    PAGE,
+    SCHEMA_PATH,
+    SERVERS_PATH,
+    page_text,
+    schema,
+    schema_text,
+    servers_schema,
+)
 from tests.factories.results import (
     EVERY_KIND,
     a_change,
@@ -22,6 +31,7 @@ from tests.factories.results import (
     filled_with,
     render_result,
 )
+from tests.factories.views import EVERY_VIEW
 
 from .strategies import hostile_text
 
@@ -45,9 +55,18 @@ def document(result: Result) -> Any:
     return json.loads(render_result(result, "json"), parse_constant=reject)
 
 
-def test_the_schema_file_is_current() -> None:
-    current = SCHEMA_PATH.read_text(encoding="utf-8") == schema_text()
+@pytest.mark.parametrize(("path", "made"), [(SCHEMA_PATH, schema), (SERVERS_PATH, servers_schema)])
+def test_the_schema_file_is_current(path: Path, made: Callable[[], dict[str, Any]]) -> None:
+    current = path.read_text(encoding="utf-8") == schema_text(made())
     assert current, "run: python -m regress_gate.report.schema"
+
+
+def test_a_check_of_several_servers_has_a_schema_of_its_own() -> None:
+    several = json.loads(json.dumps(EVERY_VIEW["servers"]("two servers").data()))
+    validator = Draft202012Validator(servers_schema(), format_checker=FormatChecker())
+    validator.validate(several)
+    several["deployments"][0]["decision"] = "maybe"
+    assert not validator.is_valid(several)
 
 
 def test_every_key_is_described() -> None:
