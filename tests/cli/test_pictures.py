@@ -119,6 +119,17 @@ def test_a_history_is_pictured_with_its_changes(gate):
     assert "GiB, lower is better" in text
 
 
+def test_a_history_marks_the_known_issues_of_the_deployment_at_the_metrics_that_they_change(gate):
+    for version in ("v0.7.1", "v0.7.0", "v0.6.6"):
+        assert gate.import_starts(version).code == 0
+    # VLLM-12434: less throughput on Hopper in 0.7.0, fixed in 0.7.1.
+    (gate.directory / "regress-gate.toml").write_text('[deployment]\naccelerator = "H100"\n')
+    metrics = ("--metric", "ttft_median", "--metric", "output_throughput")
+    drawn = gate("history", "--detect", *metrics, "--format", "svg").out
+    assert drawn.count(">VLLM-12434 begins</text>") == drawn.count(">VLLM-12434 ends</text>") == 1
+    assert "VLLM-12434" not in gate("history", "--detect", *metrics[:2], "--format", "svg").out
+
+
 def test_a_table_is_pictured_with_its_change_points(gate):
     rows = [f"{day},{100 + day % 3 + (12 if day > 20 else 0)}" for day in range(40)]
     (gate.directory / "nightly.csv").write_text("\n".join(["day,ms", *rows]))

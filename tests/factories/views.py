@@ -35,7 +35,7 @@ from regress_gate.report.document import View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
 from regress_gate.report.views.history_view import HistoryView
-from regress_gate.report.views.history_words import LineView
+from regress_gate.report.views.history_words import IssueEvent, LineView
 from regress_gate.report.views.import_view import ImportView
 from regress_gate.report.views.list_view import ListView
 from regress_gate.report.views.pins_view import PinsView
@@ -79,7 +79,8 @@ def history(text: str) -> View:
     series = tuple(replace(one, scenario=text) for one in found[0].series)
     step = HistoryChange(text, "ttft_median", Scale.RATIO, "step", 2, (1, 2), 0.34, (0.31, 0.371), None)
     changes = HistoryChanges(ChangeMethod.NEIGHBOURS, 1, 3, (step,), (text,))
-    return HistoryView(text, text, [LineView(replace(found[0], series=series, variant=text), changes, 1)])
+    issues = [IssueEvent(2, text, text, begins, ("ttft",)) for begins in (True, False)]
+    return HistoryView(text, text, [LineView(replace(found[0], series=series, variant=text), changes, 1, issues)])
 
 
 def detection(text: str) -> View:

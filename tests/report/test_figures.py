@@ -45,6 +45,7 @@ from regress_gate.report.plots import (
 from regress_gate.report.render.picture import figures_of
 from regress_gate.report.views.result_view import ResultView
 from tests.factories.results import EVERY_KIND, a_result, a_series, checked, failing, passing
+from tests.factories.views import EVERY_VIEW
 
 from .strategies import hostile_text
 
@@ -73,6 +74,14 @@ PICTURES = [
 @pytest.mark.parametrize(("kind", "name"), PICTURES, ids=["-".join(each) for each in PICTURES])
 def test_picture(kind: str, name: str, snapshot: SnapshotAssertion) -> None:
     assert draw_svg(figures(EVERY_KIND[kind]())[name]) == snapshot.use_extension(Picture)
+
+
+@pytest.mark.parametrize("name", ["history", "detection", "calibration"])
+def test_picture_of_another_view(name: str, snapshot: SnapshotAssertion) -> None:
+    (drawn,) = figures_of(EVERY_VIEW[name]("chat-c8").document(Detail(figures=True)).blocks)
+    svg = draw_svg(drawn)
+    check_texts_are_apart(check_is_sound(svg))
+    assert svg == snapshot.use_extension(Picture)
 
 
 # What holds for every picture

@@ -153,6 +153,9 @@ def _flags(canvas: Canvas, panel: TimelinePanel, across: Scale) -> None:
         if x + 8 >= free and x + 8 + width <= WIDTH - EDGE:
             canvas.text(x + 8, canvas.y, text, width=width, size=SMALL, colour="muted")
             free = x + 8 + width + 12
+        elif x - 8 - width >= free:
+            canvas.text(x - 8, canvas.y, text, width=width, size=SMALL, anchor="end", colour="muted")
+            free = x + 12
 
 
 def _labels(canvas: Canvas, panel: TimelinePanel, across: Scale) -> None:
