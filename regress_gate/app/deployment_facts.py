@@ -59,7 +59,7 @@ def gather_deployment(
 
 def deployment_out(server: "DeployedServer | None") -> DeploymentOut | None:
     """How a result names the server of a deployment file."""
-    return None if server is None else DeploymentOut(name=server.name, where=server.where)
+    return None if server is None else DeploymentOut(name=server.name, where=server.where, lines=dict(server.lines))
 
 
 def launch_deployment(

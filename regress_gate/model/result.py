@@ -9,7 +9,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt, computed_field
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import Direction, Scale, natural_change, natural_interval
@@ -499,6 +499,8 @@ class DeploymentOut(ResultModel):
     """Of the service, container or unit."""
     where: str
     """File and line."""
+    lines: dict[str, PositiveInt] = Field(default_factory=dict)
+    """Known lines of that file: of the `image`, and of arguments as they stand there (`--swap-space`)."""
 
 
 class Result(ResultModel):

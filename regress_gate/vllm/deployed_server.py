@@ -60,6 +60,8 @@ class DeployedServer:
     unknown_env: tuple[str, ...] = ()
     """Variables that are set to a value which is secret, or not in the file."""
     notes: tuple[str, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Lines of the file: of the `image`, and of its arguments as they stand there (`--swap-space`)."""
 
     @property
     def launch_line(self) -> str:

@@ -76,14 +76,39 @@ def read_deployments(file: str) -> list[DeployedServer]:
     directory = None if file == STANDARD_INPUT else Path(file).parent
     stem = "server" if file == STANDARD_INPUT else re.sub(r"\.(?:service|container|sh|ya?ml|txt)$", "", Path(file).name)
     kind, containers = _containers(text, where, directory, stem)
+    lines = text.split("\n")
     servers: list[DeployedServer] = []
     for container in containers:
         if len(servers) > _MAX_SERVERS:
             raise InputError(f"holds more than {_MAX_SERVERS} servers", where=where, todo="give a part of it")
-        servers += servers_in(container, f"{container.file or where}:{container.line}")
+        found = servers_in(container, f"{container.file or where}:{container.line}")
+        servers += [replace(server, lines=_lines_of(server, container, containers, lines)) for server in found]
     if not servers:
         raise InputError(f"no vLLM server found in {kind}", where=where, todo=_advice(kind, text))
     return _with_own_names(servers, stem)
+
+
+_FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w.-]*")
+
+
+def _lines_of(
+    server: DeployedServer, container: Container, containers: Sequence[Container], lines: Sequence[str]
+) -> dict[str, int]:
+    """Where the image and the arguments stand, as far as they do so literally, up to the next container."""
+    if container.file is not None or not server.is_complete:
+        return {}
+    end = min((one.line for one in containers if one.line > container.line), default=len(lines) + 1)
+    begin = container.line if len(containers) > 1 else 1
+    flags = {word.partition("=")[0] for word in server.words if word.startswith("--")}
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines[begin - 1 : end - 1], begin):
+        if line.lstrip().startswith("#"):
+            continue
+        if container.image is not None and container.image in line:
+            found.setdefault("image", number)
+        for flag in flags.intersection(_FLAG.findall(line)):
+            found.setdefault(flag, number)
+    return found
 
 
 def select_server(servers: Sequence[DeployedServer], target: str) -> DeployedServer:

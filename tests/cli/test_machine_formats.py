@@ -180,3 +180,31 @@ def test_an_error_message_is_no_workflow_command(gate):
         assert failed.code == ExitCode.USAGE
         assert not commands_in(failed.err)
         assert not commands_in((gate.directory / "out.xml").read_text())
+
+
+COMPOSE = """\
+services:
+  chat:
+    restart: always
+    # image: vllm/vllm-openai:v0.19.1
+    image: vllm/vllm-openai:v0.19.1
+    command:
+      - --model=mistralai/Mixtral-8x7B-v0.1
+      - --swap-space=4
+  embed:
+    image: vllm/vllm-openai:v0.19.1
+    command: --model=BAAI/bge-m3 --swap-space=4
+"""
+
+
+def test_annotations_stand_at_the_line_of_the_image_and_of_the_argument(gate):
+    (gate.directory / "deploy").mkdir()
+    (gate.directory / "deploy" / "compose.yaml").write_text(COMPOSE)
+    target = ("--deployment", "deploy/compose.yaml", "--accelerator", "H200")
+    done = gate("check", "v0.24.0", "--offline", *target, "--format", "github")
+    errors = [one for one in commands_in(done.out) if one.name == "error"]
+    refused = [one.properties["line"] for one in errors if "--swap-space" in one.text]
+    assert refused == ["8", "11"]
+    assert {one.properties["file"] for one in errors} == {"deploy/compose.yaml"}
+    found = gate("check", "v0.24.0", "--offline", *target, "--format", "json").json["deployments"]
+    assert [one["deployment"]["lines"]["image"] for one in found] == [5, 10]

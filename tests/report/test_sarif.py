@@ -141,6 +141,17 @@ def test_a_result_stands_at_the_line_that_pins_the_version(tmp_path: Path, monke
         assert place_of(unknown) == {"artifactLocation": {"uri": "regress-gate.toml", "uriBaseId": "%SRCROOT%"}}
 
 
+def test_an_argument_has_its_own_line_and_the_rest_that_of_the_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = DeploymentOut(name="chat", where="compose.yaml:2", lines={"image": 4, "--swap-space": 7})
+    found = results(ResultView(failing().model_copy(update={"deployment": place})))
+    lines = {rule: one["locations"][0]["physicalLocation"]["region"]["startLine"] for rule, one in found.items()}
+    assert lines["flag_removed"] == 7
+    assert lines["regression"] == lines["VLLM-28882"] == 4
+
+
 def test_paths_begin_at_the_top_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "deploy").mkdir()

@@ -104,6 +104,7 @@ def test_keys_of_a_later_version_are_ignored() -> None:
         (changed("config_changes", 1, to={"name": "x"}), "config_changes[1].kind: field required"),
         (changed("config_changes", 0, "matters", to="x"), "config_changes[0].matters: input should be 'blocks'"),
         (changed("created", to="yesterday"), "created: "),
+        (changed("deployment", to={"name": "x", "where": "y:1", "lines": {"image": 0}}), "deployment.lines.image: "),
         (changed("series", 0, "run_values", to=[1.0]), "series[0].run_values: are not those of the runs"),
         (changed("distributions", 0, "levels", 0, to=2.0), "distributions[0].levels: are not rising shares"),
         (changed("distributions", 0, "baseline", "lowest", to=[]), "has not one value for each level"),
