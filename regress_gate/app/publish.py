@@ -24,8 +24,6 @@ from regress_gate.report.document import View
 from regress_gate.report.render.github import write as write_commands
 from regress_gate.report.stored import read_stored_view
 
-COMMENT_BUDGET = 60_000
-"""Bytes of the report in a comment or a check run; the rest, up to GitHub's 65,536, is for what stands around it."""
 DEFAULT_NAME = "upgrade"
 DEFAULT_ARTEFACT = "regress-gate"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._]*(?:-[A-Za-z0-9._]+)*")
@@ -207,13 +205,11 @@ def _publication(
 def _checked(view: View, where: str, pins: MovedPins | None) -> Publication:
     """What can be shown as a whole: what is shown first must not be the last thing that works."""
     try:
-        what = publication.of_view(view, pins)
-        publication.markdown(view, COMMENT_BUDGET)
+        return publication.of_view(view, pins)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(
             f"holds values that regress-gate did not write ({type(error).__name__})", where=where
         ) from None
-    return what
 
 
 # Writing
@@ -289,7 +285,7 @@ def _write_check(
         report.notes.append(f"no check run: {context.read_only or '--no-check'}")
         report.commands = write_commands(what.found)
         return ""
-    summary = publication.markdown(what.view, COMMENT_BUDGET) + footer
+    summary = what.report + footer
     try:
         done = check_run.conclude_check(
             client, _place(request, context), what.conclusion, what.title, summary, what.annotations
@@ -348,4 +344,4 @@ def _write_comment(
 
 def _comment_body(request: PublishRequest, what: Publication, footer: str) -> str:
     marker = Marker(request.name, what.outcome.value, what.digest)
-    return f"{marker}\n{publication.markdown(what.view, COMMENT_BUDGET)}{footer}"
+    return f"{marker}\n{what.report}{footer}"

@@ -24,6 +24,8 @@ from regress_gate.text import clip, one_line, plural
 
 MAX_ANNOTATIONS = 10
 """As many as a step's workflow commands may have of each kind; a check run could have more, that nobody would read."""
+REPORT_BYTES = 60_000
+"""Of the report in a comment or a check run; the rest, up to GitHub's 65,536, is for what stands around it."""
 LEAST_BYTES = 40 * 1024
 """What the shortest report may need."""
 _LONGEST_TITLE = 200
@@ -114,6 +116,8 @@ class Publication:
     """The findings are the worst first, each at the line of the pin that moved."""
     digest: str
     """Equal for two publications that say the same, whatever their numbers are."""
+    report: str
+    """Markdown of at most REPORT_BYTES, made once: that of 5,000 series takes a second."""
 
     @property
     def conclusion(self) -> str:
@@ -162,6 +166,7 @@ def of_view(view: View, pins: MovedPins | None) -> Publication:
         view=view,
         found=_placed(found, pins),
         digest=_digest(decision, exit_code, *(_identity(one) for one in results), *_identities(found.findings)),
+        report=markdown(view, REPORT_BYTES),
     )
 
 
@@ -185,20 +190,17 @@ def _notice(
     finding = Finding(rule, rule.level, rule.title, text)
     found = Findings("regress-gate", title, text, rule.level, findings=(finding,), category="ci")
     view = NoticeView(title, text, Style.WARNING)
-    return Publication(outcome, exit_code, title, view, _placed(found, pins), _digest(outcome, text))
+    report = markdown(view, REPORT_BYTES)
+    return Publication(outcome, exit_code, title, view, _placed(found, pins), _digest(outcome, text), report)
 
 
 def nothing_moved(why: str) -> Publication:
     title = "PASS: no vLLM version moved"
     text = why or "No pin of a vLLM version was changed."
-    return Publication(
-        outcome=Outcome.NOTHING_MOVED,
-        exit_code=ExitCode.PASS,
-        title=title,
-        view=NoticeView(title, text, Style.GOOD),
-        found=Findings("regress-gate", title, text, Level.NOTE, category="ci"),
-        digest=_digest(Outcome.NOTHING_MOVED),
-    )
+    view = NoticeView(title, text, Style.GOOD)
+    found = Findings("regress-gate", title, text, Level.NOTE, category="ci")
+    digest, report = _digest(Outcome.NOTHING_MOVED), markdown(view, REPORT_BYTES)
+    return Publication(Outcome.NOTHING_MOVED, ExitCode.PASS, title, view, found, digest, report)
 
 
 def _results(view: View) -> list[Result]:
