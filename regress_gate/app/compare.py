@@ -1,11 +1,11 @@
 """Compare the stored runs of two versions and decide. Not for measuring them: see `measure_comparison`."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.known_issues import find_known_issues, seen_releases
@@ -26,7 +26,7 @@ from regress_gate.model.result import Result, Verdict, VersionSide
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits, Suite
 from regress_gate.model.version import Ref, RefKind, Version
-from regress_gate.report import render
+from regress_gate.redaction import redact
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.store.combined import CombinedStore, open_combined_store
 from regress_gate.store.store_interface import (
@@ -156,10 +156,22 @@ def keep_comparison(settings: Settings, result: Result) -> str | None:
         if store is None:
             return "there is no store yet; importing or measuring something makes one"
         with store:
-            store.add_comparison(comparison, json.loads(render(ResultView(result), "json")))  # without secrets
+            store.add_comparison(comparison, _without_secrets(ResultView(result).data()))
     except RegressGateError as error:
         return str(error)
     return None
+
+
+def _without_secrets(value: Any) -> Any:
+    """JSON values with every text redacted: most are short and hold nothing, so that this is faster than to redact the
+    whole result at once."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(key): _without_secrets(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return value
 
 
 def _build_of(side: VersionSide) -> Version:

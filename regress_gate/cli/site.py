@@ -48,7 +48,8 @@ def site(
         )
     if quiet:
         return
+    places = plural(built.places, "suite on a testbed", "suites on testbeds")
     click.echo(
-        f"{printable(built.index)}: {plural(built.places, 'suite')} on testbeds, {plural(built.findings, 'finding')}, "
+        f"{printable(built.index)}: {places}, {plural(built.findings, 'finding')}, "
         f"{plural(built.files, 'file')} ({built.changed} new or changed, {built.deleted} deleted)"
     )

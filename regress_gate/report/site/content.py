@@ -17,6 +17,7 @@ from regress_gate.text import plural
 STALE_DAYS = 30
 """Days without a measurement from which on the first page warns."""
 _NEWEST = 3
+"""Versions of the first line that the first page names; of each other line it names one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +129,11 @@ def summary_of(place: Place, built: datetime) -> PlaceSummary:
     measured = max((held.last for held in place.holdings if held.last is not None), default=None)
     days = None if measured is None else (built - measured).days
     page = None if last is None else place.comparison_page(last)
-    newest = [str(held.version) for held in place.holdings[:_NEWEST]]
+    newest = [
+        str(version)
+        for number, view in enumerate(place.lines)
+        for version in reversed(view.line.versions[-1 if number else -_NEWEST :])
+    ]
     values = {
         "page": f"{place.folder}/index.html",
         "suite": str(place.suite),
