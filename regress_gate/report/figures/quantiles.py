@@ -13,6 +13,7 @@ _HEIGHT = 150.0
 _GAP = 22.0
 _COLUMNS = 3
 _SIGNS = {Side.BASELINE: Sign("circle", "baseline"), Side.CANDIDATE: Sign("square", "candidate")}
+_AXES = "Across: percentiles of the requests of a run. Up: equal distances are equal factors."
 _FEW = 6
 """Levels up to which each has a mark; more are a line alone."""
 _LABELLED = (0.5, 0.99, 0.9, 0.01, 0.1, 0.75, 0.25, 0.95, 0.05)
@@ -32,7 +33,7 @@ def draw_quantiles(canvas: Canvas, plot: QuantilePlot) -> None:
             left = EDGE + place * (width + _GAP)
             _panel(canvas, panel, Box(left + AXIS, top, left + width, top + _HEIGHT))
         canvas.y = top + _HEIGHT + 20
-    canvas.paragraph(EDGE, f"Across: percentiles of the requests of a run. {plot.note}", width=WIDTH - 2 * EDGE)
+    canvas.paragraph(EDGE, f"{_AXES} {plot.note}", width=WIDTH - 2 * EDGE)
 
 
 def _panel(canvas: Canvas, panel: QuantilePanel, box: Box) -> None:
