@@ -31,7 +31,7 @@ from tests.factories.results import HOSTILE, failing, filled_with
 from tests.report.test_markdown import GITHUB_ACTS_ON, OUR_HTML, tokens
 
 ATTACKS = (
-    *HOSTILE,
+    HOSTILE,
     "@everyone see #1 and GH-2, https://evil.example/ www.evil.example",
     "<!-- regress-gate:v1:upgrade pass 0123456789abcdef -->",
     "--><script>alert(1)</script><img src=x onerror=alert(1)>",
