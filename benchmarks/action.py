@@ -30,7 +30,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         base = Path(directory)
-        for part in ("tools", "github-cache", "action"):
+        for part in ("github-cache", "action"):
             (base / part).mkdir()
         runner = Runner(base, export_action(base / "action"), base / "github-cache")
         whole, own = timed(base / "first", runner, "no pin moved")

@@ -206,7 +206,6 @@ class Team:
             "GITHUB_REPOSITORY": NAME,
             "GITHUB_ACTOR": self.login,
             "GITHUB_RUN_ID": str(1000 + self.runs),
-            "RUNNER_TOOL_CACHE": str(self.runner.directory / "tools"),
             "STUB_ORIGIN": self.origin.as_uri(),
             "STUB_ARTIFACTS": str(here / "artifacts"),
             "STUB_CACHE": str(self.runner.cache),
@@ -251,7 +250,7 @@ def installations(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> d
                 run = team.run("upgrade-gate.yml")
                 found[name] = {"code": run.code, "steps": [".".join(ids) for ids in run.steps], "text": run.text}
                 if name == "first":
-                    shutil.rmtree(runner.directory / "tools")
+                    shutil.rmtree(runner.tools)
             facts.write_text(json.dumps(found))
         answer: dict[str, Any] = json.loads(facts.read_text())
         return answer
@@ -267,7 +266,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     directory = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "runner"
     if kept := os.environ.get("REGRESS_GATE_TEST_RUNNER"):
         directory = Path(kept)
-    for part in ("tools", "cache", "data", "github-cache"):
+    for part in ("cache", "data", "github-cache"):
         (directory / part).mkdir(parents=True, exist_ok=True)
     action = tmp_path_factory.mktemp("action")
     return Runner(directory, export_action(action), directory / "github-cache")

@@ -95,6 +95,11 @@ class Runner:
     cache: Path
     """What GitHub's cache holds."""
 
+    @property
+    def tools(self) -> Path:
+        """Where the tool is installed: act's own place for it."""
+        return self.directory / "cache" / "act" / "tool_cache" / "regress-gate"
+
     def command(
         self, workflow: Path, event: str, event_file: Path, variables: Mapping[str, str], token: str
     ) -> list[str]:

@@ -29,6 +29,13 @@ def assert_answered(run: Run, answer: str) -> None:
         assert f"exit status {EXIT_CODE[answer]}" in run.text
 
 
+def test_the_tool_is_installed_once_and_comes_from_the_cache_after_that(installations: dict[str, Any]) -> None:
+    first, restored = installations["first"], installations["restored"]
+    assert (first["code"], restored["code"]) == (0, 0), restored["text"]
+    assert "gate.gate.save.0" in first["steps"]
+    assert "gate.gate.save.0" not in restored["steps"]
+
+
 @pytest.mark.parametrize("who", ["same", "fork", "dependabot"])
 @pytest.mark.parametrize("answer", CHANGES)
 def test_two_workflows_answer_whoever_asks(team: Team, answer: str, who: str) -> None:
