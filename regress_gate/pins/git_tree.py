@@ -175,7 +175,7 @@ class Repository:
     def blob(self, oid: str) -> bytes | None:
         """The content of an object; None if it is larger than `MAX_BYTES`. One process answers for all."""
         if self._objects is None:
-            self._objects = subprocess.Popen(  # noqa: S603 - git, no shell
+            self._objects = subprocess.Popen(  # nosec B607 # noqa: S603 - git, no shell
                 ["git", *_SAFE, "cat-file", "--batch"],  # noqa: S607 - the user's git
                 cwd=self.root,
                 env=_environment(),

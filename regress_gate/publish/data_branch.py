@@ -69,7 +69,7 @@ def append_files(client: GitHub, branch: DataBranch, files: Mapping[str, str], m
     what = f"the branch {branch.name} of {branch.repository}"
     for attempt in range(_ATTEMPTS):
         if attempt:
-            client.wait(random.uniform(0.05, 0.2) * min(attempt, 10))  # noqa: S311 - so that writers part
+            client.wait(random.uniform(0.05, 0.2) * min(attempt, 10))  # nosec B311 # noqa: S311 - so that writers part
         try:
             return written(client, what, PERMISSION, lambda: _append_once(client, branch, files, message))
         except _OvertakenError:

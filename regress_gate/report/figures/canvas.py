@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree as ET
+from xml.etree import ElementTree as ET  # nosec B405 - written, never read
 
 from rich.cells import cell_len
 
