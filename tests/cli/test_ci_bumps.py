@@ -30,7 +30,7 @@ version = "{torch}"
 [[package]]
 name = "vllm"
 version = "{version}"
-source = {{ registry = "https://pypi.org/simple" }}
+source = {{ registry = "https://index.example/simple" }}
 wheels = [
     {{ url = "https://files.example.org/vllm-{version}-cp38-abi3-manylinux1_x86_64.whl", hash = "sha256:aa" }},
 ]
