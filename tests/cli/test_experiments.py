@@ -26,7 +26,7 @@ from regress_gate.suites import load_suite
 from tests.cli.conftest import Gate
 from tests.factories.runs import make_run, make_trial
 
-NEW = MeasurementAmount(None, None, None, False, None, 60.0, None, None)
+NEW = MeasurementAmount(ready_within=60.0)
 RESUME = replace(NEW, resume=True)
 
 

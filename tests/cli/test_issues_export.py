@@ -1,7 +1,7 @@
 """`issues list --format osv` and `issues new`: records out to other tools, and drafts in from threads."""
 
 from tests.factories.records import record_data, write
-from tests.known.test_osv import SCHEMA
+from tests.report.test_osv import SCHEMA
 
 URL = "https://github.com/vllm-project/vllm/issues/99999"
 
