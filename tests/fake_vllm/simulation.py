@@ -29,7 +29,7 @@ CONNECT_TIME = 0.0001
 _PORTS = count(1)
 
 
-class _Selector(selectors.SelectSelector):
+class _Selector(selectors.DefaultSelector):
     """Instead of waiting until the next timer is due, moves the clock there."""
 
     def __init__(self) -> None:
