@@ -183,17 +183,19 @@ def test_a_reader_of_the_log_and_a_process_with_the_same_terminal_are_not_ours(s
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_grandchild_without_our_environment_is_found_by_the_log_that_it_inherited(states: Path) -> None:
     """The empty environment is that of vLLM's engine processes, which write their title over it."""
-    end_scattered(states, delay=0.3)
+    assert len(end_scattered(states, delay=0.3)) > 1
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("round_", range(40))
 def test_grandchildren_that_leave_are_ended_whenever_the_tool_is_killed(states: Path, round_: int) -> None:
-    end_scattered(states, delay=round_ * 0.01)
+    # Killed at once, the tool may leave only the last of a chain of processes: each ends when the next is there.
+    assert end_scattered(states, delay=round_ * 0.01)
 
 
-def end_scattered(states: Path, *, delay: float) -> None:
+def end_scattered(states: Path, *, delay: float) -> list[int]:
+    """The processes that the killed tool left, none of which is there any more."""
     with start_tool(states, "scatter", 1) as tool:
         token, log = next(states.glob("*.json")).stem, states / "log"
         wait_for(lambda: len(writers(log)) > 1)
@@ -205,7 +207,7 @@ def end_scattered(states: Path, *, delay: float) -> None:
         assert end_orphan(orphan, states, grace=0.5).left == ()
     assert (carriers(token), writers(log)) == ([], [])
     assert find_orphans(states) == []
-    assert len(scattered) > 1
+    return scattered
 
 
 def writers(log: Path) -> list[int]:
