@@ -125,6 +125,12 @@ class GitHub:
         self._failures = 0
         self.api = _connect(self.base, token, _Adapter(self, cache, token))
 
+    def __enter__(self) -> "GitHub":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.api.close()
+
     @property
     def cache(self) -> Path:
         """The directory of the kept answers, of a client that keeps any."""

@@ -136,7 +136,8 @@ def export_to_branch(
                 # Two machines may give two runs the same label.
                 digest = hashlib.sha256(text.encode()).hexdigest()[:16]
                 files[f"{FOLDER}{folder}/{slugify(run.label)[:80]}-{digest}.json"] = text
-    added = append_files(client, target, files, f"Add {plural(len(files), 'run')}")
+    with client:
+        added = append_files(client, target, files, f"Add {plural(len(files), 'run')}")
     return SharedRuns(len(files), added, void)
 
 
@@ -146,7 +147,8 @@ def import_from_branch(settings: Settings, branch: str, environment: Mapping[str
     from regress_gate.publish.data_branch import DataBranch, read_files  # as above
 
     client, repository = repository_client(environment)
-    files = read_files(client, DataBranch(repository, branch))
+    with client:
+        files = read_files(client, DataBranch(repository, branch))
     runs = [run for path, content in sorted(files.items()) for run in load_baseline(content, f"{branch}:{path}")]
     with open_store(str(settings.store_url.value), create=True) as store:
         return store.add_runs(runs), store.location.shown

@@ -75,18 +75,19 @@ def publish(request: PublishRequest, environment: Mapping[str, str]) -> PublishR
     context = read_context(environment)
     report = PublishReport()
     client, _ = repository_client(environment)
-    target = find_target(client, context)
-    if target.note:
-        report.notes.append(target.note)
-    if not target.is_writable:
+    with client:
+        target = find_target(client, context)
+        if target.note:
+            report.notes.append(target.note)
+        if not target.is_writable:
+            return report
+        what = _read(request, client, context, report)
+        footer = _footer(request, context)
+        _write_job_files(what, footer, target, environment, report)
+        check_url = _write_check(request, context, client, what, footer, report)
+        comment_url = _write_comment(request, context, target, client, what, footer, report)
+        _write_urls(environment, check_url, comment_url, report)
         return report
-    what = _read(request, client, context, report)
-    footer = _footer(request, context)
-    _write_job_files(what, footer, target, environment, report)
-    check_url = _write_check(request, context, client, what, footer, report)
-    comment_url = _write_comment(request, context, target, client, what, footer, report)
-    _write_urls(environment, check_url, comment_url, report)
-    return report
 
 
 def open_check(request: PublishRequest, environment: Mapping[str, str]) -> PublishReport:
@@ -100,7 +101,8 @@ def open_check(request: PublishRequest, environment: Mapping[str, str]) -> Publi
         return report
     try:
         client, _ = repository_client(environment)
-        done = check_run.open_check(client, _place(request, context), _RUNNING)
+        with client:
+            done = check_run.open_check(client, _place(request, context), _RUNNING)
     except GitHubError as error:
         _not_written(error, context, report)
     else:
