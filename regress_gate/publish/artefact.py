@@ -10,12 +10,10 @@ import io
 import zipfile
 import zlib
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from regress_gate.errors import RegressGateError
-from regress_gate.files import read_url
-from regress_gate.github import GitHub, UnavailableError
-from regress_gate.publish.writing import written
+from regress_gate.github import GitHub
+from regress_gate.publish.writing import download, written
 
 MAX_BYTES = 5 * 1024 * 1024
 """Of the artefact, as GitHub keeps it: packed. That of 5,000 series has a tenth."""
@@ -24,7 +22,6 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 RESULT_NAME = "gate.json"
 PINS_NAME = "versions.json"
 _MAX_MEMBERS = 100
-_TIMEOUT = 30.0
 
 
 class UnusableArtefactError(RegressGateError):
@@ -58,15 +55,8 @@ def _download(client: GitHub, repository: str, run: int, name: str) -> bytes:
     newest = max(found, key=lambda one: int(one["id"]))
     if int(newest["size_in_bytes"]) > MAX_BYTES:
         raise UnusableArtefactError(f"the artefact {name!r} is larger than {MAX_BYTES >> 20} MiB")
-    address = client.download_address(f"{base}/artifacts/{int(newest['id'])}/zip")
-    parts = urlsplit(address)
-    if parts.scheme != urlsplit(client.base).scheme or not parts.hostname:
-        raise UnavailableError(f"{client.host} redirects to an address that is not followed")
-    try:
-        packed = read_url(address, MAX_BYTES + 1, timeout=_TIMEOUT)
-    except OSError as error:
-        raise UnavailableError(f"{parts.hostname} does not give the file ({error})") from None
-    if len(packed) > MAX_BYTES:
+    packed = download(client, f"{base}/artifacts/{int(newest['id'])}/zip", MAX_BYTES)
+    if packed is None:
         raise UnusableArtefactError(f"the artefact {name!r} is larger than {MAX_BYTES >> 20} MiB")
     return packed
 

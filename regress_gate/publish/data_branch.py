@@ -17,14 +17,12 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import github
 
 from regress_gate.errors import InputError, NoDataError
-from regress_gate.files import read_url
-from regress_gate.github import GitHub, UnavailableError
-from regress_gate.publish.writing import NotWrittenError, written
+from regress_gate.github import GitHub
+from regress_gate.publish.writing import NotWrittenError, download, written
 
 PERMISSION = "contents: write"
 FOLDER = "runs/"
@@ -37,7 +35,6 @@ _MAX_TREE = 4 * 1024 * 1024
 """Bytes of files in one request."""
 _ATTEMPTS = 40
 """Of moving the branch on; with each, one of the writers succeeds."""
-_TIMEOUT = 60.0
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?=[A-Za-z0-9_-])){0,99}")
 
 
@@ -172,15 +169,8 @@ def _download(client: GitHub, branch: DataBranch) -> bytes:
     head = _head(client, branch)
     if head is None:
         raise NoDataError(f"{branch.repository} has no branch {branch.name}; `baseline export --to-branch` makes it")
-    address = client.download_address(f"/repos/{branch.repository}/tarball/{head}")
-    parts = urlsplit(address)
-    if parts.scheme != urlsplit(client.base).scheme or not parts.hostname:
-        raise UnavailableError(f"{client.host} redirects to an address that is not followed")
-    try:
-        packed = read_url(address, MAX_PACKED + 1, timeout=_TIMEOUT)
-    except OSError as error:
-        raise UnavailableError(f"{parts.hostname} does not give the archive ({error})") from None
-    if len(packed) > MAX_PACKED:
+    packed = download(client, f"/repos/{branch.repository}/tarball/{head}", MAX_PACKED)
+    if packed is None:
         raise InputError(f"is larger than {MAX_PACKED >> 20} MiB packed", where=f"branch {branch.name}")
     return packed
 

@@ -9,13 +9,17 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import github
 
+from regress_gate.files import read_url
 from regress_gate.github import GitHub, GitHubError, UnavailableError
 from regress_gate.text import excerpt
 
 ATTEMPTS = 3
+_TIMEOUT = 60.0
+"""Seconds."""
 _PERMISSION = re.compile(r"([a-z_]{2,40})=(read|write)")
 _Value = TypeVar("_Value")
 
@@ -88,3 +92,16 @@ def _server_text(data: Any) -> str:
     listed = errors if isinstance(errors, list) else []
     texts = [data.get("message"), *(one.get("message") for one in listed if isinstance(one, dict))]
     return excerpt(" ".join("; ".join(text for text in texts if isinstance(text, str)).split()), 200)
+
+
+def download(client: GitHub, path: str, most: int) -> bytes | None:
+    """The file to which that path of the API redirects, read without the token; None if larger than `most` bytes."""
+    address = client.download_address(path)
+    parts = urlsplit(address)
+    if parts.scheme != urlsplit(client.base).scheme or not parts.hostname:
+        raise UnavailableError(f"{client.host} redirects to an address that is not followed")
+    try:
+        content = read_url(address, most + 1, timeout=_TIMEOUT)
+    except OSError as error:
+        raise UnavailableError(f"{parts.hostname} does not give the file ({error})") from None
+    return content if len(content) <= most else None
