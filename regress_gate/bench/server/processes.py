@@ -228,12 +228,17 @@ class ServerWatch:
         self._stopped.set()
         self._thread.join()
 
+    def sample(self) -> int:
+        """Resident memory now, in bytes. 0 if nothing of the server runs."""
+        held = sum(map(_resident_bytes, self._processes.find()))
+        self.peak_bytes = max(self.peak_bytes, held)
+        return held
+
     def _run(self) -> None:
         reported = self._processes.listed
         while not self._stopped.is_set():
             begin = time.monotonic()
-            held = sum(map(_resident_bytes, self._processes.find()))
-            self.peak_bytes = max(self.peak_bytes, held)
+            held = self.sample()
             memory = psutil.virtual_memory()
             if memory.available < MEMORY_SHORTAGE_SHARE * memory.total:
                 self.memory_short = self.memory_short or memory.total - memory.available > 2 * held

@@ -116,7 +116,10 @@ class Server:
     @property
     def peak_memory(self) -> int | None:
         """Largest sum of its processes' resident memory that was seen, in bytes; None if they are out of sight."""
-        return None if self._hidden else self._watch.peak_bytes
+        if self._hidden:
+            return None
+        self._watch.sample()  # on a busy machine the thread may have seen a short-lived server only as it started
+        return self._watch.peak_bytes
 
     def processes(self) -> list[psutil.Process]:
         """Its running processes; empty if they are out of sight, as in a container."""
