@@ -4,7 +4,8 @@ No module imports itself through others. The layers themselves are contracts of 
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -16,15 +17,21 @@ PACKAGE = Path(regress_gate.__file__).parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "migrations" not in path.parts)
 
 
-def outside(*base: str) -> Iterator[tuple[Path, ast.Module]]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+
+
+def outside(*base: str) -> Iterator[tuple[Path, tuple[ast.AST, ...]]]:
+    """Each other module and all its nodes."""
     for path in MODULES:
         if str(path.relative_to(PACKAGE)) not in base:
-            yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
+            yield path, nodes_of(path)
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """Names of imported modules, and of what is imported from them, with their lines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -48,11 +55,11 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def test_only_the_base_layer_uses(name: str, base: str) -> None:
     module, _, function = name.rpartition(".")
     found = []
-    for path, tree in outside(base):
-        found += [f"{path}:{line}" for used, line in imported(tree) if used == name]
+    for path, nodes in outside(base):
+        found += [f"{path}:{line}" for used, line in imported(nodes) if used == name]
         found += [
             f"{path}:{node.lineno}"
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and (node.value.id, node.attr) == (module, function)
@@ -64,8 +71,8 @@ def test_only_the_base_layer_replaces_files() -> None:
     """`Path.replace` is the only `replace` with exactly one argument."""
     found = [
         f"{path}:{node.lineno}"
-        for path, tree in outside("files.py")
-        for node in ast.walk(tree)
+        for path, nodes in outside("files.py")
+        for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "replace"
@@ -79,8 +86,8 @@ def test_only_the_base_layer_removes_escape_sequences() -> None:
     """No other module has a pattern that is an escape sequence as a whole."""
     found = [
         f"{path}:{node.lineno}"
-        for path, tree in outside("text.py")
-        for node in ast.walk(tree)
+        for path, nodes in outside("text.py")
+        for node in nodes
         if isinstance(node, ast.Constant) and str(node.value).startswith((r"\x1b\[", "\x1b\\["))
     ]
     assert found == []
@@ -90,8 +97,8 @@ def test_only_the_base_layer_makes_plurals() -> None:
     """Not `"run" + ("s" if n != 1 else "")` and its like."""
     found = [
         f"{path}:{node.lineno}"
-        for path, tree in outside("text.py")
-        for node in ast.walk(tree)
+        for path, nodes in outside("text.py")
+        for node in nodes
         if isinstance(node, ast.IfExp)
         and {getattr(node.body, "value", None), getattr(node.orelse, "value", None)} == {"s", ""}
     ]
@@ -107,10 +114,11 @@ NAMES = {name_of(path): path for path in MODULES if path != PACKAGE / "__init__.
 """Without the package itself, which offers the Python API from above and is imported for its version only."""
 
 
+@cache
 def imports_of(name: str) -> set[str]:
     """The modules of the package that a module imports, anywhere in it, also for types only."""
     found = set()
-    for node in ast.walk(ast.parse(NAMES[name].read_text(encoding="utf-8"))):
+    for node in nodes_of(NAMES[name]):
         if isinstance(node, ast.ImportFrom) and node.module:
             submodules = {f"{node.module}.{alias.name}" for alias in node.names} & NAMES.keys()
             found |= submodules if len(submodules) == len(node.names) else submodules | {node.module}
@@ -127,8 +135,7 @@ def test_no_module_imports_itself_through_others() -> None:
 def imports_without_reason(path: Path) -> Iterator[str]:
     """Imports inside functions without a comment on their line or above; one comment serves neighbouring imports."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    tree = ast.parse("\n".join(lines))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     local = {
         node.lineno: node
         for each in functions
@@ -178,7 +185,7 @@ def names_used(importer: str, module: str) -> set[str]:
     """What an importer takes from a module; the module itself counts as two names."""
     package, _, name = module.rpartition(".")
     used: set[str] = set()
-    for node in ast.walk(ast.parse(NAMES[importer].read_text(encoding="utf-8"))):
+    for node in nodes_of(NAMES[importer]):
         if isinstance(node, ast.ImportFrom) and node.module == module:
             used |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module == package and name in {a.name for a in node.names}:
@@ -188,8 +195,7 @@ def names_used(importer: str, module: str) -> set[str]:
 
 def loaded_by_name(path: Path) -> set[str]:
     """Modules that a table names as text: `"regress_gate.cli.db:db"`."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    texts = (node.value for node in nodes_of(path) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {text.partition(":")[0] for text in texts} & NAMES.keys()
 
 
