@@ -75,6 +75,8 @@ def _refusal(client: GitHub, error: github.GithubException, permission: str, *, 
         return f"{client.host} refuses (403); add `{names}` to the job's `permissions`"
     if error.status == 404:
         return f"{client.host} has no such thing, or does not show it to this token (404); the job needs `{permission}`"
+    if error.status == 410 and "ssues" in said:
+        return "the repository has no issues (410); switch them on in its settings"
     return f"{client.host} refuses ({error.status})" + (f": {said}" if said else "")
 
 

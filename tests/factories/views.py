@@ -31,7 +31,7 @@ from regress_gate.model.version import Version
 from regress_gate.pins.git_tree import EmptyTree
 from regress_gate.pins.moves import PinReport, find_moves, judge_moves
 from regress_gate.pins.pin import Pin, Pinned
-from regress_gate.report.document import View
+from regress_gate.report.document import Chart, View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
 from regress_gate.report.views.history_view import HistoryView
@@ -47,9 +47,11 @@ from regress_gate.report.views.suite_view import SuiteListView, SuiteView
 from regress_gate.report.views.tracking_view import SyncView, VerificationView, seen_threads
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.suites import load_suite
+from regress_gate.watch.finding_view import FindingView
 from tests.factories.records import record
 from tests.factories.results import checked, filled_with
 from tests.factories.runs import make_run, make_trial
+from tests.factories.watching import a_finding, a_look
 
 MOMENT = datetime(2026, 11, 1, tzinfo=UTC)
 OLD, NEW = Version.parse("0.19.1"), Version.parse("0.24.0")
@@ -190,6 +192,21 @@ def moved_pins(text: str) -> View:
     return PinsView(PinReport(judge_moves(moves), pins, (text,), text, text))
 
 
+def watch_finding(text: str) -> View:
+    result = filled_with(text)
+    chart = Chart((1.0, float("nan"), 2.0), text, text, marks=(2,))
+    finding = a_finding(
+        title=text,
+        testbed=text,
+        suite=text,
+        series=tuple(result.series),
+        known_issues=tuple(result.known_issues),
+        bisect_command=text,
+        charts=((text, chart),),
+    )
+    return FindingView(finding, a_look(0, finding, result=result, headline=text, alarms=(text,)))
+
+
 EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "comparison": comparison,
     "check": check,
@@ -212,6 +229,7 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "pins": lambda text: PinsView(PinReport(None, [_pin(text, "0.19.1", text), _pin(text, None, text)], (text,))),
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
     "suite": lambda text: SuiteView(_suite(text)),
+    "watch-finding": watch_finding,
 }
 
 

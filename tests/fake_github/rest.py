@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tests.fake_github import git_data
+from tests.fake_github import git_data, issues
 from tests.fake_github.answers import Answer, RefusedError, Request, not_found
 from tests.fake_github.state import State
 
@@ -136,6 +136,13 @@ def _get_pull(call: Call) -> Answer:
     return Answer(200, _pull(call, _find_pull(call, call.captured[0])))
 
 
+def _find_thread(call: Call, number: str) -> dict[str, Any]:
+    """A pull request, or an issue."""
+    if any(one["number"] == int(number) for one in call.repository["issues"]):
+        return issues.find_issue(call, number)
+    return _find_pull(call, number)
+
+
 def _comment(call: Call, comment: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": comment["id"],
@@ -147,7 +154,7 @@ def _comment(call: Call, comment: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_comments(call: Call) -> Answer:
-    _find_pull(call, call.captured[0])
+    _find_thread(call, call.captured[0])
     found = call.state.comments(call.name, int(call.captured[0]))
     return call.request.page([_comment(call, one) for one in found])
 
@@ -165,12 +172,12 @@ def _body(call: Call) -> str:
 
 
 def _create_comment(call: Call) -> Answer:
-    call.needs("pull-requests", "issues")
-    pull = _find_pull(call, call.captured[0])
-    if pull["locked"]:
+    thread = _find_thread(call, call.captured[0])
+    call.needs(*(("pull-requests", "issues") if "head" in thread else ("issues",)))
+    if thread["locked"]:
         raise RefusedError(403, "Unable to create comment because issue is locked.")
     assert call.token is not None
-    id_ = call.state.add_comment(call.name, pull["number"], _body(call), login=call.token["login"])
+    id_ = call.state.add_comment(call.name, thread["number"], _body(call), login=call.token["login"])
     return Answer(201, _comment(call, next(one for one in call.repository["comments"] if one["id"] == id_)))
 
 
@@ -205,6 +212,8 @@ def _graphql(state: State, request: Request, token: dict[str, Any] | None) -> An
     query, variables = str(request.json.get("query")), request.json.get("variables", {})
     if unknown := set(re.findall(r"[A-Za-z_]\w*", query)) - set(QUERY_WORDS.split()):
         return Answer(200, {"errors": [{"message": f"Field '{min(unknown)}' doesn't exist on type 'Query'"}]})
+    if "repository" not in query:
+        return Answer(200, {"data": {"viewer": {"login": token["login"]}}})
     name = f"{variables['owner']}/{variables['name']}"
     repository = state.repositories.get(name)
     if repository is None or (repository["private"] and token["repository"] != name):
@@ -411,6 +420,13 @@ ROUTES: list[tuple[str, str, Callable[[Call], Answer]]] = [
     ("GET", r"/issues/comments/(\d+)", _get_comment),
     ("PATCH", r"/issues/comments/(\d+)", _edit_comment),
     ("DELETE", r"/issues/comments/(\d+)", _delete_comment),
+    ("GET", "/issues", issues.list_issues),
+    ("POST", "/issues", issues.create_issue),
+    ("GET", r"/issues/(\d+)", issues.get_issue),
+    ("PATCH", r"/issues/(\d+)", issues.edit_issue),
+    ("POST", r"/issues/(\d+)/labels", issues.add_labels),
+    ("GET", r"/labels/([^/]+)", issues.get_label),
+    ("POST", "/labels", issues.create_label),
     ("POST", "/check-runs", _create_check_run),
     ("GET", r"/check-runs/(\d+)", _get_check_run),
     ("PATCH", r"/check-runs/(\d+)", _edit_check_run),

@@ -10,14 +10,16 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 BOT = "github-actions[bot]"
 WRITE = {"contents": "write", "pull-requests": "write", "checks": "write", "actions": "read"}
-"""What a workflow of the repository itself may be given."""
+"""What the gate's own workflow may be given."""
+WATCH = {"contents": "read", "issues": "write"}
+"""What the job of the watch asks for."""
 READ_ONLY = dict.fromkeys(WRITE, "read")
 """What workflows of forks and of Dependabot get, whatever they ask for."""
 
@@ -27,7 +29,7 @@ class State:
     repositories: dict[str, dict[str, Any]] = field(default_factory=dict)
     """`owner/name` to its content."""
     tokens: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Token to `login`, `app` (its slug; null: a person's), `permissions` and `repository`."""
+    """Token to `login`, `app` (its slug; null: a person's), `role`, `permissions` and `repository`."""
     faults: list[dict[str, Any]] = field(default_factory=list)
     """What goes wrong: `method` and `path` (a regular expression) say for which requests, `skip` after how many of
     them, `times` how often (1), `apply` whether they are carried out nevertheless; `status`, `headers` and `body` are
@@ -47,6 +49,9 @@ class State:
             "commits": [],
             "pulls": [],
             "comments": [],
+            "issues": [],
+            "has_issues": True,
+            "labels": {},
             "check_runs": [],
             "artifacts": [],
             "refs": {},
@@ -63,10 +68,13 @@ class State:
         *,
         login: str = BOT,
         app: str | None = "github-actions",
+        role: str = "write",
     ) -> None:
+        """`role`: what its owner is in the repository; `read` may write issues, and sets no labels."""
         self.tokens[token] = {
             "login": login,
             "app": app,
+            "role": role,
             "permissions": dict(permissions),
             "repository": repository,
         }
@@ -92,6 +100,29 @@ class State:
         self.repositories[repository]["pulls"].append(pull)
         self.repositories[repository]["commits"].append(sha)
         return pull
+
+    def add_issue(
+        self, repository: str, title: str, body: str, *, login: str | None, labels: Sequence[str] = (), **fields: Any
+    ) -> dict[str, Any]:
+        content = self.repositories[repository]
+        numbers = [one["number"] for kind in ("issues", "pulls") for one in content[kind]]
+        issue = {
+            "number": max(numbers, default=0) + 1,
+            "title": title,
+            "body": body,
+            "labels": list(labels),
+            "state": "open",
+            "state_reason": None,
+            "locked": False,
+            "login": login,
+            "edits": 0,
+            **fields,
+        }
+        content["issues"].append(issue)
+        return issue
+
+    def issues(self, repository: str, state: str = "all") -> list[dict[str, Any]]:
+        return [one for one in self.repositories[repository]["issues"] if state in ("all", one["state"])]
 
     def add_comment(self, repository: str, number: int, body: str, *, login: str, minimised: bool = False) -> int:
         id_ = self.new_id()

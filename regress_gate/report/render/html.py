@@ -65,7 +65,7 @@ _SPARKLINE_SIZE = 120, 24
 _CHART_SIZE = 600, 96
 _LINKED = re.compile(
     r"https://github\.com/(?P<name>[\w.-]+/[\w.-]+"
-    r"(?:/(?:issues|pull|discussions)/\d+|/commit/[0-9a-f]{7,40}|/releases/tag/[\w.+-]+)?)",
+    r"(?:/(?:issues|pull|discussions)/\d+|/compare/[\w.-]+\.\.\.[\w.-]+|/commit/[0-9a-f]{7,40}|/releases/tag/[\w.+-]+)?)",
     re.ASCII,
 )
 

@@ -60,7 +60,9 @@ _TRIGGERS = re.compile(
     r"|:(?=[\w+-]+:)",  # :emoji:
     re.IGNORECASE,
 )
-_TRACKER_THREAD = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+/(?:issues|pull|discussions)/\d+)", re.ASCII)
+_GITHUB_PAGE = re.compile(
+    r"https://github\.com/([\w.-]+/[\w.-]+/(?:(?:issues|pull|discussions)/\d+|compare/[\w.-]+\.\.\.[\w.-]+))", re.ASCII
+)
 
 
 def escape(text: str) -> str:
@@ -83,12 +85,12 @@ def code(text: str) -> str:
 
 
 def thread(url: str) -> str:
-    """A link to a GitHub thread; any other address is shown as text.
+    """A link to a thread or a range of commits on GitHub; any other address is shown as text.
 
     The link takes GitHub's redirecting host: a plain one would leave a cross-reference in the tracker's thread
     for every comment that this report is posted as.
     """
-    if match := _TRACKER_THREAD.fullmatch(url):
+    if match := _GITHUB_PAGE.fullmatch(url):
         return f"[{escape(match[1])}](https://redirect.github.com/{match[1]})"
     return escape(url)
 
@@ -157,7 +159,7 @@ class _Writer:
             case Grid():
                 return _lines(self._grid(block))
             case Chart():
-                return [code(_sparkline(Sparkline(block.values, _CHART_WIDTH)))]
+                return self._chart(block)
             case Figure():
                 return self._block(Section(block.title, (block.table,)), depth)
             case Section():
@@ -197,6 +199,18 @@ class _Writer:
             for row in grid.rows
         )
         return [_row(map(self._escape, titles)), _row(rules), *map(_row, rows)]
+
+    def _chart(self, chart: Chart) -> list[str]:
+        """Preformatted: GitHub shows no picture that does not lie somewhere, and takes none through its interface."""
+        if chart.is_small or not any(map(math.isfinite, chart.values)):
+            return [code(_sparkline(Sparkline(chart.values, _CHART_WIDTH)))]
+        import numpy as np  # as above
+
+        from regress_gate.report.render.text_chart import chart as draw  # with numpy, as above
+
+        ends = _plain(chart.first), _plain(chart.last)
+        lines = draw(np.array(chart.values), chart.marks, ends, _CHART_WIDTH, label=lambda x: _plain(chart.write(x)))
+        return ["\n".join(["```text", *lines, "```"])]
 
     def _cells(self, row: Row) -> list[str]:
         cells = []
@@ -249,6 +263,11 @@ def _sparkline(part: Sparkline) -> str:
     from regress_gate.report.render.text_chart import sparkline  # with numpy, as above
 
     return sparkline(np.array(part.values), part.width, least_span=part.least_span)
+
+
+def _plain(text: str) -> str:
+    """For a fenced block, which a fence in it would end."""
+    return clip(one_line(text).replace("`", "'"), _CHART_WIDTH)
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -159,7 +159,7 @@ def issues_section(result: Result, detail: Detail) -> Section:
         quiet.append(IssueGroup("More that may apply", [], chosen.rest[: detail.issues], is_quiet=True))
     for group in (*chain.from_iterable(_limited(part, detail.issues) for part in loud), *quiet):
         is_folded = group.is_quiet and is_folding
-        entries = [_entry(one) for one in group.full]
+        entries = [issue_entry(one) for one in group.full]
         entries += [_short_entry(one, is_page=detail.is_page, is_full=detail.is_full) for one in group.short]
         title = f"{group.title}: {len(group)}" if is_folded else group.title
         blocks.append(Section(title, (EntryList(tuple(entries)),), is_folded=is_folded))
@@ -186,7 +186,7 @@ def _one_screen(result: Result, chosen: IssueSelection) -> Iterator[Block]:
     yield Paragraph(tuple(line))
     for group in groups:
         if group.full:
-            yield Section(group.title, (EntryList(tuple(map(_entry, group.full))),))
+            yield Section(group.title, (EntryList(tuple(map(issue_entry, group.full))),))
     if shown:
         yield EntryList(tuple(_short_entry(one, is_page=False, with_effect=True) for one in shown))
     elif waiting:
@@ -382,7 +382,7 @@ def _head(one: KnownIssueOut) -> tuple[Inline, ...]:
     return Styled(one.id, _APPLIES_STYLE[one.applies]), f", {one.severity} {one.kind}"
 
 
-def _entry(one: KnownIssueOut) -> Entry:
+def issue_entry(one: KnownIssueOut) -> Entry:
     blocks = (", ", Styled("BLOCKS", Style.BAD)) if one.blocks else ()
     return Entry((*_head(one), *blocks), one.summary, pairs=_pairs(one))
 

@@ -88,7 +88,7 @@ def series_section(result: Result, detail: Detail) -> Section:
     if detail.is_page:
         blocks += _page_series(result.series, detail)
     elif detail.verbose:
-        blocks += [*_full_table(result.series), Paragraph(Styled(_LEGEND, Style.MUTED))]
+        blocks += [*full_table(result.series), Paragraph(Styled(_LEGEND, Style.MUTED))]
     else:
         blocks += _terminal_series(result.series)
     return Section("Series", tuple(blocks))
@@ -169,7 +169,7 @@ def _page_series(series: Sequence[SeriesResult], detail: Detail) -> list[Block]:
             ("Series that do not gate", others),
         ):
             shown = rest[: detail.quiet_rows]
-            blocks += [Section(title, tuple(_full_table(shown)), is_folded=True)] if shown else []
+            blocks += [Section(title, tuple(full_table(shown)), is_folded=True)] if shown else []
     return blocks
 
 
@@ -211,7 +211,7 @@ def _decisive_table(series: Sequence[SeriesResult], *, is_worrying: bool, is_pag
     return [Table.of(_columns(series, first), tuple(rows)), *_footnotes(notes)]
 
 
-def _full_table(series: Sequence[SeriesResult]) -> list[Block]:
+def full_table(series: Sequence[SeriesResult]) -> list[Block]:
     """By scenario; in each the gated series first, the worst of them first; then footnotes."""
     notes: dict[str, int] = {}
     scenarios: dict[str, list[SeriesResult]] = {}
