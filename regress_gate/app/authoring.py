@@ -151,7 +151,7 @@ def draft_issue_record(url: str, directory: Path | None) -> tuple[str, Path | No
     if directory is None:
         return text, None
     path = directory / (draft_id(url) + SUFFIX)
-    create_file(path, text, todo="it is the record of this thread: edit it")
+    create_file(path, text, todo="it is the record of this thread: edit it", with_folder=True)
     return text, path
 
 

@@ -1,21 +1,32 @@
-"""What GitHub says of the known issues: the state of their threads, and whether a build has their fixes."""
+"""What GitHub says of known issues: the state of their threads, whether a build has their fixes, what may be new."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+from regress_gate.app.authoring import draft_issue_record
 from regress_gate.errors import InputError
 from regress_gate.github import GitHub, GitHubError
-from regress_gate.known.records.loading import load_records
-from regress_gate.known.tracker.snapshot import Snapshot, api_base, api_directory, read_snapshot, write_snapshot
-from regress_gate.known.tracker.sync import SyncResult
+from regress_gate.known.records.curation import draft_id
+from regress_gate.known.records.loading import SUFFIX, load_records
+from regress_gate.known.tracker.snapshot import (
+    FoundThread,
+    Snapshot,
+    api_base,
+    api_directory,
+    read_found,
+    read_snapshot,
+    write_found,
+    write_snapshot,
+)
+from regress_gate.known.tracker.sync import Discovery, SyncResult, covered_threads, discover, rank_candidates
 from regress_gate.known.tracker.sync import sync as sync_threads
 from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Ref, Version
 from regress_gate.paths import tracker_cache_directory
-from regress_gate.report.views.tracking_view import SyncView, VerificationView
+from regress_gate.report.views.tracking_view import DiscoveryView, SyncView, VerificationView
 
 Advance = Callable[[int, int], None] | None
 """Called with the threads that are done and those that are wanted."""
@@ -68,6 +79,64 @@ def verify_version(
     )
     problem = None if github.stopped is None else GitHubError(f"not everything was looked up: {github.stopped}")
     return VerificationView(verification, candidate, github.stopped), problem
+
+
+def discover_candidates(
+    repositories: Sequence[str],
+    *,
+    since: date,
+    limit: int,
+    directory: Path | None,
+    drafts: Path | None,
+    offline: bool,
+    advance: Advance,
+) -> tuple[DiscoveryView, GitHubError | None]:
+    """Threads that no record covers, and why not everything was searched; drafts of records of those that are shown.
+
+    Offline, only what earlier searches have found. Raises InputError.
+    """
+    records = load_records(directory)
+    github = open_github(os.environ, offline=offline)
+    before = read_found(github.cache)
+    outcome = Discovery(before)
+    if not offline:
+        with github:
+            outcome = discover(github, repositories, before, since=since, report_progress=advance)
+        if not write_found(github.cache, outcome.found):
+            raise InputError("cannot be written", where=github.cache, todo="set XDG_CACHE_HOME to a writable directory")
+    ranked = rank_candidates(outcome.found, covered_threads(records), since=since, repositories=repositories)
+    shown = ranked[:limit]
+    written, left = _write_drafts([one.thread for one in shown], drafts)
+    problem = outcome.stopped or ("GitHub's search did not give all results" if outcome.incomplete else None)
+    if offline and not before.threads:
+        problem = "nothing was searched yet: run it without --offline"
+    kept = sum(one.created.date() >= since for one in outcome.found.threads.values())
+    view = DiscoveryView(
+        shown,
+        len(ranked),
+        since,
+        None if offline else outcome.searched,
+        kept,
+        problem,
+        [str(path) for path in written],
+        [str(path) for path in left],
+    )
+    return view, None if problem is None else GitHubError(f"not everything was searched: {problem}")
+
+
+def _write_drafts(threads: Iterable[FoundThread], directory: Path | None) -> tuple[list[Path], list[Path]]:
+    """The files that were written, and those that were there."""
+    written, left = list[Path](), list[Path]()
+    if directory is None:
+        return written, left
+    for thread in threads:
+        path = directory / (draft_id(thread.url) + SUFFIX)
+        if path.exists():
+            left.append(path)
+        else:
+            draft_issue_record(thread.url, directory)
+            written.append(path)
+    return written, left
 
 
 def open_github(environment: Mapping[str, str], *, offline: bool) -> GitHub:

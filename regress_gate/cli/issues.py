@@ -1,5 +1,7 @@
 """`regress-gate issues`: the known-issues database, and what GitHub says of its threads."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +111,78 @@ def verify(
         raise problem
 
 
+DISCOVER_DAYS = 14
+
+
+@click.command(
+    epilog="Example: regress-gate issues discover --since 2026-11-01 --draft drafts", context_settings=CONTEXT
+)
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help=f"Threads made on that day or later; default: in the last {DISCOVER_DAYS} days.",
+)
+@click.option(
+    "--repository",
+    "repositories",
+    multiple=True,
+    default=["vllm-project/vllm"],
+    show_default=True,
+    metavar="OWNER/NAME",
+    help="Tracker to search (repeatable).",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Candidates that are shown."
+)
+@click.option(
+    "--draft", "drafts", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Draft a record of each."
+)
+@_directory
+@format_option
+@_offline
+@_quiet
+def discover(
+    since: datetime | None,
+    repositories: tuple[str, ...],
+    limit: int,
+    drafts: Path | None,
+    directory: Path | None,
+    format_: str,
+    offline: bool,
+    quiet: bool,
+) -> None:
+    """Search the tracker for threads that may deserve a record, those most like a regression first, with the reasons.
+
+    Threads and pull requests that a record names are left out. GITHUB_TOKEN raises GitHub's limit from 10 searches a
+    minute to 30. Exits 4 if not everything could be searched; what was found is printed all the same.
+    """
+    from regress_gate.app.issue_tracking import discover_candidates  # with GitHub's client, as above
+
+    today = datetime.now(UTC).date()
+    first = today - timedelta(days=DISCOVER_DAYS) if since is None else since.date()
+    if first > today:
+        raise InputError(f"{first} is yet to come", where="--since")
+    for repository in repositories:
+        if not re.fullmatch(r"[\w.-]{1,100}/[\w.-]{1,100}", repository, re.ASCII):
+            raise InputError(f"{repository!r} is no repository", where="--repository", todo="write OWNER/NAME")
+    with counter_on_stderr("searching GitHub", quiet=quiet) as advance:
+        view, problem = discover_candidates(
+            repositories, since=first, limit=limit, directory=directory, drafts=drafts, offline=offline, advance=advance
+        )
+    print_view(view, format_)
+    if problem is not None:
+        raise problem
+
+
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate issues show VLLM-28882")
 def issues() -> None:
-    """The known-issues database: list, show, lint, new, sync, verify."""
+    """The known-issues database: list, show, lint, new, sync, verify, discover."""
 
 
 issues.add_command(sync)
 issues.add_command(verify)
+issues.add_command(discover)
 
 
 @issues.command("list", epilog="Example: regress-gate issues list --kind crash", context_settings=CONTEXT)

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("regress_gate.cli.history:history", "Series over all stored versions, and which version changed them."),
     "site": ("regress_gate.cli.site:site", "A static dashboard of everything that is stored."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
-    "issues": ("regress_gate.cli.issues:issues", "The known-issues database: list, show, lint, sync, verify, new."),
+    "issues": ("regress_gate.cli.issues:issues", "Known issues: list, show, lint, sync, verify, discover, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),
     "ci": ("regress_gate.cli.ci:ci", "In CI: which version a change moves, its check, publishing."),
     "config": ("regress_gate.cli.config:config", "The effective configuration and where it comes from."),

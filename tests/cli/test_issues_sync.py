@@ -184,3 +184,66 @@ class TestVerify:
         (gate.directory / "other.json").write_text('{"a": 1}')
         done = gate("issues", "verify", "v0.23.0", *mine, "--result", "other.json")
         assert (done.code, done.error.partition(";")[0]) == (2, "other.json: is not a result")
+
+
+@pytest.mark.usefixtures("gate", "tracker")
+class TestDiscover:
+    @pytest.fixture
+    def tracker(self, github):
+        github.history()
+        github.issue(1, title="[Bug]: Performance regression from v0.19.1 to v0.20.0", labels=[{"name": "bug"}])
+        github.issue(2, title="Slower after upgrading to 0.20.0")
+        github.issue(3, title="How do I load a model?")
+        return github
+
+    def test_candidates_come_with_their_reasons_and_covered_ones_are_left_out(self, gate, mine):
+        shown = gate("issues", "discover", "--since", "2026-11-01", *mine)
+        assert (shown.code, shown.err) == (0, "")
+        assert "1 candidate since 2026-11-01 that no record covers; 3 threads read" in shown.out
+        assert "+3 the title says after upgrading" in shown.out
+        assert f"{REPO_URL}/issues/2" in shown.out
+        assert f"{REPO_URL}/issues/1" not in shown.out
+
+    def test_offline_ranks_what_was_found_before(self, gate, tracker, mine):
+        first = gate("issues", "discover", "--since", "2026-11-01", "--offline", *mine)
+        assert (first.code, first.error) == (
+            4,
+            "not everything was searched: nothing was searched yet: run it without --offline",
+        )
+        online = gate("issues", "discover", "--since", "2026-11-01", *mine, "--format", "json").json
+        tracker.asked.clear()
+        offline = gate("issues", "discover", "--since", "2026-11-01", "--offline", *mine, "--format", "json").json
+        assert tracker.asked == []
+        assert offline["candidates"] == online["candidates"]
+        assert (online["complete"], offline["complete"]) == (True, False)
+
+    def test_drafts_are_written_once(self, gate, mine):
+        arguments = ("issues", "discover", "--since", "2026-11-01", "--draft", "drafts", *mine)
+        assert "drafts/VLLM-2.yaml" in gate(*arguments).out
+        draft = gate.directory / "drafts" / "VLLM-2.yaml"
+        draft.write_text(draft.read_text() + "# mine\n")
+        assert "there already, and left as they are: drafts/VLLM-2.yaml" in " ".join(gate(*arguments).out.split())
+        assert draft.read_text().endswith("# mine\n")
+
+    def test_a_quota_that_is_used_up_is_exit_4_with_what_was_found(self, gate, tracker, mine):
+        tracker.quota = 1
+        done = gate("issues", "discover", "--since", "2026-11-01", *mine)
+        assert done.code == 4
+        assert "1 candidate" in done.out
+        assert done.error.endswith("set GITHUB_TOKEN for a larger one")
+
+    def test_hostile_titles_never_steer_the_terminal(self, gate, tracker, mine):
+        tracker.issue(4, title="regression \x1b[31m\u202e ::error::x ##[error]y")
+        shown = gate("issues", "discover", "--since", "2026-11-01", *mine)
+        assert "\x1b" not in shown.out
+        assert "\u202e" not in shown.out
+        assert "##[" not in shown.out
+
+    @pytest.mark.parametrize(
+        ("options", "what"),
+        [(["--since", "2999-01-01"], "yet to come"), (["--repository", "vllm"], "is no repository")],
+    )
+    def test_what_cannot_be_searched_is_refused(self, gate, options, what):
+        done = gate("issues", "discover", *options)
+        assert done.code == 2
+        assert what in done.error

@@ -18,8 +18,8 @@ from regress_gate.gate.table_changes import DetectedChanges, DetectionReport, De
 from regress_gate.github import TransferCounts
 from regress_gate.ingest.interface import FileOutcome, FileReport, ImportResult
 from regress_gate.ingest.table_series import Layout, TableSeries
-from regress_gate.known.tracker.snapshot import Snapshot, Thread
-from regress_gate.known.tracker.sync import ChangeKind, SyncResult, ThreadChange
+from regress_gate.known.tracker.snapshot import FoundThread, Snapshot, Thread
+from regress_gate.known.tracker.sync import Candidate, ChangeKind, SyncResult, ThreadChange
 from regress_gate.known.tracker.verification import VerificationResult, VerifiedIssue
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Status
@@ -44,7 +44,7 @@ from regress_gate.report.views.record_view import IssueRecordView, issue_records
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.report.views.servers_view import ServersView
 from regress_gate.report.views.suite_view import SuiteListView, SuiteView
-from regress_gate.report.views.tracking_view import SyncView, VerificationView, seen_threads
+from regress_gate.report.views.tracking_view import DiscoveryView, SyncView, VerificationView, seen_threads
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.suites import load_suite
 from regress_gate.watch.finding_view import FindingView
@@ -176,6 +176,15 @@ def sync(text: str) -> View:
     return SyncView(outcome, TransferCounts(3, 2, 1, 4096), is_first=False)
 
 
+def discovery(text: str) -> View:
+    thread: Any = FoundThread.model_construct(
+        url=text, title=text, is_pull=True, state="open", labels=[text], created=MOMENT, versions=[text],
+        signs=["revert"], closes=[], reverts=[], seen=MOMENT,
+    )  # fmt: skip
+    candidate = Candidate(thread, ("revert", "label-other"), 0.5, (text,), (text,))
+    return DiscoveryView((candidate, candidate), 3, MOMENT.date(), 40, 5, text, (text,), (text,))
+
+
 def verification(text: str) -> View:
     one = VerifiedIssue(_issue(text), Applies.YES, text, Status.OPEN, text)
     return VerificationView(VerificationResult((one, one), 3), NEW, text)
@@ -225,6 +234,7 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "threads": lambda text: seen_threads(Snapshot(threads={"vllm-project/vllm#1": _thread(text)})),
     "sync": sync,
     "verification": verification,
+    "discovery": discovery,
     "moved-pins": moved_pins,
     "pins": lambda text: PinsView(PinReport(None, [_pin(text, "0.19.1", text), _pin(text, None, text)], (text,))),
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from tests.fake_github.answers import Answer, RefusedError, Request
 from tests.fake_github.state import State
 
 REPO = "vllm-project/vllm"
+SEARCHES_A_MINUTE, SEARCHES_WITHOUT_TOKEN = 30, 10
+SEARCH_RESULTS = 1000
+LONGEST_QUERY = 256
 BOT = {"login": "github-actions[bot]", "type": "Bot"}
 PERSON = {"login": "somebody", "type": "User"}
 
@@ -67,6 +71,12 @@ class GitHub:
     """Requests that are answered before a limit; None for no limit."""
     date: float | None = None
     """The server's clock (Unix time); None for the true time."""
+    incomplete: bool = False
+    """Whether searches say that they ran out of time."""
+    searched: list[float] = field(default_factory=list)
+    """When searches were answered, by `clock`."""
+    clock: Callable[[], float] = time.time
+    """Unix time, for the limit of searches."""
     validators: bool = True
     """Whether answers have an ETag."""
     prefix: str = ""
@@ -107,6 +117,38 @@ class GitHub:
             "base": {"ref": "main"},
             **fields,
         }
+
+    def search(self, query: dict[str, list[str]], *, has_token: bool) -> tuple[int, dict[str, str], Any]:
+        """Issues or pull requests, newest first: words in title or text, `repo:`, `is:`, `in:title`, `created:A..B`."""
+        now, limit = self.clock(), SEARCHES_A_MINUTE if has_token else SEARCHES_WITHOUT_TOKEN
+        self.searched = [one for one in self.searched if now - one < 60]
+        if len(self.searched) >= limit:
+            reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(self.searched[0] + 60))}
+            return 403, reset, {"message": "API rate limit exceeded"}
+        self.searched.append(now)
+        text = query.get("q", [""])[0]
+        page, size = int(query.get("page", ["1"])[0]), min(int(query.get("per_page", ["30"])[0]), 100)
+        if not text or len(text) > LONGEST_QUERY:
+            return 422, {}, {"message": "Validation Failed"}
+        if page * size > SEARCH_RESULTS:
+            return 422, {}, {"message": "Only the first 1000 search results are available"}
+        keys = dict(part.split(":", 1) for part in text.split() if ":" in part)
+        words = [part.lower() for part in text.split() if ":" not in part]
+        if f"/repos/{keys['repo']}" not in self.resources:
+            return 422, {}, {"message": "The listed users and repositories cannot be searched"}
+        first, _, last = keys["created"].partition("..")
+        found = []
+        for path, one in self.resources.items():
+            if not re.fullmatch(rf"/repos/{re.escape(keys['repo'])}/issues/\d+", path):
+                continue
+            told = one["title"] if keys.get("in") == "title" else f"{one['title']} {one['body']}"
+            is_pull = bool(one.get("pull_request"))
+            in_time = first <= one.get("created_at", "2026-11-01T00:00:00Z")[:10] <= last
+            if in_time and is_pull == (keys["is"] == "pr") and all(word in told.lower() for word in words):
+                found.append({"created_at": "2026-11-01T00:00:00Z", **one})
+        found.sort(key=lambda one: one["created_at"], reverse=True)
+        items = found[(page - 1) * size : page * size]
+        return 200, {}, {"total_count": len(found), "incomplete_results": self.incomplete, "items": items}
 
     def history(self, *main: tuple[str, str], **tags: tuple[str, list[tuple[str, str]]]) -> None:
         """The main branch; `v1=("c", [...])` is the tag v1 on a branch cut at c."""
@@ -303,6 +345,9 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
         def _of_threads(self, method: str, path: str, query: dict[str, list[str]]) -> Answer:
             if method != "GET":
                 return Answer(201, {"id": 1, "body": "written"})
+            if path == "/search/issues":
+                status, headers, document = github.search(query, has_token="Authorization" in self.headers)
+                return Answer(status, document, headers)
             status, headers, document = self._answer(path, query)
             return Answer(status, document, headers)
 

@@ -19,6 +19,10 @@ DEFAULT_API = "https://api.github.com"
 MAX_BYTES = 4 * 1024 * 1024
 SNAPSHOT_NAME = "threads.snapshot"
 """The file of the last sync, beside the cached answers."""
+FOUND_NAME = "found.snapshot"
+"""The file of what `issues discover` has found so far, beside it."""
+MAX_FOUND = 10_000
+"""Found threads that are kept, the newest."""
 
 
 def api_base(environment: Mapping[str, str]) -> str:
@@ -92,6 +96,50 @@ class Snapshot(BaseModel):
     """Key: `owner/name#12`, as the record names the thread."""
     reverts: dict[str, list[str]] = Field(default_factory=dict)
     """Same key: pull requests that revert a fix of it."""
+
+
+class FoundThread(_StoredFact):
+    """A thread that a search has found, with what counts for its rank. Its text is not kept."""
+
+    url: str
+    title: str = Field(max_length=300)
+    is_pull: bool
+    state: ThreadStatus
+    labels: list[str] = Field(default_factory=list)
+    created: AwareDatetime
+    versions: list[str] = Field(default_factory=list)
+    """Releases of vLLM that it names."""
+    signs: list[str] = Field(default_factory=list)
+    """Keys of `threads.SIGNS`."""
+    closes: list[str] = Field(default_factory=list)
+    """`owner/name#12` of the threads that a pull request says it closes."""
+    reverts: list[str] = Field(default_factory=list)
+    seen: AwareDatetime
+
+
+class FoundThreads(BaseModel):
+    """What the searches so far have found."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    form: Literal[1] = 1
+    threads: dict[str, FoundThread] = Field(default_factory=dict)
+    """Key: `owner/name#12`."""
+
+
+def read_found(directory: Path) -> FoundThreads:
+    """What was found so far; nothing if there is no such file or it is damaged."""
+    text = _read_snapshot_file(directory / FOUND_NAME)
+    try:
+        return FoundThreads() if text is None else FoundThreads.model_validate_json(text)
+    except (ValidationError, RecursionError):
+        return FoundThreads()
+
+
+def write_found(directory: Path, found: FoundThreads) -> bool:
+    newest = sorted(found.threads.items(), key=lambda item: item[1].created, reverse=True)[:MAX_FOUND]
+    kept = FoundThreads(threads=dict(newest))
+    return _write_snapshot(directory / FOUND_NAME, kept.model_dump_json(exclude_defaults=True))
 
 
 def read_snapshot(directory: Path) -> Snapshot:

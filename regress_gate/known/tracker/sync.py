@@ -1,20 +1,21 @@
 """Reads the threads of all records from GitHub and finds what has changed since the last sync.
 
 Threads that were seen longest ago come first, so that a small quota reaches all of them in several syncs. The pull
-requests that matter to a thread are read too, so that `issues verify` finds them in the cache.
+requests that matter to a thread are read too, so that `issues verify` finds them in the cache. And searches for threads
+that no record covers yet.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from regress_gate.github import GitHub, UnavailableError
-from regress_gate.known.threads import ThreadRef
+from regress_gate.known.threads import CANDIDATE_SCORE, SIGNS, ThreadRef, reference, score
 from regress_gate.known.tracker.fixes import list_fixes, read_chain
-from regress_gate.known.tracker.snapshot import Snapshot, Thread
-from regress_gate.known.tracker.threads import read_duplicate, read_thread
+from regress_gate.known.tracker.snapshot import FoundThread, FoundThreads, Snapshot, Thread
+from regress_gate.known.tracker.threads import SEARCHES, read_duplicate, read_thread, search_threads
 from regress_gate.model.issue import KnownIssue
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -148,3 +149,111 @@ def _prefetch_fixes(client: GitHub, issue: KnownIssue, thread: Thread) -> set[st
                 link.key for link in read_chain(client, fix).links if not link.applies and link.merged is not None
             }
     return reverts
+
+
+# Threads that no record covers
+
+
+@dataclass
+class Discovery:
+    """What a search has found since a day."""
+
+    found: FoundThreads
+    """With what was found before."""
+    searched: int = 0
+    """Threads in the answers of this search."""
+    incomplete: bool = False
+    """GitHub did not give all that it should."""
+    stopped: str | None = None
+    """Why not everything was searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A thread that may deserve a record."""
+
+    thread: FoundThread
+    signs: tuple[str, ...]
+    """Those that count, the heaviest first."""
+    score: float
+    fixed_by: tuple[str, ...] = ()
+    """Merged pull requests among the found ones that say so, as `owner/name#12`."""
+    reverted_by: tuple[str, ...] = ()
+
+
+def discover(
+    client: GitHub,
+    repositories: Sequence[str],
+    before: FoundThreads,
+    *,
+    since: date,
+    report_progress: Callable[[int, int], None] | None = None,
+) -> Discovery:
+    """Search for the threads made since a day. What cannot be had now is searched for the next time."""
+    threads = dict(before.threads)
+    outcome = Discovery(before)
+    searches = [(repo, words) for repo in repositories for words in SEARCHES]
+    for done, (repo, words) in enumerate(searches):
+        if report_progress is not None:
+            report_progress(done, len(searches))
+        try:
+            for page, complete in search_threads(client, repo, words, since, client.now().date()):
+                outcome.searched += len(page)
+                outcome.incomplete = outcome.incomplete or not complete
+                threads |= {key: one for one in page if (key := thread_key(one)) is not None and one.signs}
+        except UnavailableError as error:
+            outcome.stopped = outcome.stopped or str(error)
+            if client.stopped is not None:
+                break
+    outcome.found = FoundThreads(threads=threads)
+    return outcome
+
+
+def covered_threads(issues: Iterable[KnownIssue]) -> set[str]:
+    """The threads and pull requests that the records name, as `owner/name#12`."""
+    covered = set[str]()
+    for issue in issues:
+        urls = [issue.tracker.url, *(link.url for link in issue.references)]
+        covered |= {ref.key for url in urls if (ref := ThreadRef.parse(url)) is not None}
+        for change in (*issue.changes.introduced_by, *issue.changes.fixed_by):
+            undone = getattr(change, "reverted_by", None)
+            covered |= {
+                reference(one.repo.removeprefix("https://github.com/"), one.pull)
+                for one in (change, undone)
+                if one is not None and one.pull is not None
+            }
+    return covered
+
+
+def rank_candidates(
+    found: FoundThreads, covered: set[str], *, since: date, repositories: Sequence[str], least: float = CANDIDATE_SCORE
+) -> list[Candidate]:
+    """The threads made since a day that no record covers, those with most points first.
+
+    A pull request that closes or reverts what a record covers is no candidate (`sync` reports it), and one that closes
+    a candidate is shown with that.
+    """
+    names = {repo.lower() for repo in repositories}
+    recent = {
+        key: one
+        for key, one in found.threads.items()
+        if key.rpartition("#")[0] in names and one.created.date() >= since
+    }
+    merged = [(key, one) for key, one in recent.items() if one.is_pull and one.state == "merged"]
+    candidates: dict[str, Candidate] = {}
+    for key, one in recent.items():
+        if covered & {key, *one.closes, *one.reverts}:
+            continue
+        fixed = tuple(other for other, pull in merged if key in pull.closes)
+        reverted = tuple(other for other, pull in merged if key in pull.reverts)
+        signs = {*one.signs, *(["fixed"] if fixed else [])} & SIGNS.keys()
+        if (points := score(signs)) >= least:
+            heaviest = sorted(signs, key=lambda name: (-abs(SIGNS[name].points), name))
+            candidates[key] = Candidate(one, tuple(heaviest), points, fixed, reverted)
+    apart = [one for one in candidates.values() if not candidates.keys() & set(one.thread.closes)]
+    return sorted(apart, key=lambda one: (-one.score, -one.thread.created.timestamp(), one.thread.url))
+
+
+def thread_key(thread: FoundThread) -> str | None:
+    ref = ThreadRef.parse(thread.url)
+    return None if ref is None else ref.key

@@ -1,20 +1,29 @@
-"""Reads a thread or pull request at GitHub: how it was closed, by whom, what claims to fix it, what reverts that.
+"""Reads threads and pull requests at GitHub: how they were closed, by whom, what claims to fix them, what reverts that.
+Searches for those that may report a regression.
 
 Facts only, each with the time at which GitHub confirmed it. Texts of posts are searched for references and go no
 further. Not for: whether a fix is in a build (`fixes`).
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
+from typing import Any
 
 from github.Issue import Issue
 from github.TimelineEvent import TimelineEvent
 
-from regress_gate.github import GitHub, GoneError, UnavailableError
-from regress_gate.known.threads import ThreadRef, closing_references, duplicate_references, reverted_references
-from regress_gate.known.tracker.snapshot import ClosingReason, MergedPull, Pull, Thread, ThreadStatus
+from regress_gate.github import GitHub, GoneError, UnavailableError, answer_time
+from regress_gate.known.threads import (
+    ThreadRef,
+    closing_references,
+    duplicate_references,
+    named_versions,
+    regression_signs,
+    reverted_references,
+)
+from regress_gate.known.tracker.snapshot import ClosingReason, FoundThread, MergedPull, Pull, Thread, ThreadStatus
 
 CLOSED_BY_MERGE_WITHIN = timedelta(minutes=1)
 """A thread that is closed this soon after the merge of a pull request that names it was closed by that merge."""
@@ -25,6 +34,11 @@ MAX_EVENTS = 3000
 MAX_LABELS = 100
 MAX_LABEL_LENGTH = 100
 _STALE = "stale"
+SEARCHES = ("is:issue", "is:pr regression", "is:pr revert in:title", "is:pr slowdown", "is:pr default in:title")
+"""What is searched for in GitHub's words: every new issue, and the pull requests that may have to do with a loss."""
+PAGE = 100
+MAX_RESULTS = 1000
+"""Of one search: GitHub gives no more."""
 
 
 def read_thread(client: GitHub, ref: ThreadRef) -> Thread:
@@ -181,3 +195,56 @@ def _by_merge_time(pulls: Iterable[MergedPull]) -> list[MergedPull]:
 
 def _sha(text: str | None) -> str | None:
     return text if text is not None and re.fullmatch(r"[0-9a-f]{40}", text) else None
+
+
+def search_threads(
+    client: GitHub, repo: str, words: str, first: date, last: date
+) -> Iterator[tuple[list[FoundThread], bool]]:
+    """The threads made from one day to another (both included) that a search finds, a page at a time, newest first.
+
+    With each page, whether GitHub gave all that it should. A search with more than MAX_RESULTS is divided by days.
+    Raises UnavailableError.
+    """
+    query = f"repo:{repo} {words} created:{first.isoformat()}..{last.isoformat()}"
+    total, threads, complete = _search_page(client, query, 1)
+    if total > MAX_RESULTS and first < last:
+        middle = first + (last - first) // 2
+        yield from search_threads(client, repo, words, middle + timedelta(days=1), last)
+        yield from search_threads(client, repo, words, first, middle)
+        return
+    yield threads, complete and total <= MAX_RESULTS
+    for page in range(2, -(-min(total, MAX_RESULTS) // PAGE) + 1):
+        _, threads, complete = _search_page(client, query, page)
+        yield threads, complete
+
+
+def _search_page(client: GitHub, query: str, page: int) -> tuple[int, list[FoundThread], bool]:
+    parameters = {"q": query, "sort": "created", "order": "desc", "per_page": str(PAGE), "page": str(page)}
+    with client.reading():
+        headers, answer = client.api.requester.requestJsonAndCheck("GET", "/search/issues", parameters=parameters)
+        threads = [_found(item, answer_time(headers, client.now())) for item in answer["items"]]
+        return int(answer["total_count"]), threads, not answer.get("incomplete_results")
+
+
+def _found(item: dict[str, Any], seen: datetime) -> FoundThread:
+    ref = ThreadRef.parse(item["html_url"])
+    if ref is None:
+        raise ValueError("not the address of a thread")
+    pull, title, text = item.get("pull_request"), str(item["title"]), str(item.get("body") or "")
+    merged = pull is not None and pull.get("merged_at") is not None
+    labels = [str(label["name"])[:MAX_LABEL_LENGTH] for label in item.get("labels") or []][:MAX_LABELS]
+    signs = regression_signs(title, text, labels, is_pull=pull is not None)
+    state: ThreadStatus = "merged" if merged else "open" if item["state"] == "open" else "closed"
+    return FoundThread(
+        url=ref.url,
+        title=title[:300],
+        is_pull=pull is not None,
+        state=state,
+        labels=labels,
+        created=datetime.fromisoformat(item["created_at"]).astimezone(UTC),
+        versions=named_versions(f"{title}\n{text}")[:10],
+        signs=[*signs, *(["unmerged"] if pull is not None and state == "closed" else [])],
+        closes=closing_references(text, ref.repo) if pull is not None else [],
+        reverts=reverted_references(title, text, ref.repo) if pull is not None else [],
+        seen=seen,
+    )

@@ -1,4 +1,4 @@
-"""The reports of `issues sync` and `issues verify`."""
+"""The reports of `issues sync`, `issues verify` and `issues discover`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regress_gate.report.document import Block, Column, Detail, Document, Paragraph, Row, Table, View
+from regress_gate.known.threads import SIGNS
+from regress_gate.report.document import Block, Column, Detail, Document, Link, Pair, Pairs, Paragraph, Row, Table, View
 from regress_gate.report.views.list_view import ListView
 from regress_gate.text import plural
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from regress_gate.github import TransferCounts
     from regress_gate.known.tracker.snapshot import Snapshot, Thread
-    from regress_gate.known.tracker.sync import SyncResult, ThreadChange
+    from regress_gate.known.tracker.sync import Candidate, SyncResult, ThreadChange
     from regress_gate.known.tracker.verification import VerificationResult
     from regress_gate.model.version import Version
 
@@ -147,3 +150,78 @@ class VerificationView(View):
                 for one in self.verification.issues
             ],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryView(View):
+    """Threads that no record covers, those most like a regression first."""
+
+    candidates: Sequence[Candidate]
+    """As many as are to be shown."""
+    total: int
+    """Candidates in all."""
+    since: date
+    searched: int | None
+    """Threads in the answers of this search; None: GitHub was not asked."""
+    kept: int
+    """Threads with any sign since that day, also of earlier searches."""
+    problem: str | None = None
+    drafts: Sequence[str] = ()
+    """Files that were written."""
+    left: Sequence[str] = ()
+    """Files of drafts that were there already."""
+
+    def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
+        blocks: list[Block] = [Pairs((_candidate_pair(one),)) for one in self.candidates]
+        if not self.candidates:
+            blocks.append(Paragraph("none that looks like a regression between versions"))
+        if self.total > len(self.candidates):
+            blocks.append(Paragraph(f"{self.total - len(self.candidates)} more; --limit {self.total} shows all"))
+        if self.drafts:
+            blocks.append(Paragraph(f"drafts, each with TODOs that `issues lint` refuses: {', '.join(self.drafts)}"))
+        if self.left:
+            blocks.append(Paragraph(f"there already, and left as they are: {', '.join(self.left)}"))
+        if self.problem is not None:
+            blocks.append(Paragraph(f"not complete: {self.problem}"))
+        read = "nothing asked (offline)" if self.searched is None else f"{plural(self.searched, 'thread')} read"
+        title = f"{plural(self.total, 'candidate')} since {self.since.isoformat()} that no record covers; {read}"
+        return Document(title, tuple(blocks), name="Candidates for records")
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "schema_version": "1",
+            "since": self.since.isoformat(),
+            "complete": self.problem is None and self.searched is not None,
+            "problem": self.problem,
+            "threads": {"searched": self.searched, "with_signs": self.kept},
+            "total": self.total,
+            "candidates": [
+                {
+                    "url": one.thread.url,
+                    "title": one.thread.title,
+                    "kind": "pull" if one.thread.is_pull else "issue",
+                    "state": one.thread.state,
+                    "created": one.thread.created.date().isoformat(),
+                    "labels": one.thread.labels,
+                    "versions": one.thread.versions,
+                    "score": one.score,
+                    "signs": [
+                        {"sign": name, "points": SIGNS[name].points, "text": SIGNS[name].text} for name in one.signs
+                    ],
+                    "fixed_by": list(one.fixed_by),
+                    "reverted_by": list(one.reverted_by),
+                }
+                for one in self.candidates
+            ],
+            "drafts": list(self.drafts),
+        }
+
+
+def _candidate_pair(candidate: Candidate) -> Pair:
+    thread = candidate.thread
+    facts = [f"{'pull request' if thread.is_pull else 'issue'}, {thread.state}, {thread.created.date().isoformat()}"]
+    facts += [f"names {', '.join(thread.versions[:4])}"] if thread.versions else []
+    facts += [f"fixed by {', '.join(candidate.fixed_by)}"] if candidate.fixed_by else []
+    facts += [f"reverted by {', '.join(candidate.reverted_by)}"] if candidate.reverted_by else []
+    why = ", ".join(f"{SIGNS[name].points:+g} {SIGNS[name].text}" for name in candidate.signs)
+    return Pair(f"{candidate.score:g}", thread.title, (Link(thread.url), "; ".join(facts), why))
