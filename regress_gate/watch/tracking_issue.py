@@ -143,6 +143,13 @@ def issue_text(finding: WatchFinding, look: LookSummary, dashboard: str | None =
     return _title(finding), _body(finding, look, dashboard, _first_told(finding))
 
 
+def checked_page(url: str) -> str:
+    """The address of a page, safe inside of a link. Raises InputError for anything else."""
+    if not re.fullmatch(r"https?://[!#$%&+,./0-9:;=?@A-Z_a-z~-]{1,2000}", url):
+        raise InputError("is not the address of a page", where="dashboard", todo="write https://HOST/PATH")
+    return url
+
+
 @dataclass
 class _Desk:
     """One look's work on one repository."""
@@ -309,7 +316,7 @@ def _body(
     if finding.state is FindingState.SEEN and told.comments >= MOST_COMMENTS:
         parts += ["", f"{plural(told.comments, 'comment')} were made: changes now stand here only."]
     if dashboard is not None:
-        parts += ["", f"[Pictures and history](<{_checked_address(dashboard)}>)"]
+        parts += ["", f"[Pictures and history](<{checked_page(dashboard)}>)"]
     parts += ["", predecessor] if predecessor else []
     return "\n".join([*parts, "", "---", f"<sub>{_NOTE}</sub>", ""])
 
@@ -333,12 +340,6 @@ def _closing_comment(finding: WatchFinding, look: LookSummary) -> str:
     newest = "" if look.candidate is None else f"{build_text(look.candidate)}{against}: "
     lines = [f"{escape(newest + state_text(finding, look))}", *(["", *shown] if shown else [])]
     return "\n".join([*lines, "", "If it comes back, a new issue will be made."])
-
-
-def _checked_address(url: str) -> str:
-    if not re.fullmatch(r"https?://[!#$%&+,./0-9:;=?@A-Z_a-z~-]{1,2000}", url):
-        raise InputError("is not the address of a page", where="dashboard", todo="write https://HOST/PATH")
-    return url
 
 
 def _facts(finding: WatchFinding) -> dict[str, str]:
