@@ -12,7 +12,7 @@ PACKAGE_DIRECTORY = Path(__file__).parent
 
 
 def shipped_directory(name: str) -> Path:
-    """The directory `known_issues` or `baselines`: beside the package in a checkout, inside it in a wheel.
+    """The directory `known_issues`, `baselines` or `ci`: beside the package in a checkout, inside it in a wheel.
 
     Raises RegressGateError when the installation lacks it.
     """

@@ -204,16 +204,16 @@ def today() -> date:
 def _waiver_table(waiver: Waiver, table: str) -> str:
     lines = [
         f"[[{table}]]",
-        f"finding = {_toml_string(waiver.finding)}",
+        f"finding = {toml_string(waiver.finding)}",
         f"until = {waiver.until.isoformat()}",
         f"max_change = {waiver.max_change!r}",
-        f"owner = {_toml_string(waiver.owner)}",
-        f"reason = {_toml_string(waiver.reason)}",
+        f"owner = {toml_string(waiver.owner)}",
+        f"reason = {toml_string(waiver.reason)}",
         "",
     ]
     return "\n".join(lines)
 
 
-def _toml_string(text: str) -> str:
+def toml_string(text: str) -> str:
     """A TOML basic string; JSON's escapes are a subset of TOML's, but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
