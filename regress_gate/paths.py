@@ -9,6 +9,8 @@ from typing import Literal
 from regress_gate.errors import RegressGateError
 
 PACKAGE_DIRECTORY = Path(__file__).parent
+WORKFLOW_FOLDER = Path(".github") / "workflows"
+"""Below the root of a repository."""
 
 
 def shipped_directory(name: str) -> Path:
@@ -20,6 +22,12 @@ def shipped_directory(name: str) -> Path:
         if candidate.is_dir():
             return candidate
     raise RegressGateError(f"this installation lacks its {name} directory; install vllm-regress-gate again")
+
+
+def shipped_workflows() -> dict[str, Path]:
+    """Name to file of the workflows that can be copied into a repository."""
+    files = sorted(shipped_directory("ci").glob("*.yml"))
+    return {file.stem: file for file in files if file.name != "gitlab.yml"}
 
 
 def store_file() -> Path:

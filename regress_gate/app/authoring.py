@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, Settings, read_config
+from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, Settings, read_config, toml_string
 from regress_gate.errors import InputError
 from regress_gate.files import create_file, read_bounded, write_output_file
 from regress_gate.known.records.curation import draft_id, draft_record, lint_records
@@ -212,8 +212,3 @@ def _waiver_table(waiver: Waiver, table: str) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def toml_string(text: str) -> str:
-    """A TOML basic string; JSON's escapes are a subset of TOML's, but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,6 +3,7 @@
 Also what long work reports its progress to. Not for how progress is shown.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -224,6 +225,11 @@ def read_config(text: str, path: Path) -> "Config":
     for key in TABLE:
         data = data.get(key, {}) if isinstance(data, dict) else {}
     return validate(Config, type(document)(data, path, document.lines), root=TABLE)
+
+
+def toml_string(text: str) -> str:
+    """A TOML basic string; JSON's escapes are a subset of TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _sqlite_url(path: str, base: Path, source: str) -> str:

@@ -13,12 +13,11 @@ from pathlib import Path
 from packaging.version import Version as Pep440
 
 from regress_gate.accelerators.registry import accelerator_matches, find_accelerators
-from regress_gate.app.authoring import toml_string
-from regress_gate.app.settings import CONFIG_NAME, Settings, read_config
+from regress_gate.app.settings import CONFIG_NAME, Settings, read_config, toml_string
 from regress_gate.errors import InputError
 from regress_gate.files import open_regular, write_output_file
 from regress_gate.model.version import Ref, Version
-from regress_gate.paths import shipped_directory, store_file
+from regress_gate.paths import WORKFLOW_FOLDER, shipped_workflows, store_file
 from regress_gate.pins.git_tree import REGULAR, Repository
 from regress_gate.pins.pin_files import find_pins, kind_of
 from regress_gate.redaction import redact_url
@@ -29,7 +28,6 @@ from regress_gate.text import did_you_mean, is_valid_name, natural_key
 from regress_gate.vllm.deployed_server import DeployedServer
 from regress_gate.vllm.deployment_files import read_deployments
 
-WORKFLOW_FOLDER = Path(".github") / "workflows"
 DEFAULT_WORKFLOWS = ("upgrade-gate", "upgrade-gate-comment")
 """Those that need no machine of the user's."""
 ACTION = f"OWNER/regress-gate@{'0' * 40} # v1"
@@ -216,12 +214,6 @@ def _mentions_vllm(path: Path) -> bool:
     return len(content) <= _MAX_READ and b"vllm" in content.lower()
 
 
-def shipped_workflows() -> dict[str, Path]:
-    """Name to file of the workflows that can be copied into a repository."""
-    files = sorted(shipped_directory("ci").glob("*.yml"))
-    return {file.stem: file for file in files if file.name != "gitlab.yml"}
-
-
 def plan_setup(answers: Answers, around: Surroundings) -> Setup:
     """The files and the pin of these answers. Raises InputError for an answer that cannot be used; writes nothing."""
     setup = Setup(around.root)
@@ -295,6 +287,7 @@ def next_steps(answers: Answers, setup: Setup) -> Iterator[str]:
         if "measure-on-gpu" in answers.workflows:
             yield "in measure-on-gpu.yml name your runner's labels; in Settings, Environments make `gpu` with reviewers"
         yield "commit these files; the gate answers the next pull request that moves vLLM"
+    yield "what is missing or stale, at any time: regress-gate doctor"
 
 
 def _config_text(answers: Answers, around: Surroundings) -> str:

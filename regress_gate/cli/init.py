@@ -65,9 +65,9 @@ def init(
         look_around,
         next_steps,
         plan_setup,
-        shipped_workflows,
         write_setup,
     )
+    from regress_gate.paths import shipped_workflows  # as above
 
     if action is not None and not _ACTION.fullmatch(action):
         raise InputError(f"{action!r} is no action", where="--action", todo="write OWNER/regress-gate@REF")

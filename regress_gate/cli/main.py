@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),
     "ci": ("regress_gate.cli.ci:ci", "In CI: which version a change moves, its check, publishing."),
     "init": ("regress_gate.cli.init:init", "Write a configuration, workflows and a first pin."),
+    "doctor": ("regress_gate.cli.doctor:doctor", "What is missing or stale, and what to do."),
     "config": ("regress_gate.cli.config:config", "The effective configuration and where it comes from."),
     "db": ("regress_gate.cli.db:db", "Care for the store: info, migrate, backup."),
 }

@@ -9,7 +9,8 @@ import tomllib
 import pytest
 import yaml
 
-from regress_gate.app.setup import ACTION, shipped_workflows
+from regress_gate.app.setup import ACTION
+from regress_gate.paths import shipped_workflows
 from tests.cli.conftest import ROOT
 
 COMPOSE = """\

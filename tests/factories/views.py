@@ -34,6 +34,7 @@ from regress_gate.pins.pin import Pin, Pinned
 from regress_gate.report.document import Chart, View
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
+from regress_gate.report.views.doctor_view import CheckedItem, DoctorView, Health
 from regress_gate.report.views.history_view import HistoryView
 from regress_gate.report.views.history_words import IssueEvent, LineView
 from regress_gate.report.views.import_view import ImportView
@@ -185,6 +186,10 @@ def discovery(text: str) -> View:
     return DiscoveryView((candidate, candidate), 3, MOMENT.date(), 40, 5, text, (text,), (text,))
 
 
+def diagnosis(text: str) -> View:
+    return DoctorView([CheckedItem(text, health, text, text) for health in Health])
+
+
 def verification(text: str) -> View:
     one = VerifiedIssue(_issue(text), Applies.YES, text, Status.OPEN, text)
     return VerificationView(VerificationResult((one, one), 3), NEW, text)
@@ -235,6 +240,7 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "sync": sync,
     "verification": verification,
     "discovery": discovery,
+    "diagnosis": diagnosis,
     "moved-pins": moved_pins,
     "pins": lambda text: PinsView(PinReport(None, [_pin(text, "0.19.1", text), _pin(text, None, text)], (text,))),
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
