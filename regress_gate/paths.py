@@ -45,6 +45,16 @@ def release_tables_directory() -> Path:
     return _user_directory("cache") / "release-tables"
 
 
+def wheel_index_cache_directory() -> Path:
+    """What indexes of wheels answered to the watch, with the tags by which they are asked whether it changed."""
+    return _user_directory("cache") / "wheel-index"
+
+
+def watch_lock_file(store: str) -> Path:
+    """Held by the watch that looks on behalf of a store, which is named by a digest."""
+    return _user_directory("state") / f"watch-{store}.lock"
+
+
 def tracker_cache_directory() -> Path:
     """What GitHub answered, in one directory for each interface."""
     return _user_directory("cache")

@@ -1,7 +1,7 @@
 """The keys of `regress-gate.toml`, or of `[tool.regress-gate]` in pyproject.toml. Not for finding or merging files."""
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -84,11 +84,27 @@ class CheckConfig(StrictModel):
     """URL of vllm's JSON document on your package index: lists releases that are newer than this program."""
 
 
+class WatchConfig(StrictModel):
+    """`[watch]`: what the watch follows, and whom it tells."""
+
+    channels: list[Literal["release", "candidate", "nightly"]] = Field(default=["release", "nightly"], min_length=1)
+    """Builds to look at."""
+    every_days: StrictInt = Field(default=7, ge=1, le=365)
+    """A look is overdue after one and a half times this."""
+    nightly_max_age_days: StrictInt = Field(default=3, ge=1, le=365)
+    """An older nightly is an alarm: nothing new is built, or the index lags."""
+    repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
+    """`owner/name` for tracking issues; default: the repository of the workflow."""
+    dashboard: HttpUrl | None = None
+    """Linked from issues and notifications."""
+
+
 class Config(StrictModel):
     store: StoreConfig = StoreConfig()
     defaults: DefaultsConfig = DefaultsConfig()
     deployment: DeploymentConfig = DeploymentConfig()
     provision: ProvisionConfig = ProvisionConfig()
     check: CheckConfig = CheckConfig()
+    watch: WatchConfig = WatchConfig()
     gate: PolicyOverrides = PolicyOverrides()
     waivers: list[Waiver] = Field(default_factory=list)

@@ -17,7 +17,7 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import comparisons, reader, rows, schema, stored_values, writer
+from regress_gate.store import comparisons, looks, reader, rows, schema, stored_values, writer
 from regress_gate.store.database import BUSY_TIMEOUT, Database, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
@@ -26,6 +26,7 @@ from regress_gate.store.store_interface import (
     Pin,
     StoredComparison,
     StoredExperiment,
+    StoredLook,
     StoreInfo,
     StoreLocation,
     default_store_url,
@@ -309,6 +310,16 @@ class Repository(Closing):
         """The result of a stored comparison; None if it was deleted."""
         with self._reading() as connection:
             return comparisons.document(connection, id_)
+
+    def put_look(self, look: StoredLook) -> None:
+        """Store a look of the watch, in place of the one of its name."""
+        with self._database.writing(lock=False) as connection:
+            looks.put(connection, look)
+
+    def looks(self, place: str | None = None) -> list[StoredLook]:
+        """The looks of the watch at a place, or all; the oldest first."""
+        with self._reading() as connection:
+            return looks.find(connection, place)
 
     def backup(self, path: Path) -> None:
         """Copy a SQLite store to a new file, also while others write to it. Never replaces a file."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -203,3 +203,17 @@ itself, compressed, stands last, so that a list does not read it."""
 def joined_runs() -> Join:
     """Runs with the build, testbed and suite that identify them."""
     return run.join(build).join(testbed).join(suite)
+
+
+look = Table(
+    "look",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("place", Text, nullable=False),
+    Column("begun", Text, nullable=False),
+    Column("ended", Text),
+    Column("candidate", Text, nullable=False),
+    Column("data", Text, nullable=False),
+    Index("look_by_place", "place", "begun"),
+)
+"""Looks of the watch. What was found is JSON: a look is read as a whole, and nothing is searched in it."""

@@ -183,6 +183,23 @@ class StoredComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredLook:
+    """One look of the watch."""
+
+    name: str
+    """Unique in a store."""
+    place: str
+    """Testbed and suite: looks at one place follow each other."""
+    begun: datetime
+    ended: datetime | None
+    """None: it was interrupted, or is still going on."""
+    candidate: Version | None
+    """The build that it looks at; None: none could be found."""
+    data: Mapping[str, Any]
+    """What it found, as JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreInfo:
     location: str
     """Path or URL, without secrets."""

@@ -67,9 +67,11 @@ class PublishedWheel:
         return re.sub(r"[?#].*", "", self.url).rpartition("/")[2]
 
 
-def published_versions(distribution: str, environ: Mapping[str, str]) -> list[str]:
-    """The final releases of a distribution on the user's index, the oldest first. Raises ProvisionError."""
-    output = _pip(["index", "versions", distribution, *_target_options()], environ, f"the versions of {distribution}")
+def published_versions(distribution: str, environ: Mapping[str, str], *, candidates: bool = False) -> list[str]:
+    """The final releases of a distribution on the user's index, the oldest first; with `candidates` also release
+    candidates. Raises ProvisionError."""
+    options = [*_target_options(), *(["--pre"] if candidates else [])]
+    output = _pip(["index", "versions", distribution, *options], environ, f"the versions of {distribution}")
     match = re.search(r"Available versions: (.*)", output)
     found = set()
     for text in (match[1] if match else "").split(","):
@@ -77,7 +79,8 @@ def published_versions(distribution: str, environ: Mapping[str, str]) -> list[st
             version = Pep440(text.strip())
         except InvalidVersion:
             continue
-        if not version.is_prerelease and version.local is None:
+        is_wanted = not version.is_prerelease or (candidates and version.pre is not None and not version.is_devrelease)
+        if is_wanted and version.local is None:
             found.add(version)
     return [str(version) for version in sorted(found)]
 

@@ -1,0 +1,82 @@
+"""`regress-gate watch`: look for new builds, measure them beside the pinned release, follow what got worse."""
+
+from typing import Any
+
+import click
+
+from regress_gate.cli.options import (
+    CONTEXT,
+    SectionedCommand,
+    amount_from,
+    deployment_fact_options,
+    deployment_options,
+    measure_options,
+    place_options,
+    provision_options,
+    provisioning_from,
+    report_options,
+    settings_from,
+    store_options,
+)
+from regress_gate.cli.output import deliver_view, parse_outputs
+from regress_gate.cli.progress import progress_on_stderr
+from regress_gate.errors import InputError
+from regress_gate.report import OF_A_VERDICT
+
+
+@click.command(
+    cls=SectionedCommand,
+    context_settings=CONTEXT,
+    epilog="Example: regress-gate watch --once --suite cpu-tiny --variant cpu",
+)
+@click.option("--once", is_flag=True, help="One visit, then end: what is done anyway, said in a schedule.")
+@click.option("--build", "builds", multiple=True, metavar="VERSION", help="Look at this build, not the newest ones.")
+@click.option("--check-only", is_flag=True, help="Known issues, changed flags and new threads; no GPU.")
+@click.option("--publish", is_flag=True, help="Tell of stored looks: tracking issues, web hook. Measures nothing.")
+@click.option("--dry-run", is_flag=True, help="With --publish: only say what would be written.")
+@report_options
+@place_options
+@measure_options
+@provision_options
+@deployment_options
+@deployment_fact_options
+@store_options
+def watch(
+    once: bool,  # noqa: ARG001 - a schedule says it; there is no other way
+    builds: tuple[str, ...],
+    check_only: bool,
+    publish: bool,
+    dry_run: bool,
+    offline: bool,
+    format_: str,
+    outputs: tuple[str, ...],
+    quiet: bool,
+    verbose: int,
+    **options: Any,
+) -> int:
+    """Look once at the newest release and nightly: measure what is new beside the pinned release, decide, and follow
+    regressions from look to look.
+
+    Goes on with a look that was interrupted. Exits 0 if nothing is new or all passes, 1 if a build fails, 3 if one is
+    not decided, 4 if one could not be measured or no index answered; with --publish 0, or 4 if something could not be
+    told.
+    """
+    # Measuring imports the HTTP client, the statistics and the database: --help does not need them.
+    from regress_gate.app.watch import WatchRequest, tell, visit
+
+    files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
+    amount = amount_from(options)
+    settings = settings_from(options)
+    provisioning = provisioning_from(options, settings)
+    if dry_run and not publish:
+        raise InputError("--dry-run is for --publish", todo="give --publish too")
+    if publish:
+        if check_only or builds:
+            raise InputError("--publish looks at nothing", todo="leave --build and --check-only out")
+        seen = tell(settings, dry_run=dry_run)
+    else:
+        request = WatchRequest(amount, provisioning, builds, check_only=check_only, offline=offline)
+        with progress_on_stderr(quiet=quiet) as progress:
+            seen = visit(settings, request, progress)
+    deliver_view(seen, format_, files, verbose=verbose > 0, quiet=quiet)
+    return seen.exit_code

@@ -1,0 +1,208 @@
+"""A visit of the watch as a report: what is new, what was decided of it, what is followed, and what the watch lacks.
+
+Not for single findings, which have a report of their own in an issue (`finding_view`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from regress_gate import __version__
+from regress_gate.errors import ExitCode
+from regress_gate.known.tracker.sync import Candidate
+from regress_gate.model.result import Decision
+from regress_gate.report.document import (
+    Block,
+    Code,
+    Detail,
+    Document,
+    ItemList,
+    Line,
+    Link,
+    Pair,
+    Pairs,
+    Paragraph,
+    Section,
+    Style,
+    Styled,
+    View,
+    parts_of,
+)
+from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, worst_first
+from regress_gate.report.views.result_findings import result_findings
+from regress_gate.report.views.result_view import ResultView
+from regress_gate.text import plural
+from regress_gate.watch.builds import PublishedBuild
+from regress_gate.watch.finding import LookSummary
+from regress_gate.watch.finding_view import build_text, finding_data, state_text
+from regress_gate.watch.following import Followed
+from regress_gate.watch.tracking_issue import IssueAction
+
+_STYLES = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One build that was looked at."""
+
+    summary: LookSummary
+    exit_code: int
+    issues: tuple[IssueAction, ...] = ()
+    suspected: tuple[Followed, ...] = ()
+    """Regressions that become findings if a second look sees them."""
+    threads: tuple[Candidate, ...] = ()
+    """Threads since the look before that no record covers."""
+    notes: tuple[str, ...] = ()
+    """What could not be looked up or told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit(View):
+    """All looks of one call of `watch`."""
+
+    looks: tuple[Look, ...]
+    newest: tuple[PublishedBuild, ...]
+    alarms: tuple[str, ...]
+    """What the watch itself lacks."""
+    next_due: datetime
+    is_telling: bool = False
+    """Whether stored looks were told of, and nothing was looked at."""
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of the looks; without one, 4 where no index answered, else 0: nothing is new."""
+        codes = {look.exit_code for look in self.looks}
+        if not codes:
+            return ExitCode.PASS if self.newest or self.is_telling else ExitCode.COULD_NOT_MEASURE
+        worst_first = (ExitCode.FAIL, ExitCode.COULD_NOT_MEASURE, ExitCode.INCONCLUSIVE)
+        return next((code for code in worst_first if code in codes), ExitCode.PASS)
+
+    def document(self, detail: Detail) -> Document:
+        blocks: list[Block] = []
+        if self.alarms:
+            alarms = tuple(Styled(alarm, Style.WARNING) for alarm in self.alarms)
+            blocks.append(Section("Alarms", (ItemList(alarms),)))
+        for look in self.looks:
+            name = "" if look.summary.candidate is None else build_text(look.summary.candidate)
+            blocks.append(Section(name, tuple(_look_blocks(look, detail))))
+        pairs = [Pair("newest", build_text(build.version) + _since(build)) for build in self.newest]
+        if not self.is_telling:
+            blocks.append(Pairs((*pairs, Pair("next look due", f"{self.next_due:%Y-%m-%d}"))))
+        return Document(self._title(), tuple(blocks), name="Watch")
+
+    def _title(self) -> Line:
+        if self.is_telling:
+            return _told_title(self.looks)
+        if not self.looks:
+            text = "nothing new" if self.newest else "no index answered: nothing is known of new builds"
+            return Styled(f"WATCH: {text}", Style.PLAIN if self.newest else Style.WARNING)
+        worst = next(look for look in self.looks if look.exit_code == self.exit_code)
+        decision = worst.summary.decision
+        more = "" if len(self.looks) == 1 else f" ({plural(len(self.looks), 'build')})"
+        style = Style.WARNING if decision is None else _STYLES[decision]
+        return Styled(f"WATCH: {worst.summary.headline}{more}", style)
+
+    def findings(self) -> Findings:
+        """Of all looks; the groups of their cases begin with the build. A build that was not measured is an error."""
+        cases, found = list[Case](), list[Finding]()
+        for look in self.looks:
+            name, result = str(look.summary.candidate), look.summary.result
+            if result is None:
+                outcome = Outcome.PASSED if look.exit_code == ExitCode.PASS else Outcome.ERROR
+                cases.append(Case("watch", name, outcome, message=look.summary.headline))
+                continue
+            part = result_findings(result)
+            cases += [replace(case, group=f"{name}: {case.group}") for case in part.cases]
+            found += part.findings
+        cases += [
+            Case("watch", f"alarm {at}", Outcome.SKIPPED, "alarm", text) for at, text in enumerate(self.alarms, 1)
+        ]
+        level = Level.NOTE if self.exit_code == ExitCode.PASS and not self.alarms else Level.WARNING
+        return Findings(
+            name="watch",
+            headline="".join(
+                part if isinstance(part, str) else part.text
+                for part in parts_of(self._title())
+                if isinstance(part, str | Styled)
+            ),
+            advice=f"The next look is due on {self.next_due:%Y-%m-%d}.",
+            level=Level.ERROR if self.exit_code == ExitCode.FAIL else level,
+            cases=tuple(cases),
+            findings=worst_first(found),
+            category="watch",
+        )
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "schema_version": "1",
+            "tool_version": __version__,
+            "exit_code": int(self.exit_code),
+            "alarms": list(self.alarms),
+            "newest": [_build_data(build) for build in self.newest],
+            "next_due": self.next_due.isoformat(),
+            "looks": [_look_data(look) for look in self.looks],
+        }
+
+
+def _told_title(looks: tuple[Look, ...]) -> Line:
+    failed = sum(look.exit_code != ExitCode.PASS for look in looks)
+    if not looks:
+        return "WATCH: nothing to tell"
+    if failed:
+        return Styled(f"WATCH: {failed} of {plural(len(looks), 'look')} could not be told", Style.WARNING)
+    return f"WATCH: told of {plural(len(looks), 'look')}"
+
+
+def _since(build: PublishedBuild) -> str:
+    return "" if build.published is None else f", published {build.published:%Y-%m-%d}"
+
+
+def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
+    if look.summary.findings:
+        items = tuple(
+            (Styled(one.title, Style.BAD), ". ", state_text(one, look.summary), " Find the commit: ",
+             Code(one.bisect_command))
+            for one in look.summary.findings
+        )  # fmt: skip
+        yield Section("Followed", (ItemList(items),))
+    if look.suspected:
+        lead = "Shown once, not beyond the doubt of a year of looks. A second look that sees them makes them findings."
+        titles = tuple(one.finding.title for one in look.suspected)
+        yield Section("Suspected", (Paragraph(lead), ItemList(titles)))
+    if look.issues:
+        done = tuple((f"{one.title}: {one.done} ", Link(one.url)) if one.url else f"{one.title}: {one.done}"
+                     for one in look.issues)  # fmt: skip
+        yield Section("Tracking issues", (ItemList(done),))
+    if look.threads:
+        threads = tuple((f"{one.thread.title} ", Link(one.thread.url)) for one in look.threads)
+        yield Section("Threads that no record covers", (ItemList(threads),))
+    if look.notes:
+        yield Section("Not done", (ItemList(look.notes),))
+    if look.summary.result is not None:
+        part = ResultView(look.summary.result).document(detail)
+        subtitle = [Paragraph(part.subtitle)] if part.subtitle else []
+        yield Section(part.name or "Comparison", (Paragraph(part.title), *subtitle, *part.blocks))
+
+
+def _build_data(build: PublishedBuild) -> dict[str, Any]:
+    published = None if build.published is None else build.published.isoformat()
+    return {"version": str(build.version), "channel": build.channel.value, "published": published}
+
+
+def _look_data(look: Look) -> dict[str, Any]:
+    one = look.summary
+    return {
+        "look": one.look,
+        "candidate": None if one.candidate is None else str(one.candidate),
+        "pinned": None if one.pinned is None else str(one.pinned),
+        "decision": None if one.decision is None else one.decision.value,
+        "exit_code": int(look.exit_code),
+        "headline": one.headline,
+        "findings": [finding_data(finding) for finding in one.findings],
+        "suspected": [finding_data(followed.finding) for followed in look.suspected],
+        "issues": [{"title": action.title, "done": action.done, "url": action.url} for action in look.issues],
+        "threads": [thread.thread.url for thread in look.threads],
+        "notes": list(look.notes),
+        "result": None if one.result is None else ResultView(one.result).data(),
+    }

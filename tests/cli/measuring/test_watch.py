@@ -1,0 +1,125 @@
+"""`watch` from end to end: what is looked at, what is measured again and what is not, what is followed and told."""
+
+import json
+
+import pytest
+
+from regress_gate import github as client
+from regress_gate.app import watch
+from regress_gate.app.measure_comparison import NotMeasuredError
+from regress_gate.store.repository import Repository, find_store
+from tests.fake_github.server import GitHub, serving
+from tests.fake_github.state import WATCH, State
+
+TIMES = ("--ttft=0.02", "--tpot=0.012", "--whole-at-once", "--jitter=0.02", "--run-spread=0.01")
+
+
+@pytest.fixture(autouse=True)
+def pinned(lab):
+    lab.write_suite(requests=12, warmup=0, tokens=24, margin=0.05)
+    lab.simulate_load()
+    lab.behave({"0.20.0": ["--tpot=0.0135"], "0.20.1": ["--tpot=0.0136"], "0.20.2": []}, usual=TIMES)
+    assert lab.gate("baseline", "pin", "v0.19.0").code == 0
+    yield
+    assert lab.servers() == []
+
+
+def looked(lab, *builds, code):
+    options = [part for build in builds for part in ("--build", build)]
+    outcome = lab("watch", "--once", "--offline", "--runs", 3, "--format", "json", *options)
+    assert outcome.code == code, outcome
+    return outcome.json
+
+
+def stored(lab):
+    store = find_store(f"sqlite:///{lab.gate.store}")
+    assert store is not None
+    with store:
+        return store.looks()
+
+
+def test_a_build_is_measured_beside_the_pinned_release_once(lab):
+    seen = looked(lab, "0.19.1", code=0)
+    (look,) = seen["looks"]
+    assert (look["pinned"], look["candidate"], look["decision"]) == ("0.19.0", "0.19.1", "pass")
+    made = [(run.place.block, str(run.version)) for run in lab.runs()]
+    assert {version for _, version in made} == {"0.19.0", "0.19.1"}
+    assert looked(lab, "0.19.1", code=0)["looks"] == []
+    assert [(run.place.block, str(run.version)) for run in lab.runs()] == made
+    assert [look.data["kind"] for look in stored(lab)] == ["measure", "nothing new"]
+
+
+@pytest.mark.slow
+def test_a_regression_is_followed_until_it_is_gone_and_its_issue_with_it(lab, monkeypatch):
+    (first,) = looked(lab, "0.20.0", code=1)["looks"]
+    (one,) = [*first["findings"], *first["suspected"]]
+    assert one["title"].startswith("c4/tpot_median +1")
+    assert "bisect 0.19.0 0.20.0 --scenario c4 --metric tpot_median" in one["bisect_command"]
+    (second,) = looked(lab, "0.20.1", code=1)["looks"]
+    (again,) = second["findings"]
+    assert (again["key"], again["first_bad"], again["looks"], again["state"]) == (one["key"], "0.20.0", 2, "seen")
+    monkeypatch.setattr(client, "SECONDS_BETWEEN_WRITES", 0)
+    state = State()
+    state.add_repository("team/serving")
+    state.add_token("ghs_of_the_job", "team/serving", WATCH)
+    with serving(GitHub(state=state)) as github:
+        monkeypatch.setenv("GITHUB_API_URL", github.url)
+        monkeypatch.setenv("GITHUB_REPOSITORY", "team/serving")
+        monkeypatch.setenv("GITHUB_TOKEN", "ghs_of_the_job")
+        for _ in range(2):
+            assert lab.gate("watch", "--publish").code == 0
+        (issue,) = state.issues("team/serving")
+        assert issue["state"] == "open"
+        (third,) = looked(lab, "0.20.2", code=0)["looks"]
+        assert third["findings"][0]["state"] == "gone"
+        assert lab.gate("watch", "--publish").code == 0
+        assert [issue["state"] for issue in state.issues("team/serving")] == ["closed"]
+        assert lab.gate("watch", "--publish").out.startswith("WATCH: nothing to tell")
+
+
+@pytest.mark.slow
+def test_an_interrupted_look_goes_on_with_its_build_and_its_blocks(lab, monkeypatch):
+    put, puts = Repository.put_look, []
+
+    def dies_when_it_ends(self, look):
+        puts.append(look)
+        if look.ended is not None:
+            raise KeyboardInterrupt
+        put(self, look)
+
+    monkeypatch.setattr(Repository, "put_look", dies_when_it_ends)
+    assert lab("watch", "--once", "--offline", "--build", "0.19.1").code == 130
+    made = len(lab.runs())
+    assert made >= 4
+    monkeypatch.setattr(Repository, "put_look", put)
+    (look,) = looked(lab, "0.19.1", code=0)["looks"]
+    assert (look["candidate"], len(lab.runs())) == ("0.19.1", made)
+    assert [one.ended is not None for one in stored(lab)] == [True]
+
+
+def test_a_build_that_cannot_be_measured_is_an_alarm_and_is_tried_again(lab, monkeypatch):
+    def is_never_quiet(*_):
+        raise NotMeasuredError("0.19.1 could not be measured: others kept 3.0 cores busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watch, "measure_comparison", is_never_quiet)
+        outcome = lab("watch", "--once", "--offline", "--build", "0.19.1")
+    assert outcome.code == 4, outcome
+    assert "others kept 3.0 cores busy" in " ".join(outcome.out.split())
+    (look,) = stored(lab)
+    assert "others kept 3.0 cores busy" in look.data["alarms"][0]
+    assert looked(lab, "0.19.1", code=0)["looks"][0]["decision"] == "pass"
+
+
+def test_without_a_pin_there_is_nothing_to_compare_with(lab):
+    lab.gate("baseline", "unpin", "v0.19.0")
+    outcome = lab("watch", "--once", "--offline", "--build", "0.19.1")
+    assert outcome.code == 2
+    assert "regress-gate baseline pin VERSION" in outcome.err
+
+
+def test_a_check_needs_no_measurement(lab):
+    outcome = lab("watch", "--check-only", "--offline", "--build", "0.19.1", "--format", "json")
+    assert outcome.code in (0, 1, 3), outcome
+    assert json.loads(outcome.out)["looks"][0]["decision"] is not None
+    assert lab.runs() == []
