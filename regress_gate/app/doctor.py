@@ -64,19 +64,22 @@ def examine(settings: Settings, *, offline: bool, directory: Path | None = None)
     if any(item.health is Health.BROKEN for item in items):
         return [*items, *_tools(), *_disk(), *_accelerator(None), *_workflows(directory)]
     releases = _releases(settings, now, offline=offline)
-    steps: tuple[Callable[[], Lines], ...] = (
-        lambda: _stored(settings),
-        lambda: _accelerator(settings),
-        _tools,
-        _disk,
-        _orphans,
-        lambda: _records(settings, releases, now.date()),
-        lambda: _tables(releases),
-        lambda: _workflows(directory),
-        lambda: _network(releases, offline=offline),
-    )
-    for step in steps:
-        items += step()
+    steps: dict[str, Callable[[], Lines]] = {
+        "store": lambda: _stored(settings),
+        "accelerator": lambda: _accelerator(settings),
+        "installers": _tools,
+        "disk": _disk,
+        "servers": _orphans,
+        "records": lambda: _records(settings, releases, now.date()),
+        "tables of flags": lambda: _tables(releases),
+        "workflows": lambda: _workflows(directory),
+        "releases": lambda: _network(releases, offline=offline),
+    }
+    for what, step in steps.items():
+        try:
+            items += step()
+        except RegressGateError as error:
+            items.append(_broken(what, error))
     return items
 
 

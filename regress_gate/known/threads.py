@@ -161,7 +161,7 @@ SIGNS = {
     "unmerged": Sign(-2, "a pull request that was closed unmerged"),
 }
 """Sign to its points; a thread's score is their sum. How well that ranks: `benchmarks/discover.py`."""
-CANDIDATE_SCORE = 3.0
+CANDIDATE_SCORE = 2.5
 """A thread with fewer points is no candidate."""
 
 _NUMBER = r"0\.\d{1,2}(?:\.(?:\d{1,2}|x))?(?:\.?(?:post|rc|dev)\d{1,4})?"
@@ -210,6 +210,12 @@ _IN_TITLE_AND_TEXT = {
         re.IGNORECASE,
     ),
 }
+_NO_REGRESSION = re.compile(
+    r"\b(?:no|not|without|any|avoid\w{0,3}|prevent\w{0,3})\b[^.\n]{0,25}\bregress\w{0,5}"
+    r"|\bregression (?:tests?|suite)\b",
+    re.IGNORECASE,
+)
+"""What pull requests say of their own tests."""
 _SIZE = re.compile(
     rf"(?:{_LOSS}).{{0,30}}\d ?%|\d ?(?:%|x\b|times\b).{{0,30}}(?:{_LOSS})|[-−+]\d{{1,3}}(?:\.\d)? ?%", re.I
 )
@@ -241,13 +247,15 @@ _OTHER_LABELS = re.compile(
 
 def regression_signs(title: str, text: str, labels: Iterable[str], *, is_pull: bool) -> list[str]:
     """The signs of SIGNS in the words of a thread. Code, logs and forms that nobody filled in do not count."""
-    title, written = title[:_MAX_TITLE], _written(text[:MAX_TEXT])
+    title = _NO_REGRESSION.sub(" ", title[:_MAX_TITLE])
+    written = _NO_REGRESSION.sub(" ", _written(text[:MAX_TEXT]))
     names = [label.lower() for label in labels]
     versions, in_all = named_versions(title), named_versions(f"{title}\n{written}")
     has_loss = bool(_IN_TITLE_AND_TEXT["loss"].search(title))
     signs = {
         **{f"{name}-in-title": pattern.search(title) for name, pattern in _IN_TITLE_AND_TEXT.items()},
         **{f"{name}-in-text": pattern.search(written) for name, pattern in _IN_TITLE_AND_TEXT.items()},
+        "upgrade-in-title": not is_pull and _IN_TITLE_AND_TEXT["upgrade"].search(title),  # theirs raise dependencies
         "versions-in-title": len(versions) > 1,
         "versions-in-text": len(versions) < 2 <= len(in_all),
         "size-in-title": _SIZE.search(title),

@@ -62,6 +62,7 @@ def test_a_sign_is_seen(title: str, text: str, sign: str) -> None:
         "```\nregression slower 0.19.1 0.20.0\n```",
         "> slower since v0.20.0",
         "<!-- a regression, without an end",
+        "No accuracy regression was seen. The regression tests pass.",
     ],
 )
 def test_forms_comments_logs_and_quotes_do_not_count(text: str) -> None:
@@ -75,7 +76,7 @@ def test_a_long_text_of_marks_is_read_at_once(mark: str) -> None:
 
 def test_the_score_still_tells_reports_from_other_threads(capsys: pytest.CaptureFixture[str]) -> None:
     assert runpy.run_path(str(ROOT / "benchmarks" / "discover.py"))["main"]() == 0
-    assert capsys.readouterr().out.count("\n") == 10
+    assert capsys.readouterr().out.count("\n") == 2 + 3 * 5
 
 
 def test_the_page_has_every_sign_with_its_points() -> None:
