@@ -142,16 +142,17 @@ def lint_issue_records(directory: Path | None) -> LintReport:
     return LintReport(lint_records(where, today=today()), len(record_files(where)))
 
 
-def draft_issue_record(url: str, directory: Path | None) -> tuple[str, Path | None]:
+def draft_issue_record(url: str, directory: Path | None, *, with_folder: bool = False) -> tuple[str, Path | None]:
     """The text of a new record of a thread, and the file of `directory` that it was written to (None: no directory).
 
-    Raises InputError for any other address, and if the file exists.
+    A missing directory is made only `with_folder`: one that a person names may be misspelt. Raises InputError for any
+    other address, and if the file exists.
     """
     text = draft_record(url, today=today())
     if directory is None:
         return text, None
     path = directory / (draft_id(url) + SUFFIX)
-    create_file(path, text, todo="it is the record of this thread: edit it", with_folder=True)
+    create_file(path, text, todo="it is the record of this thread: edit it", with_folder=with_folder)
     return text, path
 
 

@@ -134,7 +134,7 @@ def _write_drafts(threads: Iterable[FoundThread], directory: Path | None) -> tup
         if path.exists():
             left.append(path)
         else:
-            draft_issue_record(thread.url, directory)
+            draft_issue_record(thread.url, directory, with_folder=True)
             written.append(path)
     return written, left
 
