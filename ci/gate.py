@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn
 
 USAGE, INCONCLUSIVE, COULD_NOT_MEASURE, INTERRUPTED = 2, 3, 4, 130
 CHOICES = {
-    "mode": ("check", "compare", "measure", "publish"),
+    "mode": ("check", "compare", "measure", "publish", "install"),
     "comment": ("off", "on-change", "always"),
     "on_inconclusive": ("", "pass", "fail"),
     "check_run": ("true", "false"),
@@ -341,6 +341,8 @@ def main() -> int:
     except InputError as error:
         print(f"::error title=regress-gate::{error}")
         return USAGE
+    if inputs.mode == "install":  # later steps call the program themselves
+        return 0
     gate = Gate(inputs, program, folder)
     try:
         return gate.publish_earlier() if inputs.mode == "publish" else gate.decide()

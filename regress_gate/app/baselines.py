@@ -32,10 +32,13 @@ class ExportedFile:
     """Runs that were left out."""
 
 
-def pin_version(version: Version, settings: Settings) -> bool:
-    """Keep a version from pruning. False if it was pinned already. Raises NoDataError if it has no runs."""
-    if not any(holding.version.matches(version) for holding in stored_versions(settings, everything=True)):
-        raise NoDataError(f"no stored runs for {version}; see `regress-gate baseline list`")
+def pin_version(version: Version, settings: Settings, *, unmeasured: bool = False) -> bool:
+    """Keep a version from pruning. False if it was pinned already. Raises NoDataError if it has no runs and is not said
+    to be `unmeasured`."""
+    is_held = unmeasured or any(one.version.matches(version) for one in stored_versions(settings, everything=True))
+    if not is_held:
+        todo = "--unmeasured pins it for the watch, which measures it; see `regress-gate baseline list`"
+        raise NoDataError(f"no stored runs for {version}; {todo}")
     with open_store(str(settings.store_url.value), create=True) as store:
         return store.pin(version)
 

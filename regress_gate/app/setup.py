@@ -284,6 +284,8 @@ def next_steps(answers: Answers, setup: Setup) -> Iterator[str]:
     if answers.workflows:
         if answers.action is None:
             yield f"in {WORKFLOW_FOLDER.as_posix()} put owner and commit of the action where OWNER and zeros stand"
+        if "nightly-watch" in answers.workflows:
+            yield "in nightly-watch.yml name your runner's labels; run it once by hand with what you run now as pin"
         if "measure-on-gpu" in answers.workflows:
             yield "in measure-on-gpu.yml name your runner's labels; in Settings, Environments make `gpu` with reviewers"
         yield "commit these files; the gate answers the next pull request that moves vLLM"

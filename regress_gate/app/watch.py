@@ -123,7 +123,8 @@ def _find_place(settings: Settings, request: WatchRequest, store: Repository) ->
     pins = store.pinned()
     if not pins:
         raise InputError(
-            "no version is pinned to compare new builds with", todo="pin one: regress-gate baseline pin VERSION"
+            "no version is pinned to compare new builds with",
+            todo="pin one: regress-gate baseline pin VERSION --unmeasured",
         )
     pinned = max(pins, key=lambda pin: pin.pinned_at).version
     accelerator = testbed.accelerator if suite.accelerator is None else suite.accelerator

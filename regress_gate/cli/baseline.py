@@ -43,13 +43,14 @@ def show(version: str, format_: str, **options: Any) -> None:
 
 @baseline.command(epilog="Example: regress-gate baseline pin v0.19.1", context_settings=CONTEXT)
 @click.argument("version")
+@click.option("--unmeasured", is_flag=True, help="Pin it without stored runs, too: the watch measures it.")
 @store_options
-def pin(version: str, **options: Any) -> None:
+def pin(version: str, unmeasured: bool, **options: Any) -> None:
     """Keep a version from pruning. The ref `pinned` means the version that was pinned last."""
     from regress_gate.app.baselines import pin_version  # with the database
 
     wanted = Version.parse(version)
-    is_new = pin_version(wanted, settings_from(options))
+    is_new = pin_version(wanted, settings_from(options), unmeasured=unmeasured)
     click.echo(f"{wanted} is pinned" if is_new else f"{wanted} was pinned already")
 
 

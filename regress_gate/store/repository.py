@@ -188,12 +188,14 @@ class Repository(Closing):
             return reader.holdings(connection, [pin.version for pin in _pins(connection)], versions)
 
     def pin(self, version: Version) -> bool:
-        """Pin a version, stored or not; False if it is already pinned in this spelling."""
+        """Pin a version, stored or not, which is then the one that was pinned last; False if it is already pinned in
+        this spelling."""
         with self._database.writing() as connection:
             columns = rows.version_columns(version)
-            if connection.execute(select(schema.pin).where(*_equals(schema.pin, columns))).first():
-                return False
             now = stored_values.time_text(datetime.now(UTC))
+            again = update(schema.pin).where(*_equals(schema.pin, columns)).values(pinned_at=now)
+            if connection.execute(again).rowcount > 0:
+                return False
             connection.execute(insert(schema.pin).values(**columns, pinned_at=now))
             return True
 

@@ -202,7 +202,9 @@ class TestListing:
 
     def test_a_version_that_is_not_there_is_exit_5(self, stored):
         assert stored("baseline", "show", "v9.9.9").code == 5
-        assert stored("baseline", "pin", "v9.9.9").code == 5
+        refused = stored("baseline", "pin", "v9.9.9")
+        assert (refused.code, "--unmeasured" in refused.error) == (5, True)
+        assert stored("baseline", "pin", "v9.9.9", "--unmeasured").out == "9.9.9 is pinned\n"
 
     def test_nothing_matching_a_filter_is_no_error(self, stored):
         assert stored("baseline", "list", "--testbed", "nowhere").code == 0

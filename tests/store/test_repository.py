@@ -267,6 +267,8 @@ def test_pins_are_listed_newest_first_and_need_no_runs(store: Repository) -> Non
     assert store.pin(new)
     assert not store.pin(new), "it is pinned already"
     assert [pin.version for pin in store.pinned()] == [new, old]
+    assert not store.pin(old)
+    assert [pin.version for pin in store.pinned()] == [old, new], "back to an earlier version"
     assert store.unpin(new)
     assert not store.unpin(new)
     assert [pin.version for pin in store.pinned()] == [old]

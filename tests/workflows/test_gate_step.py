@@ -81,7 +81,7 @@ BOTH = {"base": "0.19.1", "candidate": "0.20.0"}
         ({"deployment": "a\nb"}, "deployment is not one line"),
         ({"deployment": "a\x1b[31m"}, "deployment is not one line"),
         ({"name": "known issues"}, "name is one word"),
-        ({"mode": "measuer"}, "mode is one of check, compare, measure, publish"),
+        ({"mode": "measuer"}, "mode is one of check, compare, measure, publish, install"),
         ({"report_only": "yes"}, "report-only is one of true, false"),
         ({"suite": "serving.yaml"}, "suite is for mode compare or measure, not check"),
         ({"candidate": "0.20.0"}, "base and candidate go together"),
@@ -94,6 +94,12 @@ def test_inputs_that_cannot_be_meant_are_refused_before_anything_is_called(
     assert (code, calls) == (2, [])
     assert output.startswith("::error title=regress-gate::input " if "together" not in why else "::error")
     assert why in output
+
+
+def test_to_install_asks_and_writes_nothing(step: Callable[..., Any]) -> None:
+    assert step(mode="install") == (0, "", [])
+    code, output, calls = step(mode="install", suite="serving.yaml")
+    assert (code, "suite is for mode compare or measure, not install" in output, calls) == (2, True, [])
 
 
 def test_only_what_writes_to_github_gets_the_token(step: Callable[..., Any]) -> None:
