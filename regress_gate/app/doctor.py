@@ -16,6 +16,7 @@ from packaging.version import Version as Pep440
 
 from regress_gate.accelerators.registry import accelerator_matches, find_accelerators, unwatched_note
 from regress_gate.app.settings import Settings
+from regress_gate.app.watch_state import watch_states
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.server.recovery import find_orphans
 from regress_gate.errors import ExitCode, InputError, RegressGateError
@@ -74,6 +75,7 @@ def examine(settings: Settings, *, offline: bool, directory: Path | None = None)
         "tables of flags": lambda: _tables(releases),
         "workflows": lambda: _workflows(directory),
         "releases": lambda: _network(releases, offline=offline),
+        "watch": lambda: _watch(settings, now),
     }
     for what, step in steps.items():
         try:
@@ -287,6 +289,22 @@ def _tables(releases: KnownReleases) -> Lines:
         yield CheckedItem("tables of flags", Health.STALE, text, "regress-gate diff-config --refresh")
     else:
         yield _fine("tables of flags", f"through {last}")
+
+
+def _watch(settings: Settings, now: datetime) -> Lines:
+    """For each place that is watched: the last look and the next, and each alarm with what to do."""
+    states = watch_states(settings, now)
+    for state in states:
+        what = "watch" if len(states) == 1 else f"watch of {state.suite} on {state.testbed}"
+        text = f"{state.look_text}; the next is due {state.next_due:%Y-%m-%d}"
+        if confirmed := sum(one.is_confirmed for one in state.followed):
+            text += f"; {plural(confirmed, 'regression is', 'regressions are')} followed"
+        yield _fine(what, text)
+        for alarm in state.alarms:
+            yield CheckedItem(what, Health.STALE, alarm.text, alarm.todo)
+    if not states and "watch" in settings.config.model_fields_set:
+        text = "the watch has not run: [watch] is in the configuration, and no look is stored"
+        yield CheckedItem("watch", Health.STALE, text, "regress-gate watch --once, from a schedule")
 
 
 def _workflows(directory: Path | None) -> Lines:

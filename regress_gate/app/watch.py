@@ -6,7 +6,7 @@ build stays the one that was found, blocks that are stored are not made again, a
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -20,26 +20,38 @@ from regress_gate.accelerators.registry import default_variant
 from regress_gate.app.check import check_version
 from regress_gate.app.compare import compare_stored, keep_comparison
 from regress_gate.app.issue_tracking import discover_candidates
-from regress_gate.app.measure_comparison import measure_comparison, plan_comparison
-from regress_gate.app.provisioning import find_build
+from regress_gate.app.measure_comparison import NotMeasuredError, measure_comparison, plan_comparison
 from regress_gate.app.publish import repository_client
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
+from regress_gate.app.watch_builds import build_alarms, find_newest
+from regress_gate.app.watch_state import (
+    alarms_of,
+    changed_libraries,
+    changed_testbed,
+    followed_by,
+    look_runs,
+    unmeasured_alarms,
+    watch_alarms,
+)
 from regress_gate.bench.machine.fingerprint import fingerprint
-from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.known.tracker.sync import Candidate
-from regress_gate.model.config import ProvisionConfig, WatchConfig
+from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.result import Decision, Result
-from regress_gate.model.version import Channel, Version
-from regress_gate.paths import watch_lock_file, wheel_index_cache_directory
+from regress_gate.model.run import SuiteRef
+from regress_gate.model.suite import ConditionLimits
+from regress_gate.model.testbed import Testbed
+from regress_gate.model.version import Version
+from regress_gate.paths import watch_lock_file
 from regress_gate.publish.writing import NotWrittenError
 from regress_gate.report.stored import read_stored_view
 from regress_gate.report.views.result_view import ResultView
-from regress_gate.store.repository import Repository, find_store, open_store
+from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import StoredLook
 from regress_gate.suites import load_suite
 from regress_gate.text import one_line, plural
-from regress_gate.watch.builds import FoundBuilds, IndexPages, PublishedBuild, find_builds, staleness
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
+from regress_gate.watch.builds import FoundBuilds, PublishedBuild
 from regress_gate.watch.finding import LookSummary
 from regress_gate.watch.following import Followed, LookPlace, follow
 from regress_gate.watch.notification import read_webhook, send_notification
@@ -67,15 +79,15 @@ class WatchRequest:
 class _Place:
     """What does not change between looks."""
 
-    testbed: str
-    suite: str
-    """`NAME@VERSION`."""
+    machine: Testbed
+    suite: SuiteRef
     suite_argument: str
+    conditions: ConditionLimits
     pinned: Version
 
     @property
     def name(self) -> str:
-        return f"{self.testbed} {self.suite}"
+        return f"{self.machine.name} {self.suite}"
 
 
 def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter) -> Visit:
@@ -86,18 +98,24 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
         config, now = settings.config.watch, datetime.now(UTC)
         place, variant = _find_place(settings, request, store)
         progress.say("asking for the newest builds")
-        found = _find(settings, request, variant, config)
+        found = find_newest(settings, request.provisioning, variant, request.builds, offline=request.offline)
         earlier = store.looks(place.name)
-        alarms = [*found.problems, *watch_alarms(earlier, config, now), *_stale(found.builds, earlier, config, now)]
+        alarms = build_alarms(found, earlier, config, now)
+        alarms += [one for one in watch_alarms(earlier, config, now) if one.kind is AlarmKind.OVERDUE]
+        alarms += [one for one in [changed_testbed(earlier, place.machine)] if one is not None]
         looks = []
         for unfinished, build in _to_look_at(found.builds, earlier, place, request):
             progress.say(f"looking at {build}")
             begun = StoredLook(_look_name(build, place, now), place.name, now, None, build, {})
             look = unfinished or begun
             store.put_look(look)
-            looks.append(_look(settings, request, place, store, look, progress))
+            looks.append(_look(settings, request, place, store, look, alarms, progress))
         if not looks:
-            _note_nothing_new(store, place, found, now)
+            _note_nothing_new(store, place, found, alarms, now)
+        stored = store.looks(place.name)
+        made = {look.summary.look for look in looks}
+        alarms += [alarm for look in stored if look.name in made for alarm in alarms_of(look.data)]
+        alarms += watch_alarms(stored, config, now)
         return Visit(tuple(looks), found.builds, tuple(dict.fromkeys(alarms)), now + timedelta(days=config.every_days))
 
 
@@ -129,24 +147,8 @@ def _find_place(settings: Settings, request: WatchRequest, store: Repository) ->
     pinned = max(pins, key=lambda pin: pin.pinned_at).version
     accelerator = testbed.accelerator if suite.accelerator is None else suite.accelerator
     variant = request.provisioning.variant or default_variant(accelerator)
-    return _Place(testbed.name, f"{suite.name}@{suite.version}", argument, pinned), variant
-
-
-def _find(settings: Settings, request: WatchRequest, variant: str | None, config: WatchConfig) -> FoundBuilds:
-    if request.builds:
-        versions = [find_build(text, settings, request.provisioning, accelerator=None) for text in request.builds]
-        return FoundBuilds(tuple(PublishedBuild(version, version.channel) for version in versions), ())
-    pages = IndexPages(wheel_index_cache_directory())
-    try:
-        return find_builds(
-            [Channel(channel) for channel in config.channels],
-            variant=variant,
-            wheel_index=request.provisioning.wheel_index or WHEEL_INDEX,
-            environ=settings.environment,
-            pages=pages,
-        )
-    finally:
-        pages.close()
+    ref = SuiteRef(suite.name, suite.version)
+    return _Place(testbed, ref, argument, suite.conditions, pinned), variant
 
 
 def _to_look_at(
@@ -175,52 +177,71 @@ def _look(
     place: _Place,
     store: Repository,
     look: StoredLook,
+    alarms: Sequence[WatchAlarm],
     progress: ProgressReporter,
 ) -> Look:
-    """Everything from measuring to telling others. Each step is kept before the next one begins."""
+    """Everything from measuring to what others are to be told. Each step is kept before the next one begins."""
     build = look.candidate
     assert build is not None  # noqa: S101 - looks without a build have nothing to go on with  # nosec B101
     before = [one for one in store.looks(place.name) if one.ended is not None]
-    followed_before = _followed(before)
+    followed_before = followed_by(before)
     data: dict[str, Any] = {"kind": "check" if request.check_only else "measure", "pinned": str(place.pinned)}
     result, problem = None, None
     try:
-        result = _decide(settings, request, place, build, progress)
+        result = _decide(settings, request, place, store, build, progress)
     except RegressGateError as error:
         if error.exit_code is not ExitCode.COULD_NOT_MEASURE:
             raise
         problem = one_line(str(error))
+    own = list(alarms)
+    if not request.check_only:
+        data |= {"testbed": place.machine.facts} | _runs_made(store, place, look)
+        changed = changed_libraries(before, place.machine.name, place.pinned, data.get("libraries", {}))
+        own += [] if changed is None else [changed]
     followed = [one.unseen() for one in followed_before]
     if result is not None and not request.check_only:
         where = LookPlace(
-            testbed=place.testbed,
-            suite=place.suite,
+            testbed=place.machine.name,
+            suite=str(place.suite),
             candidate=build,
             last_good=_last_good(before, place),
             day=look.begun.date(),
             suite_argument=place.suite_argument,
         )
         followed = follow(followed_before, result, where)
-    summary = _summary(look, place, result, followed, problem)
+    headline = _headline(build, place, result, followed, problem)
     data |= {
         "decision": None if result is None else result.decision.value,
         "exit_code": ExitCode.COULD_NOT_MEASURE if result is None else result.exit_code,
-        "headline": summary.headline,
-        "alarms": list(summary.alarms),
+        "headline": headline,
         "followed": [one.to_json() for one in followed],
         "told": request.check_only,
     }
     threads, notes = _new_threads(before, request, progress)
-    store.put_look(replace(look, data=data, ended=datetime.now(UTC)))
+    ended = replace(look, data=data, ended=datetime.now(UTC))
+    own += unmeasured_alarms([*before, ended])
+    store.put_look(replace(ended, data=data | {"alarms": [one.to_json() for one in own]}))
+    findings = tuple(one.finding for one in followed if one.is_confirmed)
     suspected = tuple(one for one in followed if not one.is_confirmed)
+    texts = tuple(map(str, own))
+    summary = LookSummary(look.name, look.begun.date(), build, place.pinned, result, headline, texts, findings)
     return Look(summary, data["exit_code"], suspected=suspected, threads=threads, notes=tuple(notes))
 
 
 def _decide(
-    settings: Settings, request: WatchRequest, place: _Place, build: Version, progress: ProgressReporter
+    settings: Settings,
+    request: WatchRequest,
+    place: _Place,
+    store: Repository,
+    build: Version,
+    progress: ProgressReporter,
 ) -> Result:
     if request.check_only:
         return check_version(settings, str(build), baseline=str(place.pinned), offline=request.offline).result
+    try:
+        store.check_testbed(place.machine)
+    except InputError as error:  # the machine is another one, which is no mistake of the call
+        raise NotMeasuredError(str(error)) from None
     amount = replace(request.amount, resume=False, resume_if_any=True)
     planned = plan_comparison(
         settings, str(place.pinned), str(build), amount, request.provisioning, decide=partial(compare_stored, settings)
@@ -230,11 +251,14 @@ def _decide(
     return result
 
 
-def _followed(before: Sequence[StoredLook]) -> list[Followed]:
-    for look in reversed(before):
-        if "followed" in look.data:
-            return [Followed.from_json(one) for one in look.data["followed"]]
-    return []
+def _runs_made(store: Repository, place: _Place, look: StoredLook) -> dict[str, Any]:
+    versions = [version for version in (place.pinned, look.candidate) if version is not None]
+    runs = [
+        run
+        for version in versions
+        for run in store.runs(version=version, testbed=place.machine.name, suite=place.suite)
+    ]
+    return look_runs(runs, place.conditions, place.pinned, look.begun)
 
 
 def _last_good(before: Sequence[StoredLook], place: _Place) -> Version:
@@ -245,21 +269,18 @@ def _last_good(before: Sequence[StoredLook], place: _Place) -> Version:
     return place.pinned
 
 
-def _summary(
-    look: StoredLook, place: _Place, result: Result | None, followed: Sequence[Followed], problem: str | None
-) -> LookSummary:
-    findings = tuple(one.finding for one in followed if one.is_confirmed)
-    waiting = len(followed) - len(findings)
+def _headline(
+    build: Version, place: _Place, result: Result | None, followed: Sequence[Followed], problem: str | None
+) -> str:
     if result is None:
-        headline = f"{look.candidate} could not be measured: {problem}"
-    else:
-        headline = f"{place.pinned} → {look.candidate}: {result.decision.value}"
-        if findings:
-            headline += f", {plural(len(findings), 'regression is', 'regressions are')} followed"
-        if waiting:
-            headline += f", {plural(waiting, 'suspicion waits', 'suspicions wait')} for the next look"
-    alarms = () if problem is None else (f"{look.candidate} could not be measured: {problem}",)
-    return LookSummary(look.name, look.begun.date(), look.candidate, place.pinned, result, headline, alarms, findings)
+        return f"{build} could not be measured: {problem}"
+    headline = f"{place.pinned} → {build}: {result.decision.value}"
+    findings = sum(one.is_confirmed for one in followed)
+    if findings:
+        headline += f", {plural(findings, 'regression is', 'regressions are')} followed"
+    if waiting := len(followed) - findings:
+        headline += f", {plural(waiting, 'suspicion waits', 'suspicions wait')} for the next look"
+    return headline
 
 
 def _new_threads(
@@ -319,7 +340,7 @@ def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:
     pinned = Version.parse(data["pinned"])
     for one in store.comparisons():
         if (one.baseline, one.candidate, f"{one.testbed} {one.suite}") == (pinned, look.candidate, look.place):
-            document = None if one.id is None else store.comparison_document(one.id) if one.id is not None else None
+            document = None if one.id is None else store.comparison_document(one.id)
             view = None if document is None else read_stored_view(orjson.dumps(document), look.name)
             result = view.result if isinstance(view, ResultView) else None
             break
@@ -330,76 +351,21 @@ def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:
         pinned=pinned,
         result=result if data.get("decision") else None,
         headline=str(data["headline"]),
-        alarms=tuple(_alarms_of(data)),
-        findings=tuple(one.finding for one in map(Followed.from_json, data["followed"]) if one.is_confirmed),
+        alarms=tuple(map(str, alarms_of(data))),
+        findings=tuple(one.finding for one in map(Followed.from_json, data.get("followed", ())) if one.is_confirmed),
     )
 
 
-def _stale(
-    builds: Iterable[PublishedBuild], earlier: Sequence[StoredLook], config: WatchConfig, now: datetime
-) -> list[str]:
-    found = []
-    for build in builds:
-        first = min((look.begun for look in earlier if look.candidate == build.version), default=None)
-        found.append(staleness(build, first, now, timedelta(days=config.nightly_max_age_days)))
-    return [text for text in found if text is not None]
-
-
-def _note_nothing_new(store: Repository, place: _Place, found: FoundBuilds, now: datetime) -> None:
-    """Keep that the watch looked: a watch that does not run must be told from one that finds nothing."""
-    data = {"kind": "nothing new" if found.builds else "no answer", "alarms": list(found.problems)}
-    store.put_look(StoredLook(f"{now:%Y%m%dT%H%M%S%f}-none", place.name, now, now, None, data))
-
-
-def watch_alarms(looks: Sequence[StoredLook], config: WatchConfig, now: datetime) -> list[str]:
-    """What the looks at one place, the oldest first, lack. Empty without looks."""
-    alarms = list[str]()
-    ended = [look for look in looks if look.ended is not None]
-    if ended and now - ended[-1].begun > timedelta(days=1.5 * config.every_days):
-        age = (now - ended[-1].begun).days
-        alarms.append(
-            f"the last look was {plural(age, 'day')} ago, one is due every {plural(config.every_days, 'day')}"
-        )
-    for look in looks:
-        if look.ended is None and now - look.begun > timedelta(days=1):
-            alarms.append(f"the look at {look.candidate} of {look.begun:%Y-%m-%d} did not end: run the watch again")
-    measured = [look for look in ended if look.data.get("kind") == "measure"]
-    if measured and all(look.data.get("decision") is None for look in measured[-2:]):
-        alarms.append(
-            f"nothing was measured since {measured[-1].begun:%Y-%m-%d}: {measured[-1].data.get('headline', '')}"
-        )
-    return alarms
-
-
-@dataclass(frozen=True, slots=True)
-class WatchState:
-    """How the watch stands at one place, for `doctor` and the dashboard."""
-
-    place: str
-    last: StoredLook
-    alarms: tuple[str, ...]
-    next_due: datetime
-
-
-def watch_states(settings: Settings, now: datetime) -> list[WatchState]:
-    """One for each place that was ever looked at. Empty where there is no store or no look."""
-    store = find_store(str(settings.store_url.value))
-    if store is None:
-        return []
-    with store:
-        looks = store.looks()
-    config = settings.config.watch
-    by_place: dict[str, list[StoredLook]] = {}
-    for look in looks:
-        by_place.setdefault(look.place, []).append(look)
-    states = []
-    for place, group in by_place.items():
-        alarms = [*watch_alarms(group, config, now), *_alarms_of(group[-1].data)]
-        due = group[-1].begun + timedelta(days=config.every_days)
-        states.append(WatchState(place, group[-1], tuple(dict.fromkeys(alarms)), due))
-    return states
-
-
-def _alarms_of(data: Mapping[str, object]) -> list[str]:
-    alarms = data.get("alarms")
-    return [str(one) for one in alarms] if isinstance(alarms, list) else []
+def _note_nothing_new(
+    store: Repository, place: _Place, found: FoundBuilds, alarms: Sequence[WatchAlarm], now: datetime
+) -> None:
+    """Keep that the watch looked: a watch that does not run must be told from one that finds nothing. Others are told
+    of its alarms."""
+    kept = {
+        "kind": "nothing new" if found.builds else "no answer",
+        "alarms": [one.to_json() for one in alarms],
+        "headline": "nothing new" if found.builds else "no index answered",
+        "pinned": str(place.pinned),
+        "told": not alarms,
+    }
+    store.put_look(StoredLook(f"{now:%Y%m%dT%H%M%S%f}-none", place.name, now, now, None, kept))

@@ -21,6 +21,7 @@ from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.bench.provision.recipe import FETCH_TIMEOUT, MAX_LISTING, fetch, newest_nightly
 from regress_gate.model.version import Channel, Version
 from regress_gate.text import plural
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +105,16 @@ def find_builds(
     return FoundBuilds(tuple(builds), tuple(problems))
 
 
-def staleness(build: PublishedBuild, first_seen: datetime | None, now: datetime, most: timedelta) -> str | None:
-    """Why a nightly is too old to be one; None: it is not. `first_seen` is when a look first found it."""
+def staleness(build: PublishedBuild, first_seen: datetime | None, now: datetime, most: timedelta) -> WatchAlarm | None:
+    """That a nightly is too old to be one; None: it is not. `first_seen` is when a look first found it."""
     if build.channel is not Channel.NIGHTLY:
         return None
     known = [time for time in (build.published, first_seen) if time is not None]
     age = now - min(known, default=now)
     if age <= most:
         return None
-    return f"the newest nightly, {build.version}, is {plural(age.days, 'day')} old: this machine gets no newer builds"
+    text = (
+        f"the newest nightly, {build.version}, is {plural(age.days, 'day')} old: newer builds do not reach this machine"
+    )
+    todo = "see whether nightlies of this variant are still built; --variant and --wheel-index choose others"
+    return WatchAlarm(AlarmKind.STALE_BUILD, text, todo)

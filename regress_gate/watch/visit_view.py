@@ -33,12 +33,14 @@ from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome
 from regress_gate.report.views.result_findings import result_findings
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.text import plural
+from regress_gate.watch.alarm import WatchAlarm
 from regress_gate.watch.builds import PublishedBuild
 from regress_gate.watch.finding import LookSummary
 from regress_gate.watch.finding_view import build_text, finding_data, state_text
 from regress_gate.watch.following import Followed
 from regress_gate.watch.tracking_issue import IssueAction
 
+_WORST_FIRST = (ExitCode.FAIL, ExitCode.COULD_NOT_MEASURE, ExitCode.INCONCLUSIVE, ExitCode.PASS)
 _STYLES = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
 
 
@@ -63,25 +65,26 @@ class Visit(View):
 
     looks: tuple[Look, ...]
     newest: tuple[PublishedBuild, ...]
-    alarms: tuple[str, ...]
-    """What the watch itself lacks."""
+    alarms: tuple[WatchAlarm, ...]
     next_due: datetime
     is_telling: bool = False
     """Whether stored looks were told of, and nothing was looked at."""
 
     @property
     def exit_code(self) -> int:
-        """The worst of the looks; without one, 4 where no index answered, else 0: nothing is new."""
+        """The worst of the looks; without one, 4 where no index answered, else 0: nothing is new. An alarm is no pass:
+        3 where it would be 0."""
         codes = {look.exit_code for look in self.looks}
-        if not codes:
-            return ExitCode.PASS if self.newest or self.is_telling else ExitCode.COULD_NOT_MEASURE
-        worst_first = (ExitCode.FAIL, ExitCode.COULD_NOT_MEASURE, ExitCode.INCONCLUSIVE)
-        return next((code for code in worst_first if code in codes), ExitCode.PASS)
+        if not codes and not self.newest and not self.is_telling:
+            return ExitCode.COULD_NOT_MEASURE
+        if self.alarms:
+            codes.add(ExitCode.INCONCLUSIVE)
+        return next((code for code in _WORST_FIRST if code in codes), ExitCode.PASS)
 
     def document(self, detail: Detail) -> Document:
         blocks: list[Block] = []
         if self.alarms:
-            alarms = tuple(Styled(alarm, Style.WARNING) for alarm in self.alarms)
+            alarms = tuple((Styled(one.text, Style.WARNING), f" → {one.todo}") for one in self.alarms)
             blocks.append(Section("Alarms", (ItemList(alarms),)))
         for look in self.looks:
             name = "" if look.summary.candidate is None else build_text(look.summary.candidate)
@@ -96,12 +99,18 @@ class Visit(View):
             return _told_title(self.looks)
         if not self.looks:
             text = "nothing new" if self.newest else "no index answered: nothing is known of new builds"
-            return Styled(f"WATCH: {text}", Style.PLAIN if self.newest else Style.WARNING)
-        worst = next(look for look in self.looks if look.exit_code == self.exit_code)
+            is_well = self.newest and not self.alarms
+            return Styled(f"WATCH: {text}{self._alarm_count()}", Style.PLAIN if is_well else Style.WARNING)
+        worst = min(self.looks, key=lambda look: _WORST_FIRST.index(ExitCode(look.exit_code)))
         decision = worst.summary.decision
         more = "" if len(self.looks) == 1 else f" ({plural(len(self.looks), 'build')})"
         style = Style.WARNING if decision is None else _STYLES[decision]
-        return Styled(f"WATCH: {worst.summary.headline}{more}", style)
+        if self.alarms and decision is Decision.PASS:
+            style = Style.WARNING
+        return Styled(f"WATCH: {worst.summary.headline}{more}{self._alarm_count()}", style)
+
+    def _alarm_count(self) -> str:
+        return f", {plural(len(self.alarms), 'alarm')}" if self.alarms else ""
 
     def findings(self) -> Findings:
         """Of all looks; the groups of their cases begin with the build. A build that was not measured is an error."""
@@ -116,7 +125,8 @@ class Visit(View):
             cases += [replace(case, group=f"{name}: {case.group}") for case in part.cases]
             found += part.findings
         cases += [
-            Case("watch", f"alarm {at}", Outcome.SKIPPED, "alarm", text) for at, text in enumerate(self.alarms, 1)
+            Case("watch", f"alarm {at}", Outcome.ERROR, one.kind.value, str(one))
+            for at, one in enumerate(self.alarms, 1)
         ]
         level = Level.NOTE if self.exit_code == ExitCode.PASS and not self.alarms else Level.WARNING
         return Findings(
@@ -138,7 +148,7 @@ class Visit(View):
             "schema_version": "1",
             "tool_version": __version__,
             "exit_code": int(self.exit_code),
-            "alarms": list(self.alarms),
+            "alarms": [one.to_json() for one in self.alarms],
             "newest": [_build_data(build) for build in self.newest],
             "next_due": self.next_due.isoformat(),
             "looks": [_look_data(look) for look in self.looks],

@@ -9,6 +9,9 @@ import pytest
 from regress_gate.accelerators import registry
 from regress_gate.app import doctor as examined
 from regress_gate.known.records.coverage import load_coverage
+from regress_gate.store.repository import open_store
+from regress_gate.store.store_interface import StoredLook
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 from tests.fake_github.server import GitHub, Scripted, serving
 
 COMPOSE = "services: {llm: {image: vllm/vllm-openai:v0.19.1, command: [--model, org/Model-8B]}}\n"
@@ -179,3 +182,29 @@ def test_hostile_names_never_steer_the_terminal(gate, home):
     shown = gate("doctor", "--offline")
     assert "\x1b" not in shown.out
     assert "##[" not in shown.out
+
+
+def test_a_watch_that_is_configured_and_has_never_run_is_stale(gate, home):
+    path = home.root / "regress-gate.toml"
+    assert "watch" not in items(gate("doctor", "--offline", "--format", "json"))
+    path.write_text(path.read_text() + "\n[watch]\nevery_days = 7\n")
+    health, text, todo = items(gate("doctor", "--offline", "--format", "json"))["watch"]
+    assert (health, text.partition(":")[0]) == ("stale", "the watch has not run")
+    assert "regress-gate watch --once" in todo
+
+
+def test_the_last_look_the_next_and_every_alarm_stand_in_lines_of_their_own(gate, home):  # noqa: ARG001 - as above
+    begun = datetime.now(UTC) - timedelta(days=20)
+    alarm = WatchAlarm(AlarmKind.STALE_BUILD, "the newest nightly is 9 days old", "see whether it is still built")
+    data = {"kind": "nothing new", "headline": "nothing new", "alarms": [alarm.to_json()]}
+    with open_store(f"sqlite:///{gate.store}", create=True) as store:
+        store.put_look(StoredLook("one", "h100-a chat@3", begun, begun, None, data))
+    done = gate("doctor", "--offline", "--format", "json")
+    lines = {(one["health"], one["text"]): one["todo"] for one in done.json["items"] if one["what"] == "watch"}
+    assert done.code == 3
+    due = (begun + timedelta(days=7)).date()
+    assert ("fine", f"looked on {begun.date()}: nothing new; the next is due {due}") in lines
+    assert lines["stale", "the newest nightly is 9 days old"] == "see whether it is still built"
+    assert (
+        "regress-gate watch --once" in lines["stale", "the watch has not run for 20 days; a look is due every 7 days"]
+    )

@@ -1,12 +1,14 @@
 """`watch` from end to end: what is looked at, what is measured again and what is not, what is followed and told."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from regress_gate import github as client
 from regress_gate.app import watch
 from regress_gate.app.measure_comparison import NotMeasuredError
+from regress_gate.gate import sides
 from regress_gate.store.repository import Repository, find_store
 from tests.fake_github.server import GitHub, serving
 from tests.fake_github.state import WATCH, State
@@ -107,8 +109,40 @@ def test_a_build_that_cannot_be_measured_is_an_alarm_and_is_tried_again(lab, mon
     assert outcome.code == 4, outcome
     assert "others kept 3.0 cores busy" in " ".join(outcome.out.split())
     (look,) = stored(lab)
-    assert "others kept 3.0 cores busy" in look.data["alarms"][0]
+    assert "others kept 3.0 cores busy" in look.data["alarms"][0]["text"]
     assert looked(lab, "0.19.1", code=0)["looks"][0]["decision"] == "pass"
+
+
+@pytest.mark.slow
+def test_another_machine_under_the_name_of_the_testbed_is_not_measured_and_what_changed_is_named(lab, monkeypatch):
+    looked(lab, "0.19.1", code=0)
+    made, fingerprint = len(lab.runs()), watch.fingerprint
+    monkeypatch.setattr(
+        watch, "fingerprint", lambda *given, **named: replace(fingerprint(*given, **named), cpu_count=999, driver="9")
+    )
+    seen = looked(lab, "0.20.2", code=4)
+    kinds = {alarm["kind"]: alarm["text"] for alarm in seen["alarms"]}
+    assert set(kinds) == {"testbed_changed", "not_measured"}
+    assert "→ 999" in kinds["testbed_changed"]
+    assert "another testbed name" in kinds["not_measured"]
+    assert len(lab.runs()) == made
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_never_quiet_is_an_alarm_of_watch_and_doctor(lab, monkeypatch):
+    monkeypatch.setattr(sides, "outside_load", lambda _: 1001.0)
+    seen = looked(lab, "0.19.1", code=4)
+    (alarm,) = [one for one in seen["alarms"] if one["kind"] == "never_quiet"]
+    assert "cores were kept busy by other processes" in alarm["text"]
+    assert "regress-gate baseline show 0.19.1" in alarm["todo"]
+    told = lab.gate("doctor", "--offline", "--format", "json").json["items"]
+    assert alarm["text"] in [one["text"] for one in told if one["health"] == "stale"]
+
+
+def test_offline_without_a_named_build_knows_of_no_build(lab):
+    outcome = lab("watch", "--once", "--offline", "--format", "json")
+    assert outcome.code == 4, outcome
+    assert [alarm["kind"] for alarm in outcome.json["alarms"]] == ["no_answer"]
 
 
 def test_without_a_pin_there_is_nothing_to_compare_with(lab):
