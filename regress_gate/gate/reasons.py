@@ -29,7 +29,7 @@ from regress_gate.model.result import (
 from regress_gate.model.version import Version
 from regress_gate.text import plural
 
-FIXED_STATUSES = (Status.FIX_IN_CANDIDATE, Status.MEASURED_FIXED)
+FIXED_STATUSES = (Status.FIX_IN_CANDIDATE, Status.MEASURED_FIXED, Status.ABSENT_IN_CODE)
 
 
 def would_block(finding: IssueFinding, policy: Policy, *, has_baseline: bool) -> bool:

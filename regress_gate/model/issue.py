@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_serializer, model_validator
 
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import ArgValue, Feature, Platform
@@ -274,6 +274,86 @@ class Changes(StrictModel):
     fixed_by: list[Fix] = Field(default_factory=list)
 
 
+MAX_CODE_TEXT = 200
+Snippet = Annotated[str, StringConstraints(min_length=3, max_length=MAX_CODE_TEXT, pattern=r"^\S(.*\S)?$")]
+"""An identifier, or a value with its name, within one line."""
+Snippets = Annotated[list[Snippet], Field(min_length=1, max_length=20)]
+SourceFile = Annotated[
+    str, StringConstraints(pattern=r"^vllm(/[A-Za-z0-9_][A-Za-z0-9_.,=-]*)+$", max_length=MAX_CODE_TEXT)
+]
+"""A file of the package, as in its wheel: `vllm/platforms/rocm.py`."""
+Definition = Annotated[
+    str, StringConstraints(pattern=r"^(class|def) [A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=MAX_CODE_TEXT)
+]
+"""`class Foo`, `def make`, or a method: `def Foo.make`."""
+_CODE_TESTS = {"file": ("present", "absent"), "argument": ("default",), "env": ("default",)}
+
+
+class CodeCondition(StrictModel):
+    """A condition on the source of a build, of identifiers and values only; no copied code.
+
+    Exactly one of `file` (with `present` or `absent`), `argument` and `env` (with `default`).
+
+    `present` holds if one of the texts is in the file, `absent` if none is. In a build without the file, or without the
+    class or function that `within` names, `present` does not hold and `absent` does.
+    """
+
+    file: SourceFile | None = None
+    present: Snippets | None = None
+    absent: Snippets | None = None
+    within: Definition | None = None
+    """Only the text of this class or function of the file counts."""
+    argument: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.]*$", max_length=MAX_CODE_TEXT)] | None = None
+    """An argument of `vllm serve`, with underscores; a build without it does not meet the condition."""
+    env: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=MAX_CODE_TEXT)] | None = None
+    """A variable that vLLM declares; a build without it does not meet the condition."""
+    default: ArgValue | None = None
+    """Null: None."""
+
+    @field_validator("present", "absent", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("default")
+    @classmethod
+    def _short(cls, value: ArgValue | None) -> ArgValue | None:
+        if len(str(value)) > MAX_CODE_TEXT:
+            raise ValueError(f"longer than {MAX_CODE_TEXT} characters")
+        return value
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> "CodeCondition":
+        given = self.model_fields_set
+        subjects = [key for key in _CODE_TESTS if getattr(self, key) is not None]
+        if len(subjects) != 1:
+            raise ValueError("a condition has exactly one of file, argument, env")
+        tests = [key for key in ("present", "absent", "default") if key in given]
+        if len(tests) != 1 or tests[0] not in _CODE_TESTS[subjects[0]]:
+            raise ValueError(f"a condition on {subjects[0]} has exactly one of: {', '.join(_CODE_TESTS[subjects[0]])}")
+        if tests[0] != "default" and getattr(self, tests[0]) is None:
+            raise ValueError(f"{tests[0]} is a text, or a list of which any counts")
+        if self.within is not None and self.file is None:
+            raise ValueError("within belongs to a file")
+        return self
+
+    @model_serializer
+    def _given(self) -> dict[str, Any]:
+        """Only what is given, and a default of null too, which dumps without empty values would lose."""
+        return {key: getattr(self, key) for key in type(self).model_fields if key in self.model_fields_set}
+
+    @property
+    def text(self) -> str:
+        """The condition in words, for reports: `moe.py has "foo"`."""
+        where = self.file if self.within is None else f"{self.within} in {self.file}"
+        match self:
+            case CodeCondition(present=list() as texts):
+                return f"{where} has {' or '.join(map(repr, texts))}"
+            case CodeCondition(absent=list() as texts):
+                return f"{where} lacks {' and '.join(map(repr, texts))}"
+        return f"the default of {self.argument or self.env} is {self.default}"
+
+
 class Tracker(StrictModel):
     """The thread's state when it was last checked. `closed` alone is not evidence of a fix."""
 
@@ -298,6 +378,8 @@ class KnownIssue(StrictModel):
     references: list[Reference] = Field(min_length=1)
     affected: list[Affected] = Field(min_length=1)
     changes: Changes = Changes()
+    code: list[CodeCondition] = Field(default_factory=list, max_length=10)
+    """All must hold in a build for it to have the fault; empty: nothing is said."""
     scope: Scope = Scope()
     signature: list[SignaturePart] = Field(default_factory=list)
     workarounds: list[Workaround] = Field(default_factory=list)
@@ -324,6 +406,8 @@ class Status(StrEnum):
     FIX_NOT_IN_CANDIDATE = "fix_not_in_candidate"
     FIX_IN_CANDIDATE = "fix_in_candidate"
     MEASURED_FIXED = "measured_fixed"
+    ABSENT_IN_CODE = "absent_in_code"
+    """The build's own source does not have the fault."""
     UNKNOWN = "unknown"
 
 

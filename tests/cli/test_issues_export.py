@@ -61,3 +61,16 @@ def test_a_record_shows_what_brought_it_and_what_took_it_away(gate):
         ["fixed by", "", "#6; reverted by #7"],
         ["", "", "", "", "", "", "#8, of https://github.com/flashinfer-ai/flashinfer"],
     ]
+
+
+def test_a_record_shows_which_builds_have_the_fault_by_their_code(gate):
+    code = [
+        {"file": "vllm/platforms/rocm.py", "present": "slow_path", "within": "class RocmPlatform"},
+        {"file": "vllm/envs.py", "absent": ["FAST_ONE", "FAST_TWO"]},
+        {"argument": "moe_backend", "default": None},
+    ]
+    write(gate.directory, record_data(code=code))
+    shown = gate("issues", "show", "1", "--directory", gate.directory).out
+    assert "class RocmPlatform in vllm/platforms/rocm.py has 'slow_path'" in shown
+    assert "vllm/envs.py lacks 'FAST_ONE' and 'FAST_TWO'" in shown
+    assert "the default of moe_backend is None" in shown

@@ -55,6 +55,24 @@ def test_a_sound_record_has_no_messages(tmp_path: Path) -> None:
         ),
         pytest.param({"tracker": tracker(state="closed")}, "warning", "closed without state_reason", id="closing"),
         pytest.param(
+            {"code": [{"argument": "async_schedulin", "default": True}]},
+            "error",
+            "no release has async_schedulin (did you mean 'async_scheduling'?)",
+            id="argument of no release",
+        ),
+        pytest.param(
+            {"code": [{"env": "VLLM_USE_DEEP_GEM", "default": "1"}]},
+            "error",
+            "no release has VLLM_USE_DEEP_GEM (did you mean 'VLLM_USE_DEEP_GEMM'?)",
+            id="variable of no release",
+        ),
+        pytest.param(
+            {"code": [{"file": "vllm/envs.py", "present": "A_NAME"}, {"file": "vllm/envs.py", "present": ["A_NAME"]}]},
+            "error",
+            "the condition is given twice",
+            id="condition twice",
+        ),
+        pytest.param(
             {"tracker": tracker(state_reason="stale")},
             "error",
             "an open thread cannot have the reason 'stale'",

@@ -45,7 +45,9 @@ def test_osvs_fields_are_osvs() -> None:
 
 
 def test_fields_that_osv_lacks_are_exported_too() -> None:
-    own = osv()["database_specific"]
+    code = [{"argument": "moe_backend", "default": None}]
+    own = osv(code=code)["database_specific"]
+    assert own["code"] == code
     assert own["scope"] == {"accelerator": ["H200"], "model": ["org/Model*"]}
     assert own["severity"] == "high"
     assert own["workarounds"] == record_data()["workarounds"]

@@ -21,7 +21,7 @@ P_RECORD = {Confidence.HIGH: 0.7, Confidence.MEDIUM: 0.45, Confidence.LOW: 0.2}
 P_APPLIES = {Applies.YES: 1.0, Applies.UNKNOWN: 0.3, Applies.MITIGATED: 0.1, Applies.NO: 0.0}
 P_EFFECT = {Effect.NEW: 1.0, Effect.CARRIED: 0.05, Effect.RESOLVED: 0.0}
 """An issue of both versions makes no difference between them, unless it has grown."""
-P_NOT_FIXED = {Status.FIX_IN_CANDIDATE: 0.1, Status.MEASURED_FIXED: 0.05}
+P_NOT_FIXED = {Status.FIX_IN_CANDIDATE: 0.1, Status.MEASURED_FIXED: 0.05, Status.ABSENT_IN_CODE: 0.05}
 """For statuses of a fixed issue; 1 for all others."""
 
 HIT = (0.95, 0.5, 0.1, 0.01)

@@ -1,17 +1,24 @@
-"""What a record alone says of a version: whether it is affected, and whether a fix is known.
+"""Whether a version is affected, and whether a fix is known: by the record alone, or by the source of the build.
 
 Releases and release candidates are evaluated as OSV evaluates them, in PEP 440 order. The names of nightlies and
 commits have no order, so they are known only if a record names exactly that commit. A closed thread alone is never a
-fix. Not for: whether a build really contains a fix (`known.tracker.verification`).
+fix. A record's `code` is evaluated on the source of a build, which is neither imported nor executed, and what cannot be
+read is not known. Not for: where the source comes from, and what a build's history says
+(`known.tracker.verification`).
 """
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
 
 from packaging.version import Version as Pep440
 
+from regress_gate.known.matching import names
 from regress_gate.known.threads import ThreadRef
-from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Status
+from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Event, IssueKind, KnownIssue, Range, Status
 from regress_gate.model.version import Version
+from regress_gate.vllm.build_config import Argument, BuildConfig, is_fixed
 
 _FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for
 
@@ -182,3 +189,108 @@ def _status_by_ranges(issue: KnownIssue, candidate: Version) -> tuple[Status, st
             return Status.FIX_IN_CANDIDATE, f"{candidate} has the recorded {fix} {record}"
         case _:
             return Status.FIX_NOT_IN_CANDIDATE, f"{candidate} has neither the issue nor the {fix} {record}"
+
+
+# By the source of the build
+
+ReadFile = Callable[[str], str | None]
+"""The text of a file of the build by its path in the wheel; None if the build has no such file."""
+_MISSING = object()
+
+
+class BuildSource:
+    """The source of one build.
+
+    `read` gives the text of a file, `config` the defaults of arguments and variables, None if they are not known; it is
+    called when the first condition needs it. Both may raise what they like, which is passed on.
+    """
+
+    def __init__(self, read: ReadFile, config: Callable[[], BuildConfig | None]):
+        self._read, self._config = cache(read), cache(config)
+        self._definitions: dict[str, Mapping[str, str] | None] = {}
+
+    def has_fault(self, issue: KnownIssue) -> bool | None:
+        """Whether every condition of the record holds; None if that is not known, or it has none."""
+        return all_hold(self.holds(condition) for condition in issue.code)
+
+    def holds(self, condition: CodeCondition) -> bool | None:
+        """Whether one condition holds; None if what it needs cannot be read."""
+        if condition.file is not None:
+            return self._text_holds(condition)
+        config = self._config()
+        if config is None:
+            return None
+        if condition.argument is not None:
+            found = config.arguments.get(condition.argument)
+            default = found.default if isinstance(found, Argument) else _MISSING
+            complete = bool(config.arguments) and not config.unread
+        else:
+            default = config.env.get(str(condition.env), _MISSING)
+            complete = bool(config.env) and not config.unread
+        if default is _MISSING:
+            return False if complete else None
+        return _same_default(condition.default, default)
+
+    def _text_holds(self, condition: CodeCondition) -> bool | None:
+        text = self._read(str(condition.file))
+        if text is not None and condition.within is not None:
+            definitions = self._definitions_of(str(condition.file), text)
+            if definitions is None:
+                return None
+            text = definitions.get(condition.within)
+        is_in = text is not None and any(wanted in text for wanted in condition.present or condition.absent or ())
+        return is_in if condition.present is not None else not is_in
+
+    def _definitions_of(self, file: str, text: str) -> Mapping[str, str] | None:
+        if file not in self._definitions:
+            self._definitions[file] = _definitions(text)
+        return self._definitions[file]
+
+
+def all_hold(answers: Iterable[bool | None]) -> bool | None:
+    """False if one is False, else None if one is unknown or there is none, else True."""
+    found = list(answers)
+    if False in found:
+        return False
+    return None if None in found or not found else True
+
+
+def _same_default(wanted: Any, found: Any) -> bool | None:
+    if not is_fixed(found):
+        return None
+    if wanted is None or found is None:
+        return wanted is found
+    if isinstance(wanted, bool) or isinstance(found, bool):
+        return names.same_env_value(str(wanted), str(found))
+    return isinstance(found, str | int | float) and names.same_value(wanted, found)
+
+
+def _definitions(source: str) -> Mapping[str, str] | None:
+    """`class Foo`, `def make`, `def Foo.make` with their texts, decorators included; None for what is no Python.
+
+    Of several definitions of one name, all texts.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = source.replace("\r\n", "\n").split("\n")  # as Python counts them: `splitlines` also splits at form feeds
+    found: dict[str, str] = {}
+    for name, node in _named_nodes(tree.body, ""):
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        found[name] = found.get(name, "") + "\n".join(lines[first - 1 : node.end_lineno]) + "\n"
+    return found
+
+
+def _named_nodes(
+    body: Iterable[ast.stmt], prefix: str
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield f"class {prefix}{node.name}", node
+            yield from _named_nodes(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"def {prefix}{node.name}", node
+        elif isinstance(node, ast.If | ast.Try):
+            for part in (node.body, node.orelse, *(handler.body for handler in getattr(node, "handlers", ()))):
+                yield from _named_nodes(part, prefix)

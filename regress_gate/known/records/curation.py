@@ -19,6 +19,8 @@ from regress_gate.known.records.loading import COVERAGE_NAME, SUFFIX, read_docum
 from regress_gate.known.records.releases import release_date
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
 from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Reference, Scope
+from regress_gate.text import did_you_mean
+from regress_gate.vllm.release_tables import names_of
 
 _UNSCOPED_KINDS = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG, IssueKind.NOT_A_BUG)
 _GLOB_KEYS = (
@@ -81,6 +83,17 @@ def _check_workarounds(issue: KnownIssue, today: date) -> Iterator[LocatedMessag
             if any(names.same_env_value(text, one) for one in (allowed if isinstance(allowed, list) else [allowed])):
                 what = f"the workaround {key}={text} is part of the scope"
                 yield ("workarounds", index, "env"), what, "error"
+
+
+def _check_code(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  # noqa: ARG001
+    for index, condition in enumerate(issue.code):
+        here = ("code", index)
+        if condition in issue.code[:index]:
+            yield here, "the condition is given twice", "error"
+        for key, part in (("argument", "arguments"), ("env", "env")):
+            name = getattr(condition, key)
+            if name is not None and name not in names_of(part):
+                yield (*here, key), f"no release has {name}{did_you_mean(name, names_of(part))}", "error"
 
 
 REVIEW_AFTER = timedelta(days=180)
@@ -238,6 +251,7 @@ _CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
     _check_placeholders,
     _check_versions,
     _check_changes,
+    _check_code,
     _check_signature,
     _check_scope,
     _check_workarounds,

@@ -50,6 +50,7 @@ def _pairs(record: KnownIssue) -> list[Pair]:
     pairs += _several("signature", signature)
     pairs += _several("brought by", [_change(change) for change in record.changes.introduced_by])
     pairs += _several("fixed by", [_change(change) for change in record.changes.fixed_by])
+    pairs += _several("in the code if", [condition.text for condition in record.code])
     workarounds = [f"{fix.text} (cost: {fix.cost})" if fix.cost else fix.text for fix in record.workarounds]
     pairs += _several("workaround", workarounds)
     if record.details:

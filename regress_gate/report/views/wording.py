@@ -27,6 +27,7 @@ STATUS = {
     Status.FIX_NOT_IN_CANDIDATE: "a fix exists, but not in the candidate",
     Status.FIX_IN_CANDIDATE: "a fix is in the candidate, not measured",
     Status.MEASURED_FIXED: "measured: gone in the candidate",
+    Status.ABSENT_IN_CODE: "not in the candidate's code",
     Status.UNKNOWN: "not known",
 }
 APPLIES = {
