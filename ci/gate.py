@@ -242,7 +242,8 @@ class Gate:
         print(f"$ regress-gate {shlex.join(line)}", flush=True)
         environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         if token:
-            environment |= {"GITHUB_TOKEN": self.inputs.token, **_git_credential(self.inputs.token)}
+            server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+            environment |= {"GITHUB_TOKEN": self.inputs.token, **git_credential(server, self.inputs.token)}
         elif self.inputs.store:
             environment["REGRESS_GATE_STORE"] = self.inputs.store
         elif self.inputs.baselines:
@@ -310,12 +311,20 @@ def write_outputs(**values: str) -> None:
             outputs.write(f"{name.replace('_', '-')}<<{end}\n{value}\n{end}\n")
 
 
-def _git_credential(token: str) -> dict[str, str]:
+def git_credential(server: str, token: str) -> dict[str, str]:
     """Lets git fetch the commit before the change, in a checkout that kept no credential: as actions/checkout does it,
-    but in the environment of one command."""
-    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    but in the environment of one command.
+
+    The empty value comes first because it forgets what a checkout did keep: GitHub refuses two credentials at once
+    (actions/checkout#2299).
+    """
+    name = f"http.{server}/.extraheader"
     header = "AUTHORIZATION: basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
-    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"http.{server}/.extraheader", "GIT_CONFIG_VALUE_0": header}
+    pairs = ((name, ""), (name, header))
+    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def _lines(text: str) -> list[str]:

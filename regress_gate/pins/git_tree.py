@@ -20,6 +20,8 @@ MAX_BYTES = 24 * 1024 * 1024
 REGULAR = ("100644", "100755")
 GITLINK = "160000"
 _FETCH_SECONDS = 300
+_NO_LOGIN = ("could not read Username", "could not read Password", "Authentication failed")
+"""What git says where nobody can be asked for a name and a password."""
 _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat"),
     *("-c", "core.quotePath=false", "-c", "diff.external=", "-c", "protocol.ext.allow=never"),
@@ -139,8 +141,12 @@ class Repository:
             done = _run(command, self.root, timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
             return f"no answer within {_FETCH_SECONDS} s"
+        if done.returncode == 0:
+            return None
         message = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return None if done.returncode == 0 else excerpt(one_line(message), 200) or "git fetch failed"
+        if any(words in message for words in _NO_LOGIN):
+            return "the server wants a login, and git has none that it accepts"
+        return excerpt(one_line(message), 200) or "git fetch failed"
 
     # Trees
 

@@ -1,6 +1,5 @@
 """The step itself, without a runner around it: what it refuses, what it keeps to itself, and how it ends."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -14,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.workflows.runner import ROOT
+from tests.workflows.runner import ROOT, load_script
 
 USUAL = {"MODE": "check", "COMMENT": "on-change", "CHECK_RUN": "true", "REPORT_ONLY": "false", "SARIF": "false"}
 TELLS = f"""#!{sys.executable}
 import json, os, sys, time
 arguments = sys.argv[1:]
 with open(os.environ["CALLS"], "a") as calls:
-    kept = ("GITHUB_TOKEN", "REGRESS_GATE_STORE", "GIT_CONFIG_VALUE_0", "INPUT_TOKEN", "PYTHONPATH")
+    kept = ("GITHUB_TOKEN", "REGRESS_GATE_STORE", "GIT_CONFIG_VALUE_1", "INPUT_TOKEN", "PYTHONPATH")
     calls.write(json.dumps([arguments, {{name: os.environ[name] for name in kept if name in os.environ}}]) + "\\n")
 BEHAVIOUR
 """
@@ -110,7 +109,7 @@ def test_only_what_writes_to_github_gets_the_token(step: Callable[..., Any]) -> 
         ["compare", "0.19.1", "0.20.0"],
         ["ci", "publish", "--result"],
     ]
-    writer = {"GITHUB_TOKEN": "secret", "GIT_CONFIG_VALUE_0": "AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46c2VjcmV0"}
+    writer = {"GITHUB_TOKEN": "secret", "GIT_CONFIG_VALUE_1": "AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW46c2VjcmV0"}
     assert [kept for _, kept in calls] == [writer, {"REGRESS_GATE_STORE": "postgresql://somewhere/gate"}, writer]
 
 
@@ -185,12 +184,7 @@ def test_baselines_of_the_checkout_go_into_a_store_of_the_job(step: Callable[...
 
 @pytest.fixture
 def install() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("install", ROOT / "ci" / "install.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script("install.py")
 
 
 def test_an_environment_is_known_by_all_that_it_is_made_of(
