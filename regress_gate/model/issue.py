@@ -100,11 +100,23 @@ class Scope(StrictModel):
     env: dict[str, str | list[str]] | None = None
     """The variable must be set to this value, or to one of these."""
     workload: WorkloadRegion | None = None
+    unless: list["Scope"] | None = Field(default=None, min_length=1)
+    """Exceptions: deployments that are in one of these scopes are not affected."""
+
+    @field_validator("unless")
+    @classmethod
+    def _exceptions_are_plain(cls, unless: list["Scope"] | None) -> list["Scope"] | None:
+        for index, exception in enumerate(unless or []):
+            if exception.workload is not None or exception.unless is not None:
+                raise ValueError(f"exception {index + 1} must not contain workload or unless")
+            if not exception.names_deployment:
+                raise ValueError(f"exception {index + 1} excludes every deployment: name a key")
+        return unless
 
     @property
     def names_deployment(self) -> bool:
         """Whether any key describes the deployment, not only the workload."""
-        return any(value for name, value in self if name != "workload")
+        return any(value for name, value in self if name not in ("workload", "unless"))
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000)]

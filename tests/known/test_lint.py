@@ -211,6 +211,14 @@ def test_a_sound_record_has_no_messages(tmp_path: Path) -> None:
             {"scope": {"env": {"VLLM-X": "1"}}}, "error", "not a name of an environment variable", id="env name"
         ),
         pytest.param({"scope": {"env": {"VLLM_X": []}}}, "error", "never matches", id="empty env list"),
+        pytest.param({"scope": {"unless": [{"model": ["*"]}]}}, "error", "matches everything", id="exception glob"),
+        pytest.param({"scope": {"unless": [{}]}}, "error", "excludes every deployment", id="empty exception"),
+        pytest.param(
+            {"scope": {"unless": [{"model": ["a/b"], "workload": {"concurrency": "1"}}]}},
+            "error",
+            "must not contain workload",
+            id="exception of a workload",
+        ),
         pytest.param(
             {
                 "scope": {"env": {"VLLM_X": ["0", "2"]}},

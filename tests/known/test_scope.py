@@ -115,9 +115,30 @@ DENSE = {"model": "meta-llama/Llama-3.1-8B"}
             "engine argument compilation_config.cudagraph_mode full",
         ),
         ({"engine_args": {"max_model_len": 8192}}, {"complete": True}, UNKNOWN, "(--engine-arg max_model_len=…)"),
+        ({"unless": [{"features": ["moe"]}]}, {"model": "openai/gpt-oss-20b"}, NO, "not with moe is in use"),
+        ({"unless": [{"features": ["moe"]}]}, DENSE, YES, ""),
+        ({"unless": [{"features": ["moe"]}]}, {"model": "a/b"}, UNKNOWN, "whether moe is in use is not known"),
+        (
+            {"platform": ["cuda"], "unless": [{"platform": ["cpu"]}, {"gpu_arch": ["sm_90"], "features": ["moe"]}]},
+            {"accelerator": "H100", "model": "openai/gpt-oss-20b"},
+            NO,
+            "not with GPU level sm_90 and moe is in use",
+        ),
+        ({"unless": [{"gpu_arch": ["sm_90"], "features": ["moe"]}]}, {"accelerator": "A100"}, YES, ""),
+        ({"unless": [{"features": ["lora"]}]}, {"complete": True}, YES, ""),
     ],
 )
 def test_each_key(scope: dict[str, Any], deployment: dict[str, Any], applies: Applies, why: str) -> None:
     found, said = match_scope(record(scope=scope, workarounds=[]), Deployment.model_validate(deployment))
     assert found is applies
     assert why in said
+
+
+@pytest.mark.parametrize("exception", [{"features": ["lora"]}, {"parallel": {"data": ">1"}}])
+def test_an_exception_that_has_to_be_switched_on_excludes_nothing_while_nothing_mentions_it(
+    exception: dict[str, Any],
+) -> None:
+    issue = record(scope={"unless": [exception]}, workarounds=[], severity="high")
+    assert match_scope(issue, Deployment())[0] is YES
+    unknown = Deployment(unknown_args=("data_parallel_size", "enable_lora"))
+    assert match_scope(issue, unknown)[0] is UNKNOWN

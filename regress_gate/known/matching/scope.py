@@ -241,7 +241,13 @@ def _parallel(wanted: ParallelScope, facts: ScopeFacts) -> Iterator[KeyMatch]:
         elif condition is not None:
             given = facts.sizes.get(size)
             if isinstance(given, bool) or not isinstance(given, int | float):
-                yield missing_fact(f"the {size} parallel size is not known", f"--engine-arg {size}_parallel_size=…")
+                # The size of the tensor parallel group is no opt-in: most models of several cards set it.
+                is_off = size in ("pipeline", "data") and not _meets_condition(condition, 1)
+                yield missing_fact(
+                    f"the {size} parallel size is not known",
+                    f"--engine-arg {size}_parallel_size=…",
+                    opt_in=f"{size} parallelism" if is_off and f"{size}_parallel_size" not in facts.open_args else None,
+                )
             else:
                 holds = _meets_condition(condition, given)
                 yield KeyMatch(holds, f"{size} parallel size {given} is {'' if holds else 'not '}{condition}")
@@ -327,6 +333,22 @@ def _is_unset(variable: str, allowed: Sequence[str], facts: ScopeFacts) -> bool:
     )
 
 
+def _unless(exceptions: Sequence[Scope], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    """An exception excludes a deployment if all of its keys hold.
+
+    An opt-in that nothing mentions excludes nothing: the record stays in force. Any other fact that an exception lacks
+    is a missing fact.
+    """
+    for exception in exceptions:
+        keys = list(match_keys(exception, facts))
+        if any(key.holds is False or key.opt_in for key in keys):
+            continue
+        missing = [key for key in keys if key.holds is None]
+        yield from missing
+        if not missing:
+            yield KeyMatch(False, f"not with {' and '.join(key.why for key in keys)}")
+
+
 def _workload(region: WorkloadRegion, workloads: "Sequence[Workload]") -> KeyMatch:
     limits = ", ".join(f"{field} {condition}" for field, condition in region if condition is not None)
     if not workloads:
@@ -351,6 +373,7 @@ _KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
     "distribution": _distribution,
     "engine_args": _engine_args,
     "env": _env,
+    "unless": _unless,
 }
 
 

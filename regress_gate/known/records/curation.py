@@ -33,31 +33,38 @@ def _check_scope(issue: KnownIssue, today: date) -> Iterator[LocatedMessage]:  #
     if given == Scope() and issue.details is None and issue.kind not in _UNSCOPED_KINDS:
         what = "the scope is empty, so the record applies to every deployment: narrow it, or give the reason in details"
         yield ("scope",), what, "warning"
-    for location, listed in _list_globs(given):
+    yield from _check_scope_keys(given, ("scope",))
+    for index, exception in enumerate(given.unless or []):
+        yield from _check_scope_keys(exception, ("scope", "unless", index))
+
+
+def _check_scope_keys(given: Scope, path: KeyPath) -> Iterator[LocatedMessage]:
+    """`path`: the keys that lead to this scope in the record."""
+    for keys, listed in _list_globs(given):
         for index, pattern in enumerate(listed):
-            yield from _check_glob(location[-1], pattern, (*location, index))
+            yield from _check_glob(keys[-1], pattern, (*path, *keys, index))
     for key in ("parallel", "backends", "workload"):
         if (part := getattr(given, key)) is not None and not part.model_dump(exclude_none=True):
-            yield ("scope", key), f"{key} is empty: remove the key", "error"
+            yield (*path, key), f"{key} is empty: remove the key", "error"
     for key, allowed in (given.engine_args or {}).items():
         if names.canonical_args({key: True}) != {key: True}:
             what = f"engine argument {key}: write its full name, with underscores and no leading dashes or no_"
-            yield ("scope", "engine_args", key), what, "error"
+            yield (*path, "engine_args", key), what, "error"
         if allowed == []:
-            yield ("scope", "engine_args", key), f"engine argument {key}: an empty list never matches", "error"
+            yield (*path, "engine_args", key), f"engine argument {key}: an empty list never matches", "error"
     for key, values in (given.env or {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
-            yield ("scope", "env", key), f"{key!r} is not a name of an environment variable", "error"
+            yield (*path, "env", key), f"{key!r} is not a name of an environment variable", "error"
         if values == []:
-            yield ("scope", "env", key), f"variable {key}: an empty list never matches", "error"
+            yield (*path, "env", key), f"variable {key}: an empty list never matches", "error"
 
 
 def _list_globs(given: Scope) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """The lists of patterns, with their key paths."""
+    """The lists of patterns, with their keys in the scope."""
     for key in _GLOB_KEYS:
-        yield ("scope", key), getattr(given, key) or []
+        yield (key,), getattr(given, key) or []
     for part, patterns in given.backends or ():
-        yield ("scope", "backends", part), patterns or []
+        yield ("backends", part), patterns or []
 
 
 def _check_glob(field: str, pattern: str, location: KeyPath) -> Iterator[LocatedMessage]:
