@@ -101,3 +101,100 @@ def test_a_dense_bf16_deployment_on_h100_gets_none_of_these(gate, move):
     out = gate("check", *move, *DENSE).out
     for number in (47130, 41306, 28882, 31475, 51884):
         assert f"VLLM-{number}" not in out
+
+
+HOPPER_MOE = ("--accelerator", "H200", "--quantization", "none")
+LLAMA4 = (
+    "--accelerator",
+    "H100",
+    "--model",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    "--feature",
+    "multimodal=true",
+)
+NVFP4_MOE = ("--accelerator", "RTX PRO 6000", "--quantization", "nvfp4", "--feature", "moe=true")
+ASKS_FLASHINFER = ("--env", "VLLM_USE_FLASHINFER_MOE_FP4=1")
+GB300_VL = (
+    "--accelerator",
+    "GB300",
+    "--model",
+    "nvidia/Qwen3-VL-235B-A22B-Instruct-NVFP4",
+    "--feature",
+    "multimodal=true",
+)
+FOUR_4090 = ("--accelerator", "4x RTX 4090", "--model", "Qwen/Qwen3-30B-A3B", "--quantization", "none")
+GEMMA = ("--accelerator", "H20", "--model", "google/gemma-3-27b-it", "--quantization", "none")
+QWEN36 = ("--model", "Qwen/Qwen3.6-35B-A3B-FP8", "--quantization", "fp8")
+QWEN3 = ("--accelerator", "H100", "--model", "Qwen/Qwen3-8B", "--quantization", "none")
+FP8 = ("--accelerator", "H100", "--quantization", "fp8")
+PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size=2")
+
+
+@pytest.mark.parametrize(
+    ("move", "deployment", "id_", "applies"),
+    [
+        ("v0.9.2 v0.9.1", ("--accelerator", "MI300X"), "VLLM-20741", None),
+        ("v0.11.0 v0.10.2", LLAMA4, "VLLM-25888", None),
+        ("v0.15.0 v0.14.1", (*NVFP4_MOE, *ASKS_FLASHINFER), "VLLM-33416", "yes"),
+        ("v0.15.1 v0.14.1", (*NVFP4_MOE, *ASKS_FLASHINFER), "VLLM-33416", None),
+        ("v0.20.2 v0.15.1", (*NVFP4_MOE, *ASKS_FLASHINFER), "VLLM-33416", None),
+        ("v0.11.0 v0.8.5", FOUR_4090, "VLLM-27782", "yes"),
+        ("v0.20.0 v0.19.1", (*HOPPER_MOE, "--model", "mistralai/Mixtral-8x22B-v0.1"), "VLLM-41306", "yes"),
+        ("v0.20.0 v0.19.1", (*HOPPER_MOE, "--model", "Qwen/Qwen3-235B-A22B"), "VLLM-41306", "yes"),
+        ("v0.20.0 v0.19.1", (*HOPPER_MOE, "--model", "Qwen/Qwen3-30B-A3B-Instruct-2507"), "VLLM-41306", "yes"),
+        ("v0.20.0 v0.19.1", (*HOPPER_MOE, "--model", "deepseek-ai/DeepSeek-V2-Lite"), "VLLM-41306", "yes"),
+        ("v0.20.0 v0.19.1", (*HOPPER_MOE, "--model", "Qwen/Qwen3-8B"), "VLLM-41306", "no"),
+        ("v0.20.0 v0.19.1", (*MIXTRAL, "--engine-arg", "data_parallel_size=8"), "VLLM-41306", "no"),
+        ("v0.25.0 v0.24.0", ("--accelerator", "H100", "--model", "openai/gpt-oss-20b"), "VLLM-44443", "no"),
+        ("v0.25.0 v0.24.0", ("--accelerator", "H100", "--model", "google/gemma-2-9b-it"), "VLLM-44443", "yes"),
+        ("v0.25.0 v0.24.0", ("--accelerator", "H100", "--model", "Qwen/Qwen3-8B"), "VLLM-44443", "no"),
+        ("v0.22.0 v0.21.0", QWEN3, "VLLM-39337", "yes"),
+        ("v0.23.0 v0.22.1", DENSE, "VLLM-41286", "yes"),
+        ("v0.25.0 v0.24.0", DENSE, "VLLM-44443", "no"),
+        ("v0.29.0 v0.28.0", ("--accelerator", "H100", "--model", "openai/gpt-oss-20b"), "VLLM-53183", "yes"),
+        ("v0.26.0 v0.25.1", ("--accelerator", "H100", "--model", "google/gemma-3-1b-it"), "VLLM-44490", "yes"),
+        ("v0.27.0 v0.26.0", ("--accelerator", "H100", "--model", "google/gemma-3-1b-it"), "VLLM-44490", None),
+        ("v0.14.0 v0.13.0", PIPELINE, "VLLM-32782", "yes"),
+        ("v0.17.0 v0.13.0", PIPELINE, "VLLM-32782", None),
+        ("v0.14.0 v0.13.0", ("--platform", "cpu"), "VLLM-27679", "no"),
+        ("v0.14.0 v0.13.0", PIPELINE, "VLLM-27679", "no"),
+        ("v0.15.0 v0.14.1", PIPELINE, "VLLM-32359", "yes"),
+        ("v0.14.0 v0.13.0", DENSE, "VLLM-27679", "yes"),
+        ("v0.17.0 v0.16.0", (*FP8, "--model", "RedHatAI/Llama-3.1-8B-FP8"), "VLLM-34924", "no"),
+        ("v0.17.0 v0.16.0", (*FP8, "--model", "deepseek-ai/DeepSeek-R1"), "VLLM-34924", "yes"),
+        ("v0.20.0 v0.19.1", ("--accelerator", "H100", "--model", "BAAI/bge-m3"), "VLLM-38284", "no"),
+        ("v0.20.0 v0.19.1", DENSE, "VLLM-38284", "yes"),
+        ("v0.18.0 v0.17.1", ("--accelerator", "GB200", "--distribution", "vllm"), "VERL-5964", "no"),
+        ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "H100"), "VLLM-51663", "no"),
+        ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663", "yes"),
+        ("v0.9.1 v0.9.0", ("--accelerator", "H100"), "SPYRE-232", "no"),
+        ("v0.10.0 v0.9.1", ("--accelerator", "H100"), "VLLM-21027", None),
+    ],
+)  # fmt: skip
+def test_what_a_record_says_follows_the_code_of_the_releases(gate, move, deployment, id_, applies):
+    """`applies`: None if neither version of the move has the issue."""
+    candidate, baseline = move.split()
+    result = checked(gate, "check", candidate, "--from", baseline, *deployment)
+    found = {each["id"]: each["applies"] for each in result["known_issues"]}
+    assert found.get(id_) == applies
+
+
+@pytest.mark.parametrize(
+    ("move", "deployment", "id_"),
+    [
+        ("v0.21.0 v0.20.2", GB300_VL, "VLLM-42096"),
+        ("v0.12.0 v0.11.0", GEMMA, "VLLM-17689"),
+        ("v0.12.0 v0.11.0", GEMMA, "VLLM-28539"),
+        ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663"),
+        ("v0.18.0 v0.17.1", ("--accelerator", "GB200"), "VERL-5964"),
+    ],
+)
+def test_a_report_that_was_taken_back_or_is_weak_blocks_nobody(gate, move, deployment, id_):
+    candidate, baseline = move.split()
+    known = checked(gate, "check", candidate, "--from", baseline, *deployment)["known_issues"]
+    assert not any(each["blocks"] for each in known if each["id"] == id_)
+
+
+def test_asynchronous_scheduling_that_is_on_by_default_needs_no_flag_to_apply(gate):
+    deployment = ("--accelerator", "H200", "--feature", "speculative_decoding=true")
+    assert issue(checked(gate, "check", "v0.18.0", *deployment), "VLLM-41838")["applies"] == "yes"

@@ -189,7 +189,7 @@ def from_model_config(config: Mapping[str, Any]) -> Deployment:
     quantization, kv_cache = _config_quantization(config.get("quantization_config", text.get("quantization_config")))
     return Deployment(
         architecture=architectures[0] if named else None,  # type: ignore[index]
-        features=_config_features(config, text) if named else {},
+        features=_config_features(architectures[0], config, text) if named else {},  # type: ignore[index]
         quantization=quantization if named else None,
         moe_quantization=quantization if named and quantization not in (None, "none") and _has_experts(text) else None,
         kv_cache_dtype=kv_cache,
@@ -200,10 +200,11 @@ def _has_experts(text: Mapping[str, Any]) -> bool:
     return any(isinstance(text.get(key), int) and text[key] > 1 for key in _EXPERTS)
 
 
-def _config_features(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[Feature, bool]:
+def _config_features(architecture: str, config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[Feature, bool]:
     layers = text.get("layer_types")
     hybrid = isinstance(layers, list) and any(layer in _LINEAR_LAYERS for layer in layers)
-    features: dict[Feature, bool] = {"moe": _has_experts(text)}
+    # A configuration may count its experts under another key than those of the list.
+    features: dict[Feature, bool] = {"moe": _has_experts(text) or _MOE.search(architecture) is not None}
     if isinstance(layers, list):
         features["hybrid_model"] = hybrid
     if not any("vision" in key or "audio" in key for key in config):
