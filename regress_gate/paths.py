@@ -45,6 +45,11 @@ def release_tables_directory() -> Path:
     return _user_directory("cache") / "release-tables"
 
 
+def wheel_members_directory() -> Path:
+    """Single files of published wheels, by release."""
+    return _user_directory("cache") / "wheel-members"
+
+
 def wheel_index_cache_directory() -> Path:
     """What indexes of wheels answered to the watch, with the tags by which they are asked whether it changed."""
     return _user_directory("cache") / "wheel-index"

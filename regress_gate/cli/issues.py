@@ -1,5 +1,6 @@
 """`regress-gate issues`: the known-issues database, and what GitHub says of its threads."""
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,7 +63,10 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
     epilog="Example: regress-gate issues verify v0.24.0 --accelerator H200 --model deepseek-ai/DeepSeek-R1",
     context_settings=CONTEXT,
 )
-@click.argument("version")
+@click.argument("names", nargs=-1, required=False, metavar="VERSION | ID...")
+@click.option("--builds", is_flag=True, help="Instead: evaluate the `code` of records on all published releases.")
+@click.option("--releases", metavar="RANGE", default="", help="With --builds: 0.11.0..0.12.0.  [0.8.0..]")
+@click.option("--write", is_flag=True, help="With --builds: keep the table beside the records, as builds.json.")
 @click.option("--all", "everything", is_flag=True, help="Also records of which it is not known whether they apply.")
 @click.option(
     "--result",
@@ -79,7 +83,10 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
 @_offline
 @_quiet
 def verify(
-    version: str,
+    names: tuple[str, ...],
+    builds: bool,
+    releases: str,
+    write: bool,
     everything: bool,
     results: tuple[Path, ...],
     directory: Path | None,
@@ -87,18 +94,30 @@ def verify(
     offline: bool,
     quiet: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Show for each known issue of your deployment whether VERSION really has its fix, and the evidence.
 
     The fix is looked for in the build's git history: an ancestor of its tag, or a pick on its release branch, that no
     later commit reverts. Exits 4 if GitHub could not answer everything; what is known is printed all the same.
+
+    With --builds no deployment counts: the records (all that have `code`, or those named) are evaluated on the source
+    of the published releases, which is read and never run. Exits 1 where a record's events and the code disagree, 4
+    where the package index does not answer.
     """
+    if builds:
+        return _verify_builds(
+            names, releases, write=write, directory=directory, format_=format_, offline=offline, quiet=quiet
+        )
+    if releases or write:
+        raise click.UsageError("--releases and --write need --builds")
+    if len(names) != 1:
+        raise click.UsageError("name one VERSION")
     from regress_gate.app.issue_tracking import verify_version  # with GitHub's client, as above
 
     deployment = settings_from(options).deployment
     with counter_on_stderr("asking GitHub", quiet=quiet) as advance:
         view, problem = verify_version(
-            version,
+            names[0],
             deployment,
             directory=directory,
             results=results,
@@ -109,6 +128,31 @@ def verify(
     print_view(view, format_)
     if problem is not None:
         raise problem
+    return ExitCode.PASS
+
+
+def _verify_builds(
+    ids: tuple[str, ...],
+    releases: str,
+    *,
+    write: bool,
+    directory: Path | None,
+    format_: str,
+    offline: bool,
+    quiet: bool,
+) -> int:
+    from regress_gate.app.build_code import prove_records  # with the readers of wheels
+    from regress_gate.report.views.record_view import proved_records  # beside its use
+
+    with counter_on_stderr("reading releases", quiet=quiet) as advance:
+        done = prove_records(
+            ids, releases, directory=directory, write=write, offline=offline, environ=os.environ, advance=advance
+        )
+    notes = [f"{release} was not read: {why}" for release, why in done.problems.items()]
+    print_view(proved_records(done.proofs, done.releases, done.problems, notes), format_)
+    if done.disagree:
+        return ExitCode.FAIL
+    return ExitCode.COULD_NOT_MEASURE if done.problems else ExitCode.PASS
 
 
 DISCOVER_DAYS = 14
@@ -217,15 +261,24 @@ def show(id_: str, format_: str, directory: Path | None) -> None:
 
 @issues.command(epilog="Example: regress-gate issues lint known_issues/", context_settings=CONTEXT)
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False, exists=True))
-def lint(directory: Path | None) -> int:
-    """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only."""
+@click.option("--events", is_flag=True, help="List the events that neither the code nor the history of a tag shows.")
+def lint(directory: Path | None, events: bool) -> int:
+    """Check records: schema, ids, links, versions, evidence. Exits 2 when there is an error, 0 with warnings only.
+
+    Events that are shown neither by `code` (`issues verify --builds --write`) nor by the history of a tag are counted.
+    """
     from regress_gate.app.authoring import lint_issue_records  # with the linters, which `list` and `show` do not need
 
     report = lint_issue_records(directory)
-    for message in report.messages:
+    for message in (*report.messages, *(report.unshown if events else ())):
         click.echo(printable(message))
     counts = (plural(report.files, "record"), plural(report.errors, "error"), plural(report.warnings, "warning"))
     click.echo(", ".join(counts), err=True)
+    if report.unshown and not events:
+        what = (
+            f"{plural(len(report.unshown), 'event is', 'events are')} shown neither by code nor by the history of a tag"
+        )
+        click.echo(f"{what}: --events lists them", err=True)
     return ExitCode.USAGE if report.errors else ExitCode.PASS
 
 

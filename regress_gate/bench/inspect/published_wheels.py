@@ -2,9 +2,10 @@
 
 uv or pip finds the wheel, so that the user's index, credentials and proxy are used as configured. The wheel is a zip
 file: its table of contents and single members are fetched by byte ranges; a server that knows no ranges sends the
-whole wheel. Not for what the members say: see `source_arguments`.
+whole wheel. Single members of releases can be kept on disk. Not for what the members say: see `source_arguments`.
 """
 
+import gzip
 import hashlib
 import io
 import json
@@ -14,8 +15,9 @@ import subprocess
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cache
@@ -36,7 +38,7 @@ from regress_gate.bench.provision.installer import (
     useful_lines,
 )
 from regress_gate.bench.provision.interface import Progress, ProvisionError, installer_variables
-from regress_gate.files import open_url
+from regress_gate.files import open_url, replace_file
 from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import ReadRelease
@@ -290,6 +292,63 @@ def _download(wheel: PublishedWheel, to: IO[bytes]) -> None:
             to.write(content)
     if wheel.sha256 and digest.hexdigest() != wheel.sha256:
         raise OSError("its content is not what the index promises")
+
+
+@contextmanager
+def cached_members(
+    version: str, environ: Mapping[str, str], directory: Path, *, offline: bool = False
+) -> Iterator[Callable[[str], str | None]]:
+    """A function that gives the text of a member of a release's wheel, None if the wheel has no such member.
+
+    What was read before is taken from `directory`. The wheel is looked up at the first member that is not there, in
+    the usual distribution or else in that for CPUs: their sources are the same. The function raises ProvisionError.
+    """
+    kept = directory / f"{DISTRIBUTION}-{version}"
+    with ExitStack() as stack:
+        opened: list[WheelFiles] = []
+
+        def read(path: str) -> str | None:
+            names = _kept_text(kept / "members.gz")
+            if names is not None and path not in names.split("\n"):
+                return None
+            if (known := _kept_text(kept / f"{path}.gz")) is not None:
+                return known
+            if offline:
+                raise ProvisionError(f"offline: {path} of {version} was not read before")
+            if not opened:
+                opened.append(stack.enter_context(open_wheel(_find_any(version, environ))))
+                _keep_text(kept / "members.gz", "\n".join(sorted(opened[0].names)))
+            text = opened[0].text(path)
+            if text is not None:
+                _keep_text(kept / f"{path}.gz", text)
+            return text
+
+        yield read
+
+
+def _find_any(version: str, environ: Mapping[str, str]) -> PublishedWheel:
+    try:
+        return find_published(DISTRIBUTION, version, environ)
+    except ProvisionError as error:
+        try:
+            return find_published(CPU_DISTRIBUTION, version, environ)
+        except ProvisionError:
+            raise error from None
+
+
+def _kept_text(path: Path) -> str | None:
+    try:
+        return gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
+    except (OSError, EOFError, zlib.error):
+        return None  # not there, or damaged: it is read again
+
+
+def _keep_text(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, gzip.compress(text.encode("utf-8", "replace"), mtime=0))
+    except OSError:
+        pass  # the next call reads it again
 
 
 def read_release(version: str, environ: Mapping[str, str], progress: Progress | None = None) -> ReadRelease:

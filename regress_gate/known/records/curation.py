@@ -16,7 +16,14 @@ from regress_gate.known.matching import names
 from regress_gate.known.matching.versions import event_key
 from regress_gate.known.records.coverage import lint_coverage
 from regress_gate.known.records.loading import COVERAGE_NAME, SUFFIX, read_document, read_issue, record_files
-from regress_gate.known.records.releases import release_date
+from regress_gate.known.records.releases import (
+    BUILDS_COMMAND,
+    BUILDS_NAME,
+    BuildProof,
+    load_builds,
+    release_date,
+    shown_by_history,
+)
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
 from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Reference, Scope
 from regress_gate.text import did_you_mean
@@ -265,8 +272,11 @@ _CHECKS: tuple[Callable[[KnownIssue, date], Iterator[LocatedMessage]], ...] = (
 )
 
 
-def lint_records(directory: Path, *, today: date) -> list[LintMessage]:
-    """All messages, ordered by file and line. Raises InputError if the directory cannot be listed."""
+def lint_records(directory: Path, *, today: date, unshown: list[LintMessage] | None = None) -> list[LintMessage]:
+    """All messages, ordered by file and line. Raises InputError if the directory cannot be listed.
+
+    `unshown` collects the events that are shown neither by the code nor by the history of a tag: most of older records.
+    """
     messages = list(_check_file_names(directory))
     records: list[tuple[Path, Document, KnownIssue]] = []
     for path in record_files(directory):
@@ -283,8 +293,35 @@ def lint_records(directory: Path, *, today: date) -> list[LintMessage]:
             for location, what, severity in check(issue, today):
                 messages.append(LintMessage(path, document.line(location), what, severity))
     messages.extend(_check_shared_names(records))
+    messages.extend(_check_builds(directory, records, unshown if unshown is not None else []))
     messages.extend(_check_coverage(directory / COVERAGE_NAME, today))
     return sorted(messages, key=lambda message: (message.file, message.line or 0, message.what))
+
+
+def _check_builds(
+    directory: Path, records: list[tuple[Path, Document, KnownIssue]], unshown: list[LintMessage]
+) -> Iterator[LintMessage]:
+    """Records whose events disagree with the table of builds, and code that is not in it."""
+    try:
+        table = load_builds(directory)
+    except InputError as error:
+        yield LintMessage(directory / BUILDS_NAME, None, error.what, "error")
+        return
+    for path, document, issue in records:
+        answers = table.answers(issue) if table else None
+        if issue.code and table and answers is None:
+            what = f"the code was not evaluated since it changed: {BUILDS_COMMAND}"
+            yield LintMessage(path, document.line(("code",)), what, "warning")
+        proof = BuildProof(issue, answers or {})
+        if wrong := proof.disagreements:
+            others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            what = f"events and code disagree on {wrong[0]}{others}: see `issues verify --builds {issue.id}`"
+            yield LintMessage(path, document.line(("affected",)), what, "warning")
+        for location, event in _release_events(issue):
+            if event.introduced != "0" and not proof.shows(event) and not shown_by_history(issue, event):
+                kind = next(iter(event.model_fields_set))
+                what = f"{kind} {event.value} is shown neither by code nor by the history of a tag"
+                unshown.append(LintMessage(path, document.line(location), what, "warning"))
 
 
 def _check_coverage(path: Path, today: date) -> Iterator[LintMessage]:

@@ -4,21 +4,31 @@ The table (releases.json) has all releases from 0.5.0 on, with the day (UTC) of 
 configuration is asked for the project's JSON document at most once a day; its answer is kept in the user's cache
 directory. Withdrawn ("yanked") releases are left out. Without an index only the table is used, and a note names the day
 from which releases are unknown.
+
+Which releases have each issue, by the `code` of its record, is a second table: `issues verify --builds` makes it. It
+is kept beside the records as builds.json, so that the linter can say which events the code shows. Not for evaluating a
+condition (`known.matching.versions`).
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
+from pydantic import AfterValidator, Field, ValidationError
 
-from regress_gate.files import read_url, replace_file
+from regress_gate.errors import InputError
+from regress_gate.files import read_bounded, read_url, replace_file
+from regress_gate.known.matching.versions import affects, event_key
+from regress_gate.model.documents import StrictModel
+from regress_gate.model.issue import Event, KnownIssue
+from regress_gate.model.version import Version
 from regress_gate.redaction import redact_url
 
 _TABLE = Path(__file__).with_name("releases.json")
@@ -147,3 +157,149 @@ def _write_cache(cache: Path, document: dict[str, Any]) -> None:
         replace_file(cache, json.dumps(document))
     except OSError:
         pass  # the next call asks again
+
+
+# Which releases have an issue
+
+BUILDS_NAME = "builds.json"
+BUILDS_COMMAND = "regress-gate issues verify --builds --write"
+_MAX_TABLE_BYTES = 4 << 20
+
+
+def _release(text: str) -> str:
+    try:
+        return str(Pep440(text))
+    except InvalidVersion:
+        raise ValueError(f"{text!r} is not a release") from None
+
+
+Release = Annotated[str, AfterValidator(_release)]
+Span = tuple[Release, Release]
+"""The first and the last of neighbouring releases."""
+
+
+class CodeAnswers(StrictModel):
+    """What the source of the releases says of one record."""
+
+    code: str
+    """`code_digest` of the conditions that were evaluated."""
+    has_fault: list[Span]
+    unknown: list[Span] = Field(default_factory=list)
+
+
+class BuildTable(StrictModel):
+    """The content of builds.json."""
+
+    schema_version: Literal["1"] = "1"
+    made_by: str = BUILDS_COMMAND
+    made: date
+    releases: list[Release]
+    """The oldest first."""
+    records: dict[str, CodeAnswers]
+
+    def answers(self, issue: KnownIssue) -> dict[str, bool | None] | None:
+        """Release to whether it has the fault (None: not known); None if this code was not evaluated."""
+        entry = self.records.get(issue.id)
+        if entry is None or entry.code != code_digest(issue):
+            return None
+        answers: dict[str, bool | None] = dict.fromkeys(self.releases, False)
+        answers.update(dict.fromkeys(self._within(entry.has_fault), True))
+        answers.update(dict.fromkeys(self._within(entry.unknown), None))
+        return answers
+
+    def _within(self, spans: Iterable[Span]) -> Iterator[str]:
+        for first, last in spans:
+            yield from (one for one in self.releases if Pep440(first) <= Pep440(one) <= Pep440(last))
+
+
+@dataclass(frozen=True, slots=True)
+class BuildProof:
+    """The answers of the releases for one record, beside its events."""
+
+    issue: KnownIssue
+    answers: Mapping[str, bool | None]
+    """Release, the oldest first, to whether its source has the fault."""
+
+    def spans(self, answer: bool | None) -> list[Span]:
+        """Neighbouring releases with this answer."""
+        return spans_of([one for one, found in self.answers.items() if found is answer], list(self.answers))
+
+    @property
+    def disagreements(self) -> list[str]:
+        """Releases of which the events say the opposite of the code."""
+        wrong = []
+        for release, found in self.answers.items():
+            by_events = affects(self.issue, Version.parse(release))
+            if found is not None and by_events is not None and found is not by_events:
+                wrong.append(release)
+        return wrong
+
+    def shows(self, event: Event) -> bool:
+        """Whether the code changes between the release of the event and its neighbour, as the event says."""
+        releases = list(self.answers)
+        later = [one for one in releases if Pep440(one) >= event_key(event)]
+        older = [one for one in releases if Pep440(one) < event_key(event)]
+        if event.last_affected:
+            older = [one for one in releases if Pep440(one) <= event_key(event)]
+            later = [one for one in releases if Pep440(one) > event_key(event)]
+        if not later or not older:
+            return False
+        before, after = self.answers[older[-1]], self.answers[later[0]]
+        return (before, after) == ((False, True) if event.introduced else (True, False))
+
+
+def code_digest(issue: KnownIssue) -> str:
+    """Changes with the conditions of a record, and with nothing else."""
+    text = json.dumps([condition.model_dump(mode="json") for condition in issue.code], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def spans_of(chosen: Sequence[str], releases: Sequence[str]) -> list[Span]:
+    """The chosen ones of a row of releases, neighbours joined."""
+    spans: list[Span] = []
+    for place, release in enumerate(releases):
+        if release not in chosen:
+            continue
+        if spans and place and releases[place - 1] == spans[-1][1]:
+            spans[-1] = (spans[-1][0], release)
+        else:
+            spans.append((release, release))
+    return spans
+
+
+def table_text(proofs: Sequence[BuildProof], releases: Sequence[str], made: date) -> str:
+    """The text of builds.json; a line is a record."""
+    records = {
+        proof.issue.id: CodeAnswers(
+            code=code_digest(proof.issue), has_fault=proof.spans(True), unknown=proof.spans(None)
+        ).model_dump(mode="json", exclude_defaults=True)
+        for proof in sorted(proofs, key=lambda proof: proof.issue.id)
+    }
+    head = {"schema_version": "1", "made_by": BUILDS_COMMAND, "made": made.isoformat(), "releases": list(releases)}
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    entries = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in records.items())
+    body = f"{{\n{entries}\n }}" if entries else "{}"
+    return "{\n" + ",\n".join([*lines, f' "records": {body}']) + "\n}\n"
+
+
+def load_builds(directory: Path) -> BuildTable | None:
+    """The table of a directory of records; None if there is none. Raises InputError for a file that is no table."""
+    path = directory / BUILDS_NAME
+    if not path.exists():
+        return None
+    try:
+        return BuildTable.model_validate_json(read_bounded(path, _MAX_TABLE_BYTES) or b"")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=path) from None
+    except ValidationError:
+        raise InputError("is no table of builds", where=path, todo=f"make it again: {BUILDS_COMMAND}") from None
+
+
+def shown_by_history(issue: KnownIssue, event: Event) -> bool:
+    """Whether the record names the commit by which the event can be looked up in the history of the tags."""
+    ranges = [part for entry in issue.affected for part in entry.ranges if part.type == "GIT"]
+    if event.introduced:
+        changes = [change for change in issue.changes.introduced_by if change.commit]
+        return bool(changes) or any(one.introduced not in (None, "0") for part in ranges for one in part.events)
+    fixes = [change for change in issue.changes.fixed_by if change.commit and change.reverted_by is None]
+    return bool(fixes) or any(one.fixed for part in ranges for one in part.events)

@@ -1,13 +1,15 @@
 """Records of known issues: the list of all, and one as a whole."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regress_gate.known.matching.versions import range_text
+from regress_gate.known.records.releases import BuildProof, spans_of
 from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
 from regress_gate.report.document import Detail, Document, Line, Link, Pair, Pairs, View
 from regress_gate.report.views.list_view import ListView, value_text
+from regress_gate.text import plural
 
 
 def issue_records(records: Sequence[KnownIssue]) -> ListView:
@@ -19,6 +21,47 @@ def issue_records(records: Sequence[KnownIssue]) -> ListView:
         name="Known issues",
         values={"schema_version": "1", "issues": [one.model_dump(mode="json", exclude_none=True) for one in records]},
     )
+
+
+def proved_records(
+    proofs: Sequence[BuildProof], releases: Sequence[str], problems: Mapping[str, str], notes: Sequence[str] = ()
+) -> ListView:
+    """For each record the releases that have the fault by their code, beside what its events say."""
+    wrong = sum(bool(proof.disagreements) for proof in proofs)
+    counts = f"{plural(len(proofs), 'record')} in {plural(len(releases), 'release')}"
+    return ListView(
+        titles=("id", "in the code of", "by its events", "they disagree on", "not known"),
+        rows=[
+            (
+                proof.issue.id,
+                _spans(proof.spans(True)) or "no release",
+                range_text(proof.issue),
+                _spans(spans_of(proof.disagreements, releases)),
+                _spans(proof.spans(None)),
+            )
+            for proof in proofs
+        ],
+        name="Known issues in published builds",
+        values={
+            "schema_version": "1",
+            "releases": list(releases),
+            "not_read": dict(problems),
+            "records": {
+                proof.issue.id: {
+                    "has_fault": proof.spans(True),
+                    "unknown": proof.spans(None),
+                    "disagreements": proof.disagreements,
+                }
+                for proof in proofs
+            },
+        },
+        empty="no record has `code`",
+        notes=[f"{counts}: the events of {wrong or 'none'} disagree with the code", *notes],
+    )
+
+
+def _spans(spans: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(first if first == last else f"{first} to {last}" for first, last in spans)
 
 
 @dataclass(frozen=True, slots=True)

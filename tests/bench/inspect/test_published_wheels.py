@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from regress_gate.bench.inspect import published_wheels
-from regress_gate.bench.inspect.published_wheels import PublishedWheel, WheelFiles, open_wheel, read_release
+from regress_gate.bench.inspect.published_wheels import (
+    PublishedWheel,
+    WheelFiles,
+    cached_members,
+    open_wheel,
+    read_release,
+)
 from regress_gate.bench.provision.interface import ProvisionError
 from tests.bench.inspect.test_source_arguments import SOURCES
 
@@ -157,3 +164,26 @@ def test_a_release_without_any_wheel_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(published_wheels, "find_published", find)
     with pytest.raises(ProvisionError, match="has no such wheel"):
         read_release("9.9.9", {})
+
+
+def test_a_kept_member_that_is_damaged_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(a_wheel()) as (url, _):
+        monkeypatch.setattr(published_wheels, "find_published", lambda *_: PublishedWheel(url, ""))
+        for _ in range(2):
+            with cached_members("9.9.9", {}, tmp_path) as read:
+                assert read("vllm/worker.py") == 'os.environ["VLLM_ELSEWHERE"]\n'
+                assert read("vllm/missing.py") is None
+            for kept in tmp_path.rglob("*.gz"):
+                kept.write_bytes(b"no archive")
+
+
+def test_a_kept_member_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(a_wheel()) as (url, _):
+        monkeypatch.setattr(published_wheels, "find_published", lambda *_: PublishedWheel(url, ""))
+        with cached_members("9.9.9", {}, tmp_path) as read:
+            assert read("vllm/worker.py")
+    with cached_members("9.9.9", {}, tmp_path, offline=True) as read:
+        assert read("vllm/worker.py") == 'os.environ["VLLM_ELSEWHERE"]\n'
+        assert read("vllm/missing.py") is None
+        with pytest.raises(ProvisionError, match=r"offline: vllm/envs\.py of 9\.9\.9 was not read before"):
+            read("vllm/envs.py")
