@@ -18,12 +18,14 @@ from regress_gate.app.history import SuiteOnTestbed, read_lines
 from regress_gate.app.known_issues import Releases, seen_releases
 from regress_gate.app.settings import Settings
 from regress_gate.app.store_queries import is_selected
+from regress_gate.app.watch_state import WatchState, watch_states
 from regress_gate.errors import InputError, NoDataError, RegressGateError, StoreError
 from regress_gate.gate.history import HistoryFilter
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.result import Result
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import Suite
+from regress_gate.model.version import Version
 from regress_gate.report.site.content import Place, PlaceSummary, summary_of
 from regress_gate.report.site.data import index_data, place_data
 from regress_gate.report.site.feed import FeedEntry, render_feed
@@ -38,11 +40,19 @@ from regress_gate.report.site.pages import (
 )
 from regress_gate.report.site.series_pages import series_pages
 from regress_gate.report.site.templates import TITLE, licence_text, render_view
+from regress_gate.report.site.watch_page import (
+    WATCH_PAGE,
+    FollowedRegression,
+    PastLook,
+    WatchedPlace,
+    watch_page,
+)
 from regress_gate.report.views.history_words import line_change_text
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.store.combined import CombinedStore, open_combined_store
-from regress_gate.store.store_interface import Holding, HoldingOrigin, StoredComparison, StoreLocation
+from regress_gate.store.store_interface import Holding, HoldingOrigin, StoredComparison, StoredLook, StoreLocation
 from regress_gate.suites import find_shipped_suite, is_suite_path, load_suite
+from regress_gate.watch.alarm import AlarmKind
 
 _Key = tuple[str, SuiteRef]
 
@@ -87,6 +97,7 @@ def build_site(
         summaries: list[PlaceSummary] = []
         findings: list[FeedEntry] = []
         unreadable = 0
+        compared = list[_ComparisonPage]()
         counter = _Counter(advance)
         for key, holdings in held.items():
             place = _gather(store, settings, key, holdings, releases)
@@ -95,13 +106,17 @@ def build_site(
             unreadable += len(place.unreadable)
             summaries.append(summary_of(place, built))
             findings += _findings(place)
-    folder.announce(_FRONT)
-    folder.write("index.json", index_data(summaries, built))
+            compared += _comparison_pages(place)
+    watched = [_watched(state, compared) for state in watch_states(settings, built) if _is_shown(state, settings)]
+    folder.announce([*_FRONT, *([WATCH_PAGE] if watched else [])])
+    if watched:
+        folder.write(WATCH_PAGE, watch_page(watched))
+    folder.write("index.json", index_data(summaries, watched, built))
     identity = base or StoreLocation.parse(url).shown
     folder.write("feed.xml", render_feed(findings, identity=identity, title="Findings of regress-gate", base_url=base))
     folder.write("uplot-license.txt", licence_text())
     folder.write(".nojekyll", "")
-    folder.write("index.html", index_page(summaries, findings, built))
+    folder.write("index.html", index_page(summaries, findings, watched, built))
     deleted = folder.finish()
     return BuiltSite(
         index=directory / "index.html",
@@ -112,6 +127,81 @@ def build_site(
         findings=len(findings),
         unreadable=unreadable,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparisonPage:
+    testbed: str
+    suite: str
+    baseline: Version
+    candidate: Version
+    page: str
+
+
+def _comparison_pages(place: Place) -> Iterator[_ComparisonPage]:
+    """Those that can be read, the newest first."""
+    for one in place.comparisons:
+        if (page := place.comparison_page(one)) is not None:
+            whole = f"{place.folder}/{page}"
+            yield _ComparisonPage(place.testbed, str(place.suite), one.baseline, one.candidate, whole)
+
+
+def _is_shown(state: WatchState, settings: Settings) -> bool:
+    suite, testbed = settings.suite.value, settings.testbed.value
+    return suite in (None, state.suite, state.suite.partition("@")[0]) and testbed in (None, state.testbed)
+
+
+def _watched(state: WatchState, compared: Sequence[_ComparisonPage]) -> WatchedPlace:
+    name, _, version = state.suite.partition("@")
+    own = [each for each in compared if (each.testbed, each.suite) == (state.testbed, state.suite)]
+    return WatchedPlace(
+        testbed=state.testbed,
+        suite=SuiteRef(name, version),
+        looks=[_past_look(look, own) for look in state.looks],
+        next_due=state.next_due,
+        is_overdue=any(alarm.kind is AlarmKind.OVERDUE for alarm in state.alarms),
+        alarms=[(alarm.kind.value, alarm.text, alarm.todo) for alarm in state.alarms],
+        followed=[
+            FollowedRegression(
+                one.finding.title,
+                one.finding.state.value,
+                not one.is_confirmed,
+                one.finding.looks,
+                one.finding.bisect_command,
+            )
+            for one in state.followed
+        ],
+    )
+
+
+def _past_look(look: StoredLook, compared: Sequence[_ComparisonPage]) -> PastLook:
+    data, build = look.data, look.candidate
+    decision = data.get("decision")
+    outcome = decision or ("not measured" if build is not None else str(data.get("kind")))
+    page = None
+    if decision and build is not None:
+        pinned = Version.parse(data["pinned"])
+        pages = (one.page for one in compared if one.baseline.matches(pinned) and one.candidate.matches(build))
+        page = next(pages, None)
+    return PastLook(
+        begun=look.begun,
+        build="" if build is None else str(build),
+        outcome="not ended" if look.ended is None else outcome,
+        text=_look_text(look, decision),
+        alarms=len(data.get("alarms", ())),
+        page=page,
+    )
+
+
+def _look_text(look: StoredLook, decision: str | None) -> str:
+    """Without what other columns say."""
+    data, headline = look.data, str(look.data.get("headline", ""))
+    if look.candidate is None or look.ended is None:
+        return ""
+    if decision is None:
+        return headline.removeprefix(f"{look.candidate} could not be measured: ")
+    how = "known issues only" if data.get("kind") == "check" else f"beside {data['pinned']}"
+    return how + headline.partition(f": {decision}")[2]
 
 
 class _Counter:

@@ -339,7 +339,8 @@ def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:
     data, result = look.data, None
     pinned = Version.parse(data["pinned"])
     for one in store.comparisons():
-        if (one.baseline, one.candidate, f"{one.testbed} {one.suite}") == (pinned, look.candidate, look.place):
+        is_same = one.baseline.matches(pinned) and look.candidate is not None and one.candidate.matches(look.candidate)
+        if is_same and f"{one.testbed} {one.suite}" == look.place:
             document = None if one.id is None else store.comparison_document(one.id)
             view = None if document is None else read_stored_view(orjson.dumps(document), look.name)
             result = view.result if isinstance(view, ResultView) else None

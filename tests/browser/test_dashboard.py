@@ -1,5 +1,6 @@
 """The dashboard in a real browser: opened as files, in all widths and colours, and its charts by mouse and keyboard."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from regress_gate.app.site import build_site
 from regress_gate.model.testbed import Testbed
 from regress_gate.store.repository import open_store
 from tests.factories.dashboards import long_history, nightly
+from tests.factories.watched_stores import watched_store
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)>'\"</script><script>alert(2)</script>"
@@ -17,10 +19,10 @@ HOSTILE = "<img src=x onerror=alert(1)>'\"</script><script>alert(2)</script>"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped baselines, a long history, and one with hostile names."""
+    """The shipped baselines, a long history, one with hostile names, and a watch."""
     folder = tmp_path_factory.mktemp("dashboard")
-    store = f"sqlite:///{folder / 'store.db'}"
-    with open_store(store, create=True) as repository:
+    store = watched_store(folder / "store.db", datetime.now(UTC), HOSTILE)
+    with open_store(store, create=False) as repository:
         repository.add_runs(long_history(120, ("chat", "code"), step_at=80))
         repository.add_runs(long_history(70, (HOSTILE,), testbed=Testbed(HOSTILE, accelerator=HOSTILE), step_at=40))
     build_site(Settings(store_flag=store, environment={}), folder / "site")
@@ -35,6 +37,7 @@ def kinds(site: Path) -> dict[str, Path]:
     shipped = next((site / "places").glob("cpu-2core*"))
     return {
         "index": site / "index.html",
+        "watch": site / "watch.html",
         "place": shipped / "index.html",
         "series": next((shipped / "series").glob("c4-ttft-median*")),
         "issues": shipped / "known-issues.html",
@@ -45,7 +48,7 @@ def kinds(site: Path) -> dict[str, Path]:
     }
 
 
-PAGES = ("index", "place", "series", "issues", "long", "changes", "hostile", "hostile series")
+PAGES = ("index", "watch", "place", "series", "issues", "long", "changes", "hostile", "hostile series")
 
 
 @pytest.mark.parametrize("kind", PAGES)

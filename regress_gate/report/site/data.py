@@ -10,6 +10,7 @@ import numpy as np
 from regress_gate import __version__
 from regress_gate.redaction import redact
 from regress_gate.report.site.content import Place, PlaceSummary, comparison_data
+from regress_gate.report.site.watch_page import WatchedPlace, watch_data
 from regress_gate.report.views.history_view import change_data
 from regress_gate.report.views.history_words import LineView
 
@@ -17,7 +18,7 @@ SCHEMA_VERSION = "1"
 """Keys are added, never removed or renamed, within one."""
 
 
-def index_data(places: Sequence[PlaceSummary], built: datetime) -> str:
+def index_data(places: Sequence[PlaceSummary], watched: Sequence[WatchedPlace], built: datetime) -> str:
     return _json(
         {
             "schema_version": SCHEMA_VERSION,
@@ -25,6 +26,7 @@ def index_data(places: Sequence[PlaceSummary], built: datetime) -> str:
             "created": built.astimezone(UTC).isoformat().replace("+00:00", "Z"),
             "feed": "feed.xml",
             "places": [place.data for place in places],
+            "watch": watch_data(watched),
         }
     )
 

@@ -16,6 +16,7 @@ from regress_gate.report.site.charts import change_style, small_chart, value_tex
 from regress_gate.report.site.content import Place, PlaceSummary, VersionChanges, unmeasured_text
 from regress_gate.report.site.feed import FeedEntry
 from regress_gate.report.site.templates import TITLE, render_page
+from regress_gate.report.site.watch_page import WatchedPlace, watch_rows
 from regress_gate.report.views import units
 from regress_gate.report.views.history_view import search_summary
 from regress_gate.report.views.history_words import DIRECTION_TEXT, LineView, line_change_text, line_title
@@ -37,7 +38,9 @@ ISSUES_PAGE, CHANGES_PAGE = "known-issues.html", "changes.html"
 _FINDINGS = 15
 
 
-def index_page(places: Sequence[PlaceSummary], findings: Sequence[FeedEntry], built: datetime) -> str:
+def index_page(
+    places: Sequence[PlaceSummary], findings: Sequence[FeedEntry], watched: Sequence[WatchedPlace], built: datetime
+) -> str:
     newest = sorted(findings, key=lambda entry: (entry.time, entry.key), reverse=True)[:_FINDINGS]
     return render_page(
         "index.html",
@@ -47,6 +50,7 @@ def index_page(places: Sequence[PlaceSummary], findings: Sequence[FeedEntry], bu
         subtitle=f"{plural(len(places), 'suite')} with stored runs",
         places=[place.values for place in places],
         findings=newest,
+        watch=watch_rows(watched),
         built=f"{built:%Y-%m-%d %H:%M} UTC",
         tool_version=__version__,
     )
