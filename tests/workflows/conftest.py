@@ -1,25 +1,32 @@
 """A repository of a team that serves with vLLM, its pull requests, and the machine that its workflows run on."""
 
 import fcntl
+import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from regress_gate import github as client_module
+from regress_gate.cli.main import run as call_program
+from tests.fake_github.server import GitHub, serving
 from tests.fake_github.state import READ_ONLY, WRITE, State
 from tests.workflows.runner import ROOT, TOKEN, Run, Runner, export_action, read_run
 
 NAME = "team/serving"
+PUBLISHES = "$ regress-gate ci publish "
+"""Begins the lines of the log that say how the action called it."""
 COMPOSE = """\
 services:
   chat:
@@ -66,6 +73,8 @@ class Team:
     event: dict[str, Any] = field(default_factory=dict)
     runs: int = 0
     variables: dict[str, str] = field(default_factory=dict)
+    last: dict[str, str] = field(default_factory=dict)
+    """Variables by which GitHub tells of the last run."""
 
     def __post_init__(self) -> None:
         self.state.add_repository(NAME)
@@ -152,6 +161,25 @@ class Team:
         content = {"action": "completed", "workflow_run": source, "repository": {"full_name": NAME}}
         return self.run("upgrade-gate-comment.yml", "workflow_run", content, write=True)
 
+    def repeat(self, run: Run, times: int) -> None:
+        """What `times` more runs of the half that writes leave on GitHub: `ci publish` is called as `run` called it.
+
+        A run of a workflow takes seconds; this is for what many of them add up to.
+        """
+        commands = [shlex.split(line)[2:] for line in run.log.splitlines() if line.startswith(PUBLISHES)]
+        assert commands, run.text
+        with serving(GitHub(state=self.state)) as github, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(client_module, "SECONDS_BETWEEN_WRITES", 0)
+            for name in [name for name in os.environ if name.startswith("GITHUB_")]:
+                patch.delenv(name)
+            for name, value in {**self.last, "GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN}.items():
+                patch.setenv(name, value)
+            for command in commands * times:
+                said = io.StringIO()
+                with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
+                    call_program(command)
+                assert not ended.value.code, said.getvalue()
+
     @property
     def comments(self) -> list[dict[str, Any]]:
         return self.state.comments(NAME, self.number)
@@ -180,6 +208,13 @@ class Team:
         artifacts.mkdir()
         (here / "event.json").write_text(json.dumps(self.event if content is None else content))
         self.state.add_token(TOKEN, NAME, WRITE if write else READ_ONLY)
+        self.last = {
+            "GITHUB_EVENT_NAME": event,
+            "GITHUB_EVENT_PATH": str(here / "event.json"),
+            "GITHUB_REPOSITORY": NAME,
+            "GITHUB_ACTOR": self.login,
+            "GITHUB_RUN_ID": str(1000 + self.runs),
+        }
         with self.github(here) as url:
             process = subprocess.Popen(
                 self.command(workflow, event, here, url),
@@ -202,10 +237,8 @@ class Team:
 
     def command(self, workflow: str, event: str, here: Path, url: str) -> list[str]:
         variables = {
+            **{name: value for name, value in self.last.items() if "_EVENT_" not in name},
             "GITHUB_API_URL": url,
-            "GITHUB_REPOSITORY": NAME,
-            "GITHUB_ACTOR": self.login,
-            "GITHUB_RUN_ID": str(1000 + self.runs),
             "STUB_ORIGIN": self.origin.as_uri(),
             "STUB_ARTIFACTS": str(here / "artifacts"),
             "STUB_CACHE": str(self.runner.cache),
