@@ -127,6 +127,10 @@ GEMMA = ("--accelerator", "H20", "--model", "google/gemma-3-27b-it", "--quantiza
 QWEN36 = ("--model", "Qwen/Qwen3.6-35B-A3B-FP8", "--quantization", "fp8")
 QWEN3 = ("--accelerator", "H100", "--model", "Qwen/Qwen3-8B", "--quantization", "none")
 FP8 = ("--accelerator", "H100", "--quantization", "fp8")
+AITER = ("--accelerator", "MI300X", "--quantization", "none", "--env", "VLLM_ROCM_USE_AITER=1")
+GLM_ON_MI355X = ("--accelerator", "MI355X", "--model", "zai-org/GLM-5.3", "--architecture", "GlmMoeDsaForCausalLM")
+H200_NVL = ("--accelerator", "H200 NVL", "--engine-arg", "tensor_parallel_size=2")
+NEMOTRON_ON_L40S = ("--accelerator", "L40S", "--model", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8")
 PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size=2")
 
 
@@ -169,6 +173,16 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663", "yes"),
         ("v0.9.1 v0.9.0", ("--accelerator", "H100"), "SPYRE-232", "no"),
         ("v0.10.0 v0.9.1", ("--accelerator", "H100"), "VLLM-21027", None),
+        ("v0.29.0 v0.28.0", ("--accelerator", "RTX 5090", "--quantization", "nvfp4"), "VLLM-55397", None),
+        ("v0.12.0 v0.11.0", (*AITER, "--model", "Qwen/Qwen3-32B"), "VLLM-28598", None),
+        ("v0.14.0 v0.13.0", (*AITER, "--model", "Qwen/Qwen3-Next-80B-A3B-Instruct"), "VLLM-32336", None),
+        ("v0.29.0 v0.28.0", GLM_ON_MI355X, "VLLM-54924", None),
+        ("v0.30.0 v0.29.0", GLM_ON_MI355X, "VLLM-54924", "yes"),
+        ("v0.32.0 v0.29.0", GLM_ON_MI355X, "VLLM-54924", None),
+        ("v0.26.0 v0.24.0", H200_NVL, "VLLM-48071", "yes"),
+        ("v0.27.0 v0.24.0", H200_NVL, "VLLM-48071", None),
+        ("v0.15.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", "yes"),
+        ("v0.18.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", None),
     ],
 )  # fmt: skip
 def test_what_a_record_says_follows_the_code_of_the_releases(gate, move, deployment, id_, applies):
