@@ -1,29 +1,44 @@
-"""The `code` of known issues, evaluated on builds: on all published releases, to prove the records."""
+"""The `code` of known issues, evaluated on builds: on all published releases, to prove the records, and on the build
+that a user wants to move to. Builds are read, never imported."""
 
+import io
+import re
+import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from packaging.version import Version as Pep440
 
-from regress_gate.bench.inspect.published_wheels import DISTRIBUTION, cached_members, published_versions
+from regress_gate.bench.inspect.published_wheels import (
+    DISTRIBUTION,
+    WheelFiles,
+    cached_members,
+    published_versions,
+)
+from regress_gate.bench.inspect.source_arguments import read_sources
+from regress_gate.bench.provision.docker import image_sources
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
-from regress_gate.files import write_output_file
-from regress_gate.known.matching.versions import BuildSource
+from regress_gate.files import read_bounded, write_output_file
+from regress_gate.known.matching.versions import BuildSource, ReadFile
 from regress_gate.known.records.loading import find_record, load_records
 from regress_gate.known.records.releases import BUILDS_NAME, BuildProof, shipped_releases, table_text
 from regress_gate.model.issue import KnownIssue
 from regress_gate.model.version import Version
 from regress_gate.paths import shipped_directory, wheel_members_directory
+from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import build_config
 
 Advance = Callable[[int, int], None] | None
 """Called with the releases that are read and those that are wanted."""
 FIRST_RELEASE = "0.8.0"
 """Older ones are not read unless they are asked for."""
+_MAX_SOURCE = 16 << 20
 _AT_ONCE = 4
 """Releases that are read at once: the time goes into waiting for the index."""
 
@@ -118,3 +133,91 @@ def _evaluate(
     with cached_members(release, environ, wheel_members_directory(), offline=offline) as read:
         source = BuildSource(read, lambda: build_config(Version.parse(release)))
         return {record.id: source.has_fault(record) for record in records}
+
+
+# The build that a user wants to move to
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateBuild:
+    name: str
+    """As it was given: a path or an image."""
+    version: Version | None
+    """None: the build does not say."""
+    source: BuildSource
+    config: Callable[[], BuildConfig]
+    """Its arguments and variables, as its source declares them."""
+
+
+def open_build(given: str, environ: Mapping[str, str]) -> CandidateBuild:
+    """A build in a virtual environment, a site-packages directory, an unpacked source tree, a wheel file, or else the
+    container image of that name.
+
+    Raises InputError for a path without vLLM, ProvisionError for an image that cannot be read.
+    """
+    path = Path(given).expanduser()
+    if path.is_dir():
+        root = _package_root(path)
+        names = [one.name for one in root.glob("vllm*.dist-info")]
+        return _build(given, names, lambda file: _read_text(root / file))
+    if path.is_file():
+        return _open_archive(given, io.BytesIO(path.read_bytes()), [path.name])
+    if given.startswith((".", "/", "~")):
+        raise InputError("there is no such file or directory", where=given)
+    return _open_archive(given, io.BytesIO(image_sources(given, environ)), [])
+
+
+def _open_archive(given: str, content: io.BytesIO, names: Sequence[str]) -> CandidateBuild:
+    try:
+        files = WheelFiles(zipfile.ZipFile(content))
+    except zipfile.BadZipFile:
+        raise InputError("is no wheel", where=given, todo="give a wheel, a directory or an image") from None
+    if "vllm/__init__.py" not in files.names:
+        raise InputError("holds no vLLM", where=given)
+    return _build(given, [*names, *files.names], files.text)
+
+
+def _package_root(path: Path) -> Path:
+    """The directory that holds the package `vllm`."""
+    inside = [path, *sorted(path.glob("lib*/python*/site-packages")), *([path.parent] if path.name == "vllm" else [])]
+    for root in inside:
+        if (root / "vllm" / "__init__.py").is_file():
+            return root
+    todo = "give a virtual environment, its site-packages, or a source tree"
+    raise InputError("holds no vLLM", where=path, todo=todo)
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        content = read_bounded(path, _MAX_SOURCE)
+    except OSError:
+        return None
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+def _build(given: str, names: Sequence[str], read: ReadFile) -> CandidateBuild:
+    version = _version_of(names, read)
+
+    @cache
+    def config() -> BuildConfig:
+        tables = read_sources(read)
+        return BuildConfig(
+            version=version or Version("0"),
+            arguments=tables.arguments,
+            env=tables.env,
+            packages={},
+            unread=tables.problems,
+        )
+
+    return CandidateBuild(given, version, BuildSource(read, config), config)
+
+
+def _version_of(names: Sequence[str], read: ReadFile) -> Version | None:
+    """By its own `_version.py`, which has the commit of a nightly, else by its metadata or the name of its wheel."""
+    written = re.search(r"""^__version__\b.*?["']([^"']+)["']""", read("vllm/_version.py") or "", re.MULTILINE)
+    found = [written[1]] if written else []
+    found += [match[1] for name in names if (match := re.match(r"vllm(?:_[a-z]+)?-([^-/]+?)(?:\.dist-info|-)", name))]
+    for text in found:
+        with suppress(InputError):
+            return Version.parse(text)
+    return None

@@ -1,9 +1,10 @@
 """Check a version, or a move, for the known issues of a deployment. Measures nothing."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regress_gate.app.deployment_facts import deployment_out, launch_deployment
 from regress_gate.app.known_issues import Releases, issue_finder
@@ -22,6 +23,9 @@ from regress_gate.model.version import Ref, Version
 from regress_gate.paths import release_cache_file
 from regress_gate.suites import load_suite
 from regress_gate.vllm import release_tables
+
+if TYPE_CHECKING:
+    from regress_gate.app.build_code import CandidateBuild
 
 WITHOUT_BASELINE = "With --from, changed defaults and removed flags since the version that you run now are listed too."
 
@@ -52,13 +56,25 @@ def check_version(
     overrides: PolicyOverrides | None = None,
     report_only: bool = False,
     offline: bool = False,
+    candidate_env: str | None = None,
 ) -> CheckedVersion:
     """The known issues of a move to `version`; with `recommend` also the newest release that no issue blocks, which is
     checked if `version` is None.
 
     Without `baseline`, the version in the start log or `collect-env` output of the settings is taken, if there is one.
-    Raises InputError without `version` and `recommend`.
+    `candidate_env` is the build to move to, a path or an image: what its source says of an issue beats the versions.
+    Without `version` its own is checked. Raises InputError without `version`, `recommend` and `candidate_env`, and if
+    they contradict each other.
     """
+    build: CandidateBuild | None = None
+    if candidate_env is not None:
+        # With the readers of wheels and images, which a plain check does not need.
+        from regress_gate.app.build_code import open_build
+
+        build = open_build(candidate_env, os.environ)
+        if recommend:
+            raise InputError("one build is given", where="--candidate-env", todo="leave out --recommend")
+        version = _version_of_build(build, version)
     if version is None and not recommend:
         raise InputError("no version is given", todo="name a VERSION, or let --recommend choose one")
     facts, now = settings.deployment_facts, datetime.now(UTC)
@@ -71,12 +87,12 @@ def check_version(
     notes = list(facts.notes)
     if baseline is None and before is not None:
         notes.append(f"checked against {before}, the version that runs now according to the given file")
-    find = issue_finder(facts.deployment, published.days)
+    find = issue_finder(facts.deployment, published.days, None if build is None else build.source)
     policy = settings.policy(flags=overrides)
     running = None if before is None else release_tables.build_config(before)
 
     def try_line(candidate: Version) -> LaunchTest:
-        config = release_tables.build_config(candidate)
+        config = release_tables.build_config(candidate) or (None if build is None else build.config())
         builds = [build for build in (config, running) if build is not None]
         deployment = launch_deployment(
             settings.deployment_flags,
@@ -128,6 +144,19 @@ def check_version(
     update = {"advice": " ".join(filter(None, advice)), "deployment": deployment, "recommended": release}
     result = result.model_copy(update=update)
     return CheckedVersion(result, before, candidate, findings, tuple(notes))
+
+
+def _version_of_build(build: "CandidateBuild", version: str | None) -> str:
+    """The version to check: the one that was given, else the build's own. Raises InputError if they differ."""
+    own, given = build.version, None if version is None else Ref.parse(version).version
+    if version is None:
+        if own is None:
+            raise InputError("does not say its version", where=build.name, todo="name a VERSION beside it")
+        return str(own)
+    keys = [one.order_key for one in (own, given) if one is not None]
+    if None not in keys and len(set(keys)) > 1:
+        raise InputError(f"is vLLM {own}, not {given}", where=build.name, todo="leave out VERSION")
+    return version
 
 
 def suggest_suite(settings: Settings, checked: CheckedVersion) -> str:

@@ -11,6 +11,7 @@ from packaging.version import Version as Pep440
 
 from regress_gate.known.matching.facts import derive_facts
 from regress_gate.known.matching.findings import match_issues
+from regress_gate.known.matching.versions import BuildSource
 from regress_gate.known.records.coverage import assess_coverage, load_coverage
 from regress_gate.known.records.loading import load_records
 from regress_gate.known.records.releases import find_releases
@@ -50,9 +51,10 @@ def find_known_issues(
     return KnownIssues(findings, assess_coverage(load_coverage(), releases, platform, baseline, candidate, records))
 
 
-def issue_finder(deployment: Deployment, releases: Releases) -> FindIssues:
+def issue_finder(deployment: Deployment, releases: Releases, build: BuildSource | None = None) -> FindIssues:
     """The known issues of any number of moves of one deployment without measurements; the records are read once.
 
+    `build`: the source of the candidate, if there is only one.
     Records that are no bug are left out unless they are sure to apply: only a measurement could show a likeness.
     """
     records, reviewed, platform = load_tracked_records(), load_coverage(), derive_facts(deployment).platform
@@ -60,7 +62,7 @@ def issue_finder(deployment: Deployment, releases: Releases) -> FindIssues:
     def find(baseline: Version | None, candidate: Version) -> KnownIssues:
         findings = [
             finding
-            for finding in match_issues(records, deployment, baseline, candidate)
+            for finding in match_issues(records, deployment, baseline, candidate, build=build)
             if finding.issue.kind is not IssueKind.NOT_A_BUG
             or (finding.applies is Applies.YES and finding.issue.scope.names_deployment)
         ]

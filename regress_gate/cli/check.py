@@ -34,6 +34,11 @@ from regress_gate.report.views.list_view import printable
 @click.option(
     "--from", "base", metavar="BASE", help="Version you run now, to separate new issues from those you already have."
 )
+@click.option(
+    "--candidate-env",
+    metavar="PATH|IMAGE",
+    help="The build to move to: virtual environment, site-packages, source tree, wheel or image. Its code decides.",
+)
 @click.option("--recommend", is_flag=True, help="Name the newest reviewed release that no known issue blocks.")
 @click.option(
     "--min-release-age", type=click.IntRange(0, 365), metavar="DAYS", help="Recommend none that is younger.  [7]"
@@ -51,6 +56,7 @@ from regress_gate.report.views.list_view import printable
 def check(
     version: str | None,
     base: str | None,
+    candidate_env: str | None,
     recommend: bool,
     min_release_age: int | None,
     suggest_scenarios: bool,
@@ -65,12 +71,12 @@ def check(
 ) -> int:
     """List the known issues that a move to VERSION would bring, carry or resolve for your deployment.
 
-    Without VERSION, --recommend chooses it. Without --from, the version in --deployment, --server-log or --collect-env
-    is the one that you run now. Each vLLM server in --deployment is checked; the worst decides. Exits 1
-    if an issue blocks, 3 if a missing fact about the deployment would decide or a release of the move was not reviewed,
-    else 0.
+    Without VERSION, --recommend chooses it, or --candidate-env says it. Without --from, the version in --deployment,
+    --server-log or --collect-env is the one that you run now. Each vLLM server in --deployment is checked; the worst
+    decides. Exits 1 if an issue blocks, 3 if a missing fact about the deployment would decide or a release of the move
+    was not reviewed, else 0.
     """
-    if version is None and not recommend:
+    if version is None and not recommend and candidate_env is None:
         raise click.UsageError("name a VERSION, or let --recommend choose one")
     settings = settings_from(options)
     files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
@@ -83,6 +89,7 @@ def check(
         overrides=PolicyOverrides(on_inconclusive=on_inconclusive),
         report_only=report_only,
         offline=offline,
+        candidate_env=candidate_env,
     )
     if suggest_scenarios:
         settings.deployed_server  # noqa: B018 - refuses a file with several servers

@@ -7,6 +7,7 @@ because machines lose their GPUs and daemons their configuration. Names are thos
 engine's commands are in `engine`, the arguments of a container in `containers`.
 """
 
+import base64
 import json
 import os
 import re
@@ -67,6 +68,17 @@ _IMAGE_PROBE = """
 from importlib.metadata import distributions
 found["packages"] = {str(each.metadata["Name"]): str(each.version) for each in distributions() if each.metadata["Name"]}
 """
+_SOURCES_MARK = "regress-gate-sources:"
+_SOURCES_PROBE = f"""
+import base64, importlib.util, io, pathlib, zipfile
+top = pathlib.Path(importlib.util.find_spec("vllm").origin).parent
+content = io.BytesIO()
+with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in [*top.rglob("*.py"), *top.rglob("*.json"), *top.parent.glob("vllm*.dist-info/METADATA")]:
+        archive.write(path, path.relative_to(top.parent).as_posix())
+print("{_SOURCES_MARK}" + base64.b64encode(content.getvalue()).decode())
+"""
+"""Finding a top-level module does not import it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,24 @@ def shares_host_network(engine: Engine, image: str, devices: Sequence[str]) -> b
         return output.split() == [str(_NAMESPACE.readlink()), _BOOT.read_text().strip()]
     except OSError:  # not Linux: the containers are in a virtual machine
         return False
+
+
+def image_sources(image: str, environ: Mapping[str, str]) -> bytes:
+    """A zip file with the Python sources of the vLLM in an image, which is neither imported nor given a GPU, and with
+    the names of its metadata. An image that is missing is pulled. Raises ProvisionError."""
+    engine = find_engine(environ)
+    name, runnable, _ = _pull_first(engine, (image,), None)
+    output = _run_once(
+        engine,
+        ("--network=none", "--entrypoint=python3", runnable, "-I", "-c", _SOURCES_PROBE),
+        f"the sources of vLLM cannot be read in {name}",
+        TRIAL_TIMEOUT,
+    )
+    _, mark, encoded = output.rpartition(_SOURCES_MARK)
+    try:
+        return base64.b64decode("".join(encoded.split()) if mark else "!", validate=True)
+    except ValueError:
+        raise ProvisionError(f"{name} does not give the sources of vLLM") from None
 
 
 def image_facts(engine: Engine, image: str, content: str, devices: Sequence[str], directory: Path) -> ImageFacts:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from regress_gate.known.matching import names
 from regress_gate.known.matching.facts import ENGINE_DEFAULTS, UNSET_BY_DEFAULT, ScopeFacts, derive_facts
 from regress_gate.known.matching.scope import KeyMatch, match_keys, value_text
-from regress_gate.known.matching.versions import affects, fix_status, introduced_in_series, range_text
+from regress_gate.known.matching.versions import BuildSource, affects, fix_status, introduced_in_series, range_text
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Effect, IssueFinding, IssueKind, KnownIssue, Severity, Workaround
 from regress_gate.model.version import Version
@@ -85,18 +85,23 @@ def match_issues(
     base: Version | None,
     candidate: Version,
     workloads: "Sequence[Workload]" = (),
+    build: BuildSource | None = None,
 ) -> list[IssueFinding]:
     """Every issue that concerns the move, the most important first, those that do not apply last.
 
     Without a base an issue of the candidate is `carried`: nothing shows that the move would bring it. Changed defaults
     and removed flags are then listed only if they changed with the candidate's own release series, or if the deployment
     sets the removed flag. If it is not known whether a build is affected, the finding has the worst possible effect and
-    applies at most `unknown`.
+    applies at most `unknown`. The source of the candidate (`build`) beats the versions: an issue that it does not have
+    does not apply, and stays in the list if the versions say otherwise.
     """
     facts = derive_facts(deployment)
     findings = []
     for issue in issues:
-        effect = _effect(issue, base, candidate)
+        in_code = None if build is None else build.has_fault(issue)
+        effect = _effect(issue, base, candidate, in_code)
+        is_absent = effect is None and in_code is False
+        effect = _effect(issue, base, candidate) if is_absent else effect
         if effect is None:
             continue
         is_carried = base is not None and effect[0] is Effect.CARRIED and effect[2]
@@ -106,7 +111,11 @@ def match_issues(
         kind, effect_why, certain = effect
         if applies is Applies.YES and not certain:
             applies, why = Applies.UNKNOWN, f"{effect_why}; the deployment is in scope: {why}"
-        status, status_why = fix_status(issue, candidate)
+        status, status_why = fix_status(issue, candidate, in_code=in_code)
+        if build is not None and in_code is not None:
+            status_why = f"{status_why}: {build.reason(issue)}"
+        if is_absent:
+            applies, why, missing = Applies.NO, status_why, ()
         findings.append(IssueFinding(issue, applies, why, status, status_why, kind, effect_why, missing))
     applies_order = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED, Applies.NO]
     effect_order = [Effect.NEW, Effect.CARRIED, Effect.RESOLVED]
@@ -132,9 +141,14 @@ def _sets_removed_flag(issue: KnownIssue, applies: Applies) -> bool:
     return issue.kind is IssueKind.REMOVED_FLAG and applies in (Applies.YES, Applies.MITIGATED)
 
 
-def _effect(issue: KnownIssue, base: Version | None, candidate: Version) -> tuple[Effect, str, bool] | None:
-    """The effect, why, and whether it is known for both versions; None if neither version is affected."""
-    after = affects(issue, candidate)
+def _effect(
+    issue: KnownIssue, base: Version | None, candidate: Version, in_code: bool | None = None
+) -> tuple[Effect, str, bool] | None:
+    """The effect, why, and whether it is known for both versions; None if neither version is affected.
+
+    `in_code`: whether the candidate's own source has it.
+    """
+    after = affects(issue, candidate) if in_code is None else in_code
     if base is None:
         if after is False:
             return None

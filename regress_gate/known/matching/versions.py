@@ -135,8 +135,16 @@ _CLOSINGS = {
 }
 
 
-def fix_status(issue: KnownIssue, candidate: Version) -> tuple[Status, str]:
-    """The status for that candidate, and its reason, with the date of the review or of the last look at the thread."""
+def fix_status(issue: KnownIssue, candidate: Version, *, in_code: bool | None = None) -> tuple[Status, str]:
+    """The status for that candidate, and its reason, with the date of the review or of the last look at the thread.
+
+    `in_code`: whether the build's own source has the fault, which beats the versions.
+    """
+    if in_code is not None:
+        why = f"measured in the code of this build (record reviewed {issue.reviewed.isoformat()})"
+        if not in_code:
+            return Status.ABSENT_IN_CODE, why
+        return Status.FIX_NOT_IN_CANDIDATE if has_recorded_fix(issue) else fix_status(issue, candidate)[0], why
     if has_recorded_fix(issue):
         return _status_by_ranges(issue, candidate)
     seen = f"(tracker seen {issue.tracker.checked.isoformat()})"
@@ -212,6 +220,11 @@ class BuildSource:
     def has_fault(self, issue: KnownIssue) -> bool | None:
         """Whether every condition of the record holds; None if that is not known, or it has none."""
         return all_hold(self.holds(condition) for condition in issue.code)
+
+    def reason(self, issue: KnownIssue) -> str:
+        """The conditions that decide `has_fault`, in words."""
+        failed = [condition.text for condition in issue.code if self.holds(condition) is False]
+        return f"it is not so that {failed[0]}" if failed else "; ".join(condition.text for condition in issue.code)
 
     def holds(self, condition: CodeCondition) -> bool | None:
         """Whether one condition holds; None if what it needs cannot be read."""

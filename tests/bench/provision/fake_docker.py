@@ -39,6 +39,7 @@ class FakeDocker:
             packages={"Torch": "2.10.0", "vllm": "0.19.1", "Some.Thing": "1"},
             shares_network=True,
             hangs=False,
+            sources="",
             going=0,
             python=sys.executable,
             root=str(ROOT),
@@ -144,6 +145,9 @@ elif command == "run":
             memory["containers"][options["--name"]] = {"pid": -1, "label": options["--label"]}
             remember()
             time.sleep(600)
+        if "regress-gate-sources:" in arguments[-1]:
+            print("noise\\nregress-gate-sources:" + memory["sources"] if memory["sources"] else "noise")
+            sys.exit()
         print("noise\\nregress-gate-probe:" + json.dumps(memory["said"] | {"packages": memory["packages"]}))
     else:
         index = arguments.index("serve")
