@@ -13,9 +13,12 @@ from regress_gate.app.store_queries import find_build_configs
 from regress_gate.bench.inspect.installed_build import inspect_environment
 from regress_gate.bench.inspect.published_wheels import (
     DISTRIBUTION,
+    PublishedWheel,
     published_versions,
+    read_build,
     read_release,
 )
+from regress_gate.bench.provision.recipe import find_wheel
 from regress_gate.errors import InputError, NoDataError
 from regress_gate.files import write_output_file
 from regress_gate.gate.config_changes import ConfigChange, compare_configs
@@ -27,6 +30,7 @@ from regress_gate.vllm.build_config import BuildConfig
 from regress_gate.vllm.release_tables import (
     FIRST_RELEASE,
     ReadRelease,
+    build_config,
     dump_table,
     keep_release,
     known_releases,
@@ -92,6 +96,14 @@ def diff_builds(
     )
 
 
+def changed_configuration(settings: Settings, baseline: Version, candidate: Version) -> list[ConfigChange]:
+    """What changed between two builds for the deployment; empty where one is not known without installing it."""
+    before, after = find_build_configs([baseline, candidate], settings)
+    if before is None or after is None:
+        return []
+    return compare_configs(before, after, deployment=settings.deployment)
+
+
 def _resolve(text: str, settings: Settings, variant: str | None) -> Version:
     """The build that `text` means; with `--variant`, that variant of it."""
     ref = Ref.parse(text)
@@ -155,6 +167,24 @@ def refresh_releases(versions: Sequence[str], write: Path | None, say: Callable[
         others = [release for release in shipped_releases_read() if release.version not in read]
         write_output_file(write, dump_table(table_of([*others, *releases])))
     return releases
+
+
+def refresh_build(version: Version, wheel_index: str, say: Callable[[str], None]) -> bool:
+    """Read the arguments of a build from its published wheel and keep them, unless they are known; whether they were
+    read. Of a build without a number or, but for releases and candidates, a commit, nothing is read.
+
+    Raises ProvisionError if its wheel cannot be found or read, InputError if what was read cannot be kept.
+    """
+    if build_config(version) is not None or version.number is None:
+        return False
+    if version.commit is not None:
+        url = find_wheel(wheel_index, version.commit, version.variant, version).url
+        keep_release(read_build(version, PublishedWheel(url, ""), say))
+    elif version.channel is Channel.NIGHTLY:
+        return False
+    else:
+        keep_release(read_release(version.number, os.environ, say))
+    return True
 
 
 def _release(text: str) -> str:

@@ -1,7 +1,7 @@
 """What GitHub says of known issues: the state of their threads, whether a build has their fixes, what may be new."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -37,9 +37,12 @@ def seen_so_far(environment: Mapping[str, str] = os.environ) -> Snapshot:
     return read_snapshot(open_github(environment, offline=True).cache)
 
 
-def sync_records(directory: Path | None, advance: Advance) -> tuple[SyncView, GitHubError | None]:
-    """Ask GitHub for the threads of all records and keep their state; why not every thread was seen."""
-    records = load_records(directory)
+def sync_records(
+    directory: Path | None, advance: Advance, *, only: Container[str] | None = None
+) -> tuple[SyncView, GitHubError | None]:
+    """Ask GitHub for the threads of all records, or of those with these ids, and keep their state; why not every thread
+    was seen."""
+    records = [record for record in load_records(directory) if only is None or record.id in only]
     github = open_github(os.environ, offline=False)
     before = read_snapshot(github.cache)
     result = sync_threads(github, records, before, advance)

@@ -19,21 +19,25 @@ from filelock import FileLock, Timeout
 from regress_gate.accelerators.registry import default_variant
 from regress_gate.app.check import check_version
 from regress_gate.app.compare import compare_stored, keep_comparison
+from regress_gate.app.diff_config import changed_configuration
 from regress_gate.app.issue_tracking import discover_candidates
 from regress_gate.app.measure_comparison import NotMeasuredError, measure_comparison, plan_comparison
 from regress_gate.app.publish import repository_client
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.app.watch_builds import build_alarms, find_newest
+from regress_gate.app.watch_refresh import Refreshed, refresh_knowledge
 from regress_gate.app.watch_state import (
     alarms_of,
     changed_libraries,
     changed_testbed,
     followed_by,
     look_runs,
+    made_nothing,
     unmeasured_alarms,
     watch_alarms,
 )
 from regress_gate.bench.machine.fingerprint import fingerprint
+from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.errors import ExitCode, InputError, RegressGateError
 from regress_gate.known.tracker.sync import Candidate
 from regress_gate.model.config import ProvisionConfig
@@ -160,7 +164,10 @@ def _to_look_at(
     decided = {
         look.candidate
         for look in earlier
-        if look.data.get("decision") and look.data.get("kind") == kind and look.data.get("pinned") == str(place.pinned)
+        if look.data.get("decision")
+        and look.data.get("kind") == kind
+        and look.data.get("pinned") == str(place.pinned)
+        and not made_nothing(look)
     }
     wanted = list(dict.fromkeys([*unfinished, *(build.version for build in builds)]))
     return [(unfinished.get(build), build) for build in wanted if build not in decided and build != place.pinned]
@@ -186,6 +193,10 @@ def _look(
     before = [one for one in store.looks(place.name) if one.ended is not None]
     followed_before = followed_by(before)
     data: dict[str, Any] = {"kind": "check" if request.check_only else "measure", "pinned": str(place.pinned)}
+    known = Refreshed((), ("nothing was brought up to date (offline)",))
+    if not request.offline:
+        index = request.provisioning.wheel_index or WHEEL_INDEX
+        known = refresh_knowledge(settings, place.pinned, build, index, progress.say)
     result, problem = None, None
     try:
         result = _decide(settings, request, place, store, build, progress)
@@ -225,7 +236,14 @@ def _look(
     suspected = tuple(one for one in followed if not one.is_confirmed)
     texts = tuple(map(str, own))
     summary = LookSummary(look.name, look.begun.date(), build, place.pinned, result, headline, texts, findings)
-    return Look(summary, data["exit_code"], suspected=suspected, threads=threads, notes=tuple(notes))
+    return Look(
+        summary,
+        data["exit_code"],
+        suspected=suspected,
+        threads=threads,
+        refreshed=known.done,
+        notes=(*known.problems, *notes),
+    )
 
 
 def _decide(
@@ -237,7 +255,9 @@ def _decide(
     progress: ProgressReporter,
 ) -> Result:
     if request.check_only:
-        return check_version(settings, str(build), baseline=str(place.pinned), offline=request.offline).result
+        checked = check_version(settings, str(build), baseline=str(place.pinned), offline=request.offline).result
+        changes = changed_configuration(settings, place.pinned, build)
+        return checked.model_copy(update={"config_changes": [change.as_document() for change in changes]})
     try:
         store.check_testbed(place.machine)
     except InputError as error:  # the machine is another one, which is no mistake of the call

@@ -120,28 +120,30 @@ def unmeasured_alarms(looks: Sequence[StoredLook]) -> list[WatchAlarm]:
     for look in reversed(looks):
         if look.ended is None or look.data.get("kind") != "measure":
             continue
-        if look.data.get("decision") is not None and not _is_void(look):
+        if look.data.get("decision") is not None and not made_nothing(look):
             break
         without.append(look)
     if not without:
         return []
     newest, count = without[0], len(without)
-    if _is_void(newest):
-        runs = newest.data["runs"]
+    runs = newest.data.get("runs", {})
+    if made_nothing(newest) and runs["void"]:
         of = "the last look" if count == 1 else f"the last of {count} looks without a measurement"
         text = f"the machine was never quiet: of {plural(runs['void'], 'run')} in {of} none counts: {runs['why']}"
         todo = f"see regress-gate baseline show {newest.candidate}, and keep other work off the machine"
         return [WatchAlarm(AlarmKind.NEVER_QUIET, text, todo)]
-    since = "" if count == 1 else f"nothing was measured since {without[-1].begun:%Y-%m-%d}: "
-    text = since + str(newest.data["headline"])
-    return [
-        WatchAlarm(AlarmKind.NOT_MEASURED, text, "run the watch again, which tries it again; see regress-gate doctor")
-    ]
+    text = "" if count == 1 else f"nothing was measured since {without[-1].begun:%Y-%m-%d}: "
+    text += str(newest.data["headline"])
+    if made_nothing(newest):
+        text += f"; {plural(runs['failed'], 'server start')} of both versions failed"
+    todo = "run the watch again, which tries it again; see regress-gate doctor"
+    return [WatchAlarm(AlarmKind.NOT_MEASURED, text, todo)]
 
 
-def _is_void(look: StoredLook) -> bool:
-    runs = look.data.get("runs")
-    return runs is not None and runs["void"] > 0 and not runs["counted"]
+def made_nothing(look: StoredLook) -> bool:
+    """Whether the look made runs of which none counts, on either side: what was decided is not of this build."""
+    runs = look.data.get("runs", {})
+    return not runs.get("counted") and bool(runs.get("void", 0) + runs.get("failed", 0))
 
 
 def look_runs(runs: Iterable[Run], limits: ConditionLimits, pinned: Version, begun: datetime) -> dict[str, Any]:

@@ -94,20 +94,28 @@ class ReadRelease:
 
 
 def build_config(version: Version) -> BuildConfig | None:
-    """What is known of a release, whatever its variant; None for other builds and for unknown releases.
+    """What is known of a release, or of another build that was read here, whatever its variant; else None.
 
-    Its version is the one asked for. Raises InputError if the file of a release that the user read is damaged.
+    Its version is the one asked for. Raises InputError if the file of a build that the user read is damaged.
     """
-    if version.channel is not Channel.RELEASE or version.number is None:
+    if version.number is None:
         return None
-    if version.number in _shipped()["releases"]:
+    if version.channel is Channel.RELEASE and version.number in _shipped()["releases"]:
         return _from_table(_shipped(), version)
-    path = release_tables_directory() / f"{version.number}.json"
+    path = _own_table(version)
     try:
         content = path.read_bytes()
     except OSError:
         return None
     return _from_table(_parse(content, path), version)
+
+
+def _own_table(version: Version) -> Path:
+    """The file of a build that the user read. Builds that are no releases have a folder of their own."""
+    if version.channel is Channel.RELEASE:
+        return release_tables_directory() / f"{version.number}.json"
+    name = f"{version.number}+g{version.commit}" if version.commit is not None else str(version.number)
+    return release_tables_directory() / "builds" / f"{name}.json"
 
 
 def known_releases() -> list[Version]:
@@ -345,8 +353,9 @@ def _json(value: Any) -> str:
 
 
 def keep_release(release: ReadRelease) -> Path:
-    """Keep a release for this user, beside those that are shipped. Raises InputError if it cannot be written."""
-    path = release_tables_directory() / f"{release.version}.json"
+    """Keep a release or another build for this user, beside those that are shipped. Raises InputError if it cannot be
+    written."""
+    path = _own_table(release.config.version)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, dump_table(table_of([release])))

@@ -116,5 +116,5 @@ def staleness(build: PublishedBuild, first_seen: datetime | None, now: datetime,
     text = (
         f"the newest nightly, {build.version}, is {plural(age.days, 'day')} old: newer builds do not reach this machine"
     )
-    todo = "see whether nightlies of this variant are still built; --variant and --wheel-index choose others"
+    todo = "see whether nightlies of this variant are still built; variant and wheel_index choose others"
     return WatchAlarm(AlarmKind.STALE_BUILD, text, todo)

@@ -55,6 +55,8 @@ class Look:
     """Regressions that become findings if a second look sees them."""
     threads: tuple[Candidate, ...] = ()
     """Threads since the look before that no record covers."""
+    refreshed: tuple[str, ...] = ()
+    """What was brought up to date before it was decided."""
     notes: tuple[str, ...] = ()
     """What could not be looked up or told."""
 
@@ -187,6 +189,8 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
     if look.threads:
         threads = tuple((f"{one.thread.title} ", Link(one.thread.url)) for one in look.threads)
         yield Section("Threads that no record covers", (ItemList(threads),))
+    if look.refreshed:
+        yield Section("Brought up to date", (ItemList(look.refreshed),))
     if look.notes:
         yield Section("Not done", (ItemList(look.notes),))
     if look.summary.result is not None:
@@ -213,6 +217,7 @@ def _look_data(look: Look) -> dict[str, Any]:
         "suspected": [finding_data(followed.finding) for followed in look.suspected],
         "issues": [{"title": action.title, "done": action.done, "url": action.url} for action in look.issues],
         "threads": [thread.thread.url for thread in look.threads],
+        "refreshed": list(look.refreshed),
         "notes": list(look.notes),
         "result": None if one.result is None else ResultView(one.result).data(),
     }

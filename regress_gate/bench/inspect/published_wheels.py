@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.parser import HeaderParser
 from functools import cache
 from pathlib import Path
@@ -365,23 +365,38 @@ def read_release(version: str, environ: Mapping[str, str], progress: Progress | 
             reason = reason or error
     if not found:
         raise reason or ProvisionError(f"no wheel of {version} is found")
-    requirements: dict[str, dict[str, str]] = {}
-    main = next(iter(found))
+    if DISTRIBUTION not in found:
+        return read_build(replace(Version.parse(version), variant="cpu"), found[CPU_DISTRIBUTION], progress)
+    usual = read_build(Version.parse(version), found[DISTRIBUTION], progress)
+    if CPU_DISTRIBUTION not in found:
+        return usual
+    with open_wheel(found[CPU_DISTRIBUTION]) as files:
+        return replace(usual, cpu_requirements=files.requirements())
+
+
+def read_build(version: Version, wheel: PublishedWheel, progress: Progress | None = None) -> ReadRelease:
+    """The same of the wheel of another build, whose variant decides of which builds the dependencies are.
+
+    Raises ProvisionError.
+    """
+    config = _read_wheel(wheel, Version(version.number, version.commit), progress)
+    if version.variant != "cpu":
+        return ReadRelease(str(version.number), wheel.name, wheel.sha256, config, {})
+    bare = config.model_copy(update={"requirements": {}})
+    return ReadRelease(str(version.number), wheel.name, wheel.sha256, bare, config.requirements)
+
+
+def _read_wheel(wheel: PublishedWheel, version: Version, progress: Progress | None) -> BuildConfig:
     if progress:
-        progress(f"reading {found[main].name}")
-    for distribution, wheel in found.items():
-        with open_wheel(wheel) as files:
-            requirements[distribution] = files.requirements()
-            if distribution == main:
-                tables = read_sources(files.text)
-                mentioned = mentioned_variables(files.sources("vllm")) - tables.env.keys()
-    config = BuildConfig(
-        version=Version.parse(version),
-        arguments=tables.arguments,
-        env=tables.env,
-        packages={},
-        requirements=requirements.get(DISTRIBUTION, {}),
-        mentioned=frozenset(mentioned),
-        unread=tables.problems,
-    )
-    return ReadRelease(version, found[main].name, found[main].sha256, config, requirements.get(CPU_DISTRIBUTION, {}))
+        progress(f"reading {wheel.name}")
+    with open_wheel(wheel) as files:
+        tables = read_sources(files.text)
+        return BuildConfig(
+            version=version,
+            arguments=tables.arguments,
+            env=tables.env,
+            packages={},
+            requirements=files.requirements(),
+            mentioned=frozenset(mentioned_variables(files.sources("vllm")) - tables.env.keys()),
+            unread=tables.problems,
+        )
