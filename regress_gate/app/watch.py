@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from regress_gate.app.watch_state import (
 from regress_gate.bench.machine.fingerprint import fingerprint
 from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.errors import ExitCode, InputError, RegressGateError
+from regress_gate.github import GitHub
 from regress_gate.known.tracker.sync import Candidate
 from regress_gate.model.config import ProvisionConfig
 from regress_gate.model.result import Decision, Result
@@ -56,9 +57,9 @@ from regress_gate.suites import load_suite
 from regress_gate.text import one_line, plural
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 from regress_gate.watch.builds import FoundBuilds, PublishedBuild
-from regress_gate.watch.finding import LookSummary
+from regress_gate.watch.finding import FindingState, LookSummary
 from regress_gate.watch.following import Followed, LookPlace, follow
-from regress_gate.watch.notification import read_webhook, send_notification
+from regress_gate.watch.notification import Webhook, read_webhook, send_notification
 from regress_gate.watch.tracking_issue import IssueAction, sync_tracking_issues
 from regress_gate.watch.visit_view import Look, Visit
 
@@ -103,15 +104,16 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
         place, variant = _find_place(settings, request, store)
         progress.say("asking for the newest builds")
         found = find_newest(settings, request.provisioning, variant, request.builds, offline=request.offline)
-        earlier = store.looks(place.name)
+        earlier = _end_looks_at_pinned(store, place, now)
         alarms = build_alarms(found, earlier, config, now)
         alarms += [one for one in watch_alarms(earlier, config, now) if one.kind is AlarmKind.OVERDUE]
         alarms += [one for one in [changed_testbed(earlier, place.machine)] if one is not None]
         looks = []
         for unfinished, build in _to_look_at(found.builds, earlier, place, request):
             progress.say(f"looking at {build}")
-            begun = StoredLook(_look_name(build, place, now), place.name, now, None, build, {})
-            look = unfinished or begun
+            # Each with a time of its own: they are followed, and told of, in the order in which they began.
+            begun = datetime.now(UTC)
+            look = unfinished or StoredLook(_look_name(build, place, begun), place.name, begun, None, build, {})
             store.put_look(look)
             looks.append(_look(settings, request, place, store, look, alarms, progress))
         if not looks:
@@ -155,6 +157,19 @@ def _find_place(settings: Settings, request: WatchRequest, store: Repository) ->
     return _Place(testbed, ref, argument, suite.conditions, pinned), variant
 
 
+def _end_looks_at_pinned(store: Repository, place: _Place, now: datetime) -> list[StoredLook]:
+    """The looks so far. One that was interrupted, and whose build was pinned since, is ended: nothing is left to do."""
+    for look in store.looks(place.name):
+        if look.ended is None and look.candidate is not None and _is_pinned(look.candidate, place):
+            store.put_look(replace(look, ended=now, data={"kind": "nothing new", "alarms": []}))
+    return store.looks(place.name)
+
+
+def _is_pinned(build: Version, place: _Place) -> bool:
+    """An index leaves open what a pin may name, such as the variant, and the other way round."""
+    return build.matches(place.pinned) or place.pinned.matches(build)
+
+
 def _to_look_at(
     builds: Iterable[PublishedBuild], earlier: Sequence[StoredLook], place: _Place, request: WatchRequest
 ) -> list[tuple[StoredLook | None, Version]]:
@@ -169,8 +184,9 @@ def _to_look_at(
         and look.data.get("pinned") == str(place.pinned)
         and not made_nothing(look)
     }
-    wanted = list(dict.fromkeys([*unfinished, *(build.version for build in builds)]))
-    return [(unfinished.get(build), build) for build in wanted if build not in decided and build != place.pinned]
+    wanted = dict.fromkeys([*unfinished, *(build.version for build in builds)])
+    new = [build for build in wanted if build not in decided and not _is_pinned(build, place)]
+    return [(unfinished.get(build), build) for build in new]
 
 
 def _look_name(build: Version, place: _Place, now: datetime) -> str:
@@ -209,7 +225,7 @@ def _look(
         data |= {"testbed": place.machine.facts} | _runs_made(store, place, look)
         changed = changed_libraries(before, place.machine.name, place.pinned, data.get("libraries", {}))
         own += [] if changed is None else [changed]
-    followed = [one.unseen() for one in followed_before]
+    followed = [one.unseen() for one in followed_before if one.finding.state is not FindingState.GONE]
     if result is not None and not request.check_only:
         where = LookPlace(
             testbed=place.machine.name,
@@ -332,26 +348,67 @@ def tell(settings: Settings, *, dry_run: bool) -> Visit:
     client, repository = repository_client(given)
     told, now = list[Look](), datetime.now(UTC)
     with _alone(url), client, open_store(url, create=False) as store:
+        teller = _Teller(store, client, repository, webhook, config.dashboard, dry_run)
         for look in store.looks():
-            if look.ended is None or look.data.get("told", True):
-                continue
-            summary = _stored_summary(store, look)
-            actions, problems = list[IssueAction](), list[str]()
-            try:
-                actions = sync_tracking_issues(
-                    client, repository, summary.findings, look=summary, dashboard=config.dashboard, dry_run=dry_run
-                )
-                problems = [f"{one.title}: {one_line(str(one.problem))}" for one in actions if one.problem]
-            except NotWrittenError as error:
-                problems.append(one_line(str(error)))
-            if webhook is not None and not dry_run:
-                problem = send_notification(webhook, summary, issues=actions, dashboard=config.dashboard)
-                problems += [] if problem is None else [problem]
-            if not dry_run and not problems:
-                store.put_look(replace(look, data={**look.data, "told": True}))
-            code = ExitCode.COULD_NOT_MEASURE if problems else ExitCode.PASS
-            told.append(Look(replace(summary, result=None), code, tuple(actions), notes=tuple(problems)))
+            if look.ended is not None and not look.data.get("told", True):
+                told.append(teller.tell(look))
     return Visit(tuple(told), (), (), now + timedelta(days=config.every_days), is_telling=True)
+
+
+@dataclass
+class _Teller:
+    """Tells of looks, the oldest first: the issues of a place must end as its newest look has them."""
+
+    store: Repository
+    client: GitHub
+    repository: str
+    webhook: Webhook | None
+    dashboard: str | None
+    dry_run: bool
+    _waiting: set[str] = field(default_factory=set)
+    """Places of which a look could not be told to GitHub: later ones must not overtake it."""
+
+    def tell(self, look: StoredLook) -> Look:
+        summary = _stored_summary(self.store, look)
+        actions, problems = self._sync_issues(look, summary)
+        data = {**look.data, "issues_told": look.data.get("issues_told", False) or not problems}
+        if self.webhook is not None and not self.dry_run and not look.data.get("webhook_told"):
+            problem = send_notification(self.webhook, summary, issues=actions, dashboard=self.dashboard)
+            data["webhook_told"] = problem is None
+            problems += [] if problem is None else [problem]
+        if not self.dry_run:
+            self.store.put_look(replace(look, data={**data, "told": not problems}))
+        code = ExitCode.COULD_NOT_MEASURE if problems else ExitCode.PASS
+        return Look(replace(summary, result=None), code, tuple(actions), notes=tuple(problems))
+
+    def _sync_issues(self, look: StoredLook, summary: LookSummary) -> tuple[list[IssueAction], list[str]]:
+        """What was done to the issues, and what could not be."""
+        if look.place in self._waiting:
+            return [], ["its issues wait for those of the look before"]
+        if self._is_overtaken(look):
+            return [], []
+        actions, problems = list[IssueAction](), list[str]()
+        try:
+            actions = sync_tracking_issues(
+                self.client,
+                self.repository,
+                summary.findings,
+                look=summary,
+                dashboard=self.dashboard,
+                dry_run=self.dry_run,
+            )
+            problems = [f"{one.title}: {one_line(str(one.problem))}" for one in actions if one.problem]
+        except NotWrittenError as error:
+            problems = [one_line(str(error))]
+        if problems:
+            self._waiting.add(look.place)
+        return actions, problems
+
+    def _is_overtaken(self, look: StoredLook) -> bool:
+        """Whether the issues say already what a later look found, as when only the web hook failed for this one. To
+        bring them back to this look would open an issue again that nothing closes."""
+        later = [one for one in self.store.looks(look.place) if one.begun > look.begun]
+        return any(one.data.get("issues_told") for one in later)
 
 
 def _stored_summary(store: Repository, look: StoredLook) -> LookSummary:

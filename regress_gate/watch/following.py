@@ -15,12 +15,13 @@ from typing import Any
 from regress_gate.model.issue import Applies
 from regress_gate.model.metric import STATISTICS
 from regress_gate.model.result import KnownIssueOut, Result, SeriesResult, Verdict
-from regress_gate.model.version import Version
+from regress_gate.model.version import Channel, Version
 from regress_gate.watch.finding import FindingState, WatchFinding
 
-BEYOND_DOUBT = 0.001
-"""Family-wise error of one look at or below which its regression needs no second look: 52 looks then have one false
-finding in twenty years."""
+BEYOND_DOUBT = 0.0001
+"""Family-wise error of one look at or below which its regression needs no second look. Far below what a year of looks
+would need: the starts of a look share their luck, so that one unlucky look shows many regressions at once, and of so
+small an error only the order of magnitude is known (benchmarks/watch.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class LookPlace:
 def follow(before: Sequence[Followed], result: Result, place: LookPlace) -> list[Followed]:
     """What is followed after a look: what was followed before with its new state, and what is new, the worst first.
 
-    What was gone in the look before is dropped; if it comes back, it is another finding.
+    What was gone in the look before is dropped; if it comes back, it is another finding. Only a build of the line that
+    had it first shows it to be gone: a release that was cut before a nightly's regression does not.
     """
     families: dict[tuple[str, str], list[SeriesResult]] = {}
     for series in result.series:
@@ -150,9 +152,14 @@ def _again(
     # Every member must be shown to be within its margin: not knowing is not gone.
     within = (Verdict.WITHIN_MARGIN, Verdict.IMPROVEMENT)
     is_gone = all(series.verdict in within for series in members)
-    if not is_gone:
+    if not is_gone or _is_tagged(place.candidate) != _is_tagged(one.finding.first_bad):
         return one.unseen()
     return replace(one, finding=replace(one.finding, state=FindingState.GONE, series=tuple(members)))
+
+
+def _is_tagged(build: Version) -> bool:
+    """Whether it is of the line of releases and their candidates, and not a build of main."""
+    return build.channel in (Channel.RELEASE, Channel.CANDIDATE)
 
 
 def _new(

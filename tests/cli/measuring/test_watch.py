@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,7 +10,9 @@ from regress_gate import github as client
 from regress_gate.app import watch
 from regress_gate.app.measure_comparison import NotMeasuredError
 from regress_gate.gate import sides
-from regress_gate.store.repository import Repository, find_store
+from regress_gate.model.version import Version
+from regress_gate.store.repository import Repository, find_store, open_store
+from regress_gate.store.store_interface import StoredLook
 from tests.fake_github.server import GitHub, serving
 from tests.fake_github.state import WATCH, State
 
@@ -143,6 +146,17 @@ def test_offline_without_a_named_build_knows_of_no_build(lab):
     outcome = lab("watch", "--once", "--offline", "--format", "json")
     assert outcome.code == 4, outcome
     assert [alarm["kind"] for alarm in outcome.json["alarms"]] == ["no_answer"]
+
+
+def test_the_pinned_build_is_not_looked_at_however_it_is_written(lab):
+    with open_store(f"sqlite:///{lab.gate.store}", create=False) as store:
+        place = "lab small@1"
+        begun = datetime.now(UTC) - timedelta(days=2)
+        store.put_look(StoredLook("interrupted", place, begun, None, Version.parse("0.19.1"), {}))
+    assert lab.gate("baseline", "pin", "v0.19.1+cpu", "--unmeasured").code == 0
+    seen = looked(lab, "0.19.1", code=0)
+    assert (seen["looks"], seen["alarms"], lab.runs()) == ([], [], [])
+    assert all(look.ended is not None for look in stored(lab))
 
 
 def test_without_a_pin_there_is_nothing_to_compare_with(lab):
