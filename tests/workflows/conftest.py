@@ -73,6 +73,7 @@ class Team:
     event: dict[str, Any] = field(default_factory=dict)
     runs: int = 0
     variables: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=lambda: {"GITHUB_TOKEN": TOKEN})
     last: dict[str, str] = field(default_factory=dict)
     """Variables by which GitHub tells of the last run."""
 
@@ -247,7 +248,7 @@ class Team:
             **self.variables,
         }
         path = self.clone / ".github" / "workflows" / workflow
-        return self.runner.command(path, event, here / "event.json", variables, TOKEN)
+        return self.runner.command(path, event, here / "event.json", variables, self.secrets)
 
     @contextmanager
     def github(self, here: Path) -> Iterator[str]:

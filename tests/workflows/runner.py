@@ -94,7 +94,8 @@ class Run:
 
     def artifact(self, name: str) -> dict[str, bytes]:
         directory = self.artifacts / name
-        return {file.name: file.read_bytes() for file in directory.iterdir()} if directory.is_dir() else {}
+        files = (file for file in directory.rglob("*") if file.is_file())
+        return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
 @dataclass
@@ -113,7 +114,7 @@ class Runner:
         return self.directory / "cache" / "act" / "tool_cache" / "regress-gate"
 
     def command(
-        self, workflow: Path, event: str, event_file: Path, variables: Mapping[str, str], token: str
+        self, workflow: Path, event: str, event_file: Path, variables: Mapping[str, str], secrets: Mapping[str, str]
     ) -> list[str]:
         documents = [yaml.safe_load(file.read_text()) for file in (workflow, self.action / "action.yml")]
         replaced = {}
@@ -125,7 +126,8 @@ class Runner:
         labels = {"ubuntu-latest", "ubuntu-24.04", "self-hosted", "gpu"}
         return [
             *(program("act"), event, "--json", "--workflows", str(workflow), "--eventpath", str(event_file)),
-            *("--no-cache-server", "--no-skip-checkout", "--secret", f"GITHUB_TOKEN={token}"),
+            *("--no-cache-server", "--no-skip-checkout"),
+            *(part for name, value in secrets.items() for part in ("--secret", f"{name}={value}")),
             *(part for label in labels for part in ("--platform", f"{label}=-self-hosted")),
             *(part for name, path in replaced.items() for part in ("--local-repository", f"{name}={path}")),
             *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),

@@ -1,11 +1,17 @@
-"""The workflow for a machine with an accelerator: nothing is measured for a fork, and every check run is concluded."""
+"""The workflow for a machine with an accelerator: nothing is measured for a fork, and every check run is concluded.
 
+What is measured there serves as vLLM does, without a model.
+"""
+
+import json
+import sys
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from tests.workflows.conftest import CHANGES, Team
+from tests.workflows.runner import ROOT
 
 pytestmark = pytest.mark.workflows
 
@@ -15,7 +21,7 @@ version: 1
 description: One small scenario.
 accelerator: cpu
 conditions: {max_outside_cpu_cores: 1000, max_steal_cpu_cores: 1000}
-gate: {metrics: [tpot_median, failed_requests]}
+gate: {metrics: [tpot_median], margins: {"*": 0.5}}
 scenarios:
   - name: c4
     server: {model: fake, engine_args: {enforce_eager: true}}
@@ -23,10 +29,18 @@ scenarios:
 """
 
 
+SERVES = (
+    f"env PYTHONPATH={ROOT} {sys.executable} -m tests.fake_vllm serve {{model}} --port={{port}} "
+    "--served-model-name={served_model_name} --vllm-version={version} {engine_args}"
+)
+STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
+"""So slow that what a busy machine adds to it does not matter."""
+
+
 @pytest.fixture
 def measuring(team: Team) -> Iterator[Team]:
     """The team with a suite, and a store and locks of its own on the machine. What a killed runner leaves is ended."""
-    team.variables["REGRESS_GATE_STORE"] = str(team.directory / "store.db")
+    team.secrets["REGRESS_GATE_STORE"] = str(team.directory / "store.db")
     team.variables["REGRESS_GATE_LOCKS"] = str(team.directory)
     yield team
     for process in psutil.process_iter():
@@ -42,6 +56,37 @@ def open_pull_request(team: Team, launch_line: str, who: str = "same") -> None:
     settings = before["regress-gate.toml"] + f"[provision]\nway = 'command'\ncommand = '{launch_line}'\n"
     files = {"regress-gate.toml": settings, "serving.yaml": SUITE}
     team.open_pull_request(before | files, after | files, who=who)
+
+
+def behave(team: Team, candidate: list[str]) -> None:
+    """How the candidate serves; the base serves steadily."""
+    behaviour = team.directory / "behaviour.json"
+    behaviour.write_text(json.dumps({"0.19.0": STEADY, "0.19.1": candidate}))
+    team.variables["FAKE_VLLM_BEHAVIOUR"] = str(behaviour)
+
+
+def test_a_finished_measurement_is_answered_and_leaves_a_baseline_to_commit(measuring: Team) -> None:
+    behave(measuring, STEADY)
+    open_pull_request(measuring, SERVES)
+    run = measuring.run("measure-on-gpu.yml", write=True)
+    assert run.code == 0, run.text
+    assert measuring.conclusions == {"regress-gate: known-issues": "success", "regress-gate: measured": "success"}
+    assert measuring.comments == []
+    result = json.loads(run.artifact("regress-gate-measured")["gate.json"])
+    assert result["decision"] == "pass"
+    assert [one["metric"] for one in result["series"] if one["gated"]] == ["tpot_median"]
+    (baseline,) = (json.loads(text) for name, text in run.artifact("baselines").items() if name.endswith("@1.json"))
+    assert len(baseline["runs"]) == result["candidate"]["runs"] >= 2
+
+
+def test_a_candidate_that_does_not_serve_fails(measuring: Team) -> None:
+    behave(measuring, ["--die-at-start=import"])
+    open_pull_request(measuring, SERVES)
+    run = measuring.run("measure-on-gpu.yml", write=True)
+    assert run.failed == ["OWNER/regress-gate"], run.text
+    assert measuring.conclusions == {"regress-gate: known-issues": "success", "regress-gate: measured": "failure"}
+    (comment,) = measuring.comments
+    assert "0.19.1 does not serve" in comment["body"]
 
 
 def test_a_machine_that_cannot_measure_is_no_verdict(measuring: Team) -> None:
