@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from regress_gate import github as client_module
@@ -76,6 +77,7 @@ class Team:
     secrets: dict[str, str] = field(default_factory=lambda: {"GITHUB_TOKEN": TOKEN})
     last: dict[str, str] = field(default_factory=dict)
     """Variables by which GitHub tells of the last run."""
+    login: str = "maintainer"
 
     def __post_init__(self) -> None:
         self.state.add_repository(NAME)
@@ -102,11 +104,15 @@ class Team:
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
         return self.git("rev-parse", "HEAD")
 
+    def push_main(self, files: Mapping[str, str]) -> None:
+        """The default branch, with all workflows and these files."""
+        copied = {f".github/workflows/{name}": text for name, text in self.workflows().items()}
+        self.base = self.commit({**copied, **files}, "Serve")
+        self.git("push", "--quiet", "origin", "HEAD:main")
+
     def open_pull_request(self, before: Mapping[str, str], after: Mapping[str, str], *, who: str = "same") -> None:
         """A pull request that changes `before`, on main, to `after`; `who`: same, fork or dependabot."""
-        copied = {f".github/workflows/{name}": text for name, text in self.workflows().items()}
-        self.base = self.commit({**copied, **before}, "Serve")
-        self.git("push", "--quiet", "origin", "HEAD:main")
+        self.push_main(before)
         self.who = who
         self.push(after)
 
@@ -198,17 +204,18 @@ class Team:
         content: Any = None,
         *,
         write: bool = False,
+        permissions: Mapping[str, str] | None = None,
         cancel_after: str | None = None,
     ) -> Run:
-        """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given;
-        `cancel_after`: somebody cancels it when the log has this."""
+        """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given, or
+        just what is in `permissions`; `cancel_after`: somebody cancels it when the log has this."""
         self.runs += 1
         here = self.directory / f"run-{self.runs}"
         here.mkdir()
         artifacts = here / "artifacts"
         artifacts.mkdir()
         (here / "event.json").write_text(json.dumps(self.event if content is None else content))
-        self.state.add_token(TOKEN, NAME, WRITE if write else READ_ONLY)
+        self.state.add_token(TOKEN, NAME, permissions or (WRITE if write else READ_ONLY))
         self.last = {
             "GITHUB_EVENT_NAME": event,
             "GITHUB_EVENT_PATH": str(here / "event.json"),
@@ -304,6 +311,34 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
         (directory / part).mkdir(parents=True, exist_ok=True)
     action = tmp_path_factory.mktemp("action")
     return Runner(directory, export_action(action), directory / "github-cache")
+
+
+SUITE = """\
+name: serving
+version: 1
+description: One small scenario.
+accelerator: cpu
+conditions: {max_outside_cpu_cores: 1000, max_steal_cpu_cores: 1000}
+gate: {metrics: [tpot_median], margins: {"*": 0.5}}
+scenarios:
+  - name: c4
+    server: {model: fake, engine_args: {enforce_eager: true}}
+    workload: {input_len: 16, output_len: 6, concurrency: 4, num_requests: 6, warmup_requests: 2}
+"""
+
+
+@pytest.fixture
+def measuring(team: Team) -> Iterator[Team]:
+    """The team with a suite, and a store and locks of its own on the machine. What a killed runner leaves is ended."""
+    team.secrets["REGRESS_GATE_STORE"] = f"sqlite:///{team.directory}/store.db"
+    team.variables["REGRESS_GATE_LOCKS"] = str(team.directory)
+    yield team
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("REGRESS_GATE_LOCKS") == str(team.directory):
+                process.kill()
+        except psutil.Error:
+            continue
 
 
 @pytest.fixture

@@ -5,29 +5,13 @@ What is measured there serves as vLLM does, without a model.
 
 import json
 import sys
-from collections.abc import Iterator
 
-import psutil
 import pytest
 
-from tests.workflows.conftest import CHANGES, Team
+from tests.workflows.conftest import CHANGES, SUITE, Team
 from tests.workflows.runner import ROOT
 
 pytestmark = pytest.mark.workflows
-
-SUITE = """\
-name: serving
-version: 1
-description: One small scenario.
-accelerator: cpu
-conditions: {max_outside_cpu_cores: 1000, max_steal_cpu_cores: 1000}
-gate: {metrics: [tpot_median], margins: {"*": 0.5}}
-scenarios:
-  - name: c4
-    server: {model: fake, engine_args: {enforce_eager: true}}
-    workload: {input_len: 16, output_len: 6, concurrency: 4, num_requests: 6, warmup_requests: 2}
-"""
-
 
 SERVES = (
     f"env PYTHONPATH={ROOT} {sys.executable} -m tests.fake_vllm serve {{model}} --port={{port}} "
@@ -35,20 +19,6 @@ SERVES = (
 )
 STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
 """So slow that what a busy machine adds to it does not matter."""
-
-
-@pytest.fixture
-def measuring(team: Team) -> Iterator[Team]:
-    """The team with a suite, and a store and locks of its own on the machine. What a killed runner leaves is ended."""
-    team.secrets["REGRESS_GATE_STORE"] = str(team.directory / "store.db")
-    team.variables["REGRESS_GATE_LOCKS"] = str(team.directory)
-    yield team
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("REGRESS_GATE_LOCKS") == str(team.directory):
-                process.kill()
-        except psutil.Error:
-            continue
 
 
 def open_pull_request(team: Team, launch_line: str, who: str = "same") -> None:
