@@ -89,9 +89,12 @@ def create_file(path: Path, text: str, *, todo: str, with_folder: bool = False) 
 
     Raises InputError if the file exists (`todo` says what to do then) or cannot be written.
     """
-    try:
-        if with_folder:
+    if with_folder:
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be made ({error.strerror})", where=path.parent) from None
+    try:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
     except FileExistsError:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -25,6 +26,7 @@ from regress_gate.app.measure_comparison import NotMeasuredError, measure_compar
 from regress_gate.app.publish import repository_client
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.app.watch_builds import build_alarms, find_newest
+from regress_gate.app.watch_drafts import write_drafts
 from regress_gate.app.watch_refresh import Refreshed, refresh_knowledge
 from regress_gate.app.watch_state import (
     alarms_of,
@@ -336,23 +338,28 @@ def _new_threads(
     return tuple(view.candidates), [] if problem is None else [one_line(str(problem))]
 
 
-def tell(settings: Settings, *, dry_run: bool) -> Visit:
+def tell(settings: Settings, *, dry_run: bool, drafts: Path | None = None) -> Visit:
     """Bring the tracking issues and the web hook to what stored looks found, the oldest first. Measures nothing.
 
     A look counts as told when nothing failed; until then it is told again, which doubles nothing. A dry run reads only.
-    Raises InputError without a token or a repository.
+    `drafts`: directory for drafts of what is told. Raises InputError without a token or a repository, and, before
+    anybody is told, for a draft that cannot be written.
     """
     url, config = str(settings.store_url.value), settings.config.watch
     given = dict(settings.environment) | ({"GITHUB_REPOSITORY": config.repository} if config.repository else {})
     webhook = read_webhook(settings.environment)
     client, repository = repository_client(given)
-    told, now = list[Look](), datetime.now(UTC)
+    now = datetime.now(UTC)
     with _alone(url), client, open_store(url, create=False) as store:
+        untold = [look for look in store.looks() if look.ended is not None and not look.data.get("told", True)]
+        written = list[str]()
+        if drafts is not None:
+            summaries = [_stored_summary(store, look) for look in untold]
+            written = list(write_drafts(settings, store, summaries, drafts, dry_run=dry_run))
         teller = _Teller(store, client, repository, webhook, config.dashboard, dry_run)
-        for look in store.looks():
-            if look.ended is not None and not look.data.get("told", True):
-                told.append(teller.tell(look))
-    return Visit(tuple(told), (), (), now + timedelta(days=config.every_days), is_telling=True)
+        told = [teller.tell(look) for look in untold]
+    due = now + timedelta(days=config.every_days)
+    return Visit(tuple(told), (), (), due, is_telling=True, drafts=tuple(written))
 
 
 @dataclass

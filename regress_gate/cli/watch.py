@@ -1,5 +1,6 @@
 """`regress-gate watch`: look for new builds, measure them beside the pinned release, follow what got worse."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -34,6 +35,12 @@ from regress_gate.report import OF_A_VERDICT
 @click.option("--check-only", is_flag=True, help="Known issues, changed flags and new threads; no GPU.")
 @click.option("--publish", is_flag=True, help="Tell of stored looks: tracking issues, web hook. Measures nothing.")
 @click.option("--dry-run", is_flag=True, help="With --publish: only say what would be written.")
+@click.option(
+    "--drafts",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="With --publish: draft a record and a report for vLLM of each regression.",
+)
 @report_options
 @place_options
 @measure_options
@@ -47,6 +54,7 @@ def watch(
     check_only: bool,
     publish: bool,
     dry_run: bool,
+    drafts: Path | None,
     offline: bool,
     format_: str,
     outputs: tuple[str, ...],
@@ -68,12 +76,12 @@ def watch(
     amount = amount_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
-    if dry_run and not publish:
-        raise InputError("--dry-run is for --publish", todo="give --publish too")
+    if not publish and (dry_run or drafts is not None):
+        raise InputError(f"{'--dry-run' if dry_run else '--drafts'} is for --publish", todo="give --publish too")
     if publish:
         if check_only or builds:
             raise InputError("--publish looks at nothing", todo="leave --build and --check-only out")
-        seen = tell(settings, dry_run=dry_run)
+        seen = tell(settings, dry_run=dry_run, drafts=drafts)
     else:
         request = WatchRequest(amount, provisioning, builds, check_only=check_only, offline=offline)
         with progress_on_stderr(quiet=quiet) as progress:

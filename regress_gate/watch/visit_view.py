@@ -71,6 +71,8 @@ class Visit(View):
     next_due: datetime
     is_telling: bool = False
     """Whether stored looks were told of, and nothing was looked at."""
+    drafts: tuple[str, ...] = ()
+    """What was done with the file of each draft, a sentence each."""
 
     @property
     def exit_code(self) -> int:
@@ -91,6 +93,9 @@ class Visit(View):
         for look in self.looks:
             name = "" if look.summary.candidate is None else build_text(look.summary.candidate)
             blocks.append(Section(name, tuple(_look_blocks(look, detail))))
+        if self.drafts:
+            lead = "For a person to check, to complete and to send:"
+            blocks.append(Section("Drafts", (Paragraph(lead), ItemList(self.drafts))))
         pairs = [Pair("newest", build_text(build.version) + _since(build)) for build in self.newest]
         if not self.is_telling:
             blocks.append(Pairs((*pairs, Pair("next look due", f"{self.next_due:%Y-%m-%d}"))))
@@ -154,6 +159,7 @@ class Visit(View):
             "newest": [_build_data(build) for build in self.newest],
             "next_due": self.next_due.isoformat(),
             "looks": [_look_data(look) for look in self.looks],
+            "drafts": list(self.drafts),
         }
 
 
