@@ -110,12 +110,14 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
         alarms = build_alarms(found, earlier, config, now)
         alarms += [one for one in watch_alarms(earlier, config, now) if one.kind is AlarmKind.OVERDUE]
         alarms += [one for one in [changed_testbed(earlier, place.machine)] if one is not None]
+        images = {one.version: one.image for one in found.builds if one.image is not None}
         looks = []
         for unfinished, build in _to_look_at(found.builds, earlier, place, request):
             progress.say(f"looking at {build}")
             # Each with a time of its own: they are followed, and told of, in the order in which they began.
             begun = datetime.now(UTC)
-            look = unfinished or StoredLook(_look_name(build, place, begun), place.name, begun, None, build, {})
+            known = {"image": images[build]} if build in images else {}
+            look = unfinished or StoredLook(_look_name(build, place, begun), place.name, begun, None, build, known)
             store.put_look(look)
             looks.append(_look(settings, request, place, store, look, alarms, progress))
         if not looks:
@@ -210,7 +212,8 @@ def _look(
     assert build is not None  # noqa: S101 - looks without a build have nothing to go on with  # nosec B101
     before = [one for one in store.looks(place.name) if one.ended is not None]
     followed_before = followed_by(before)
-    data: dict[str, Any] = {"kind": "check" if request.check_only else "measure", "pinned": str(place.pinned)}
+    kind = "check" if request.check_only else "measure"
+    data: dict[str, Any] = {**look.data, "kind": kind, "pinned": str(place.pinned)}
     known = Refreshed((), ("nothing was brought up to date (offline)",))
     if not request.offline:
         index = request.provisioning.wheel_index or WHEEL_INDEX

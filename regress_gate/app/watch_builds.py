@@ -11,7 +11,8 @@ from regress_gate.model.version import Channel
 from regress_gate.paths import wheel_index_cache_directory
 from regress_gate.store.store_interface import StoredLook
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
-from regress_gate.watch.builds import FoundBuilds, IndexPages, PublishedBuild, find_builds, staleness
+from regress_gate.watch.builds import FoundBuilds, PublishedBuild, find_builds, staleness
+from regress_gate.watch.index_pages import IndexPages
 
 
 def find_newest(
@@ -37,6 +38,7 @@ def find_newest(
             wheel_index=provisioning.wheel_index or WHEEL_INDEX,
             environ=settings.environment,
             pages=pages,
+            image=settings.config.watch.image,
         )
     finally:
         pages.close()

@@ -93,6 +93,9 @@ class WatchConfig(StrictModel):
     """A look is overdue after one and a half times this."""
     nightly_max_age_days: StrictInt = Field(default=3, ge=1, le=365)
     """An older nightly is an alarm: nothing new is built, or the index lags."""
+    image: str | None = Field(default=None, pattern=r"^[\w.-]+(:[0-9]{1,5})?(/[\w.-]+)+$")
+    """Repository of containers (`vllm/vllm-openai`) whose newest nightly image is looked at; default: the newest
+    wheel."""
     repository: str | None = Field(default=None, pattern=r"^[\w.-]+/[\w.-]+$")
     """`owner/name` for tracking issues; default: the repository of the workflow."""
     dashboard: HttpUrl | None = None

@@ -4,24 +4,19 @@ Not for their order: a nightly has the number of the last tag on main, so neithe
 is in it. What one index does not answer is a problem to be named, not an empty answer.
 """
 
-import urllib.error
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.message import Message
-from email.utils import parsedate_to_datetime
-from pathlib import Path
+from datetime import datetime, timedelta
 
-import requests
-from cachecontrol import CacheControl
-from cachecontrol.caches import SeparateBodyFileCache
-
+from regress_gate.accelerators.registry import default_family, family_of_variant
 from regress_gate.bench.inspect.published_wheels import CPU_DISTRIBUTION, DISTRIBUTION, published_versions
 from regress_gate.bench.provision.interface import ProvisionError
-from regress_gate.bench.provision.recipe import FETCH_TIMEOUT, MAX_LISTING, fetch, newest_nightly
+from regress_gate.bench.provision.recipe import newest_nightly
 from regress_gate.model.version import Channel, Version
 from regress_gate.text import plural
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
+from regress_gate.watch.image_registry import NightlyImage, newest_nightly_image
+from regress_gate.watch.index_pages import IndexPages
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,9 @@ class PublishedBuild:
     version: Version
     channel: Channel
     published: datetime | None = None
-    """When the index page that names it was last changed; None: it does not say."""
+    """When the index page that names it was last changed, or its image pushed; None: not said."""
+    image: str | None = None
+    """With tag and digest, where it was found in a registry of containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,45 +39,19 @@ class FoundBuilds:
     """Why nothing is known of a channel, a sentence each."""
 
 
-class IndexPages:
-    """Pages of an index of wheels, asked for with the tag of the copy that is kept: one that did not change is not sent
-    again."""
-
-    def __init__(self, directory: Path):
-        self.changed: dict[str, datetime] = {}
-        """URL to when the index says that its page was changed."""
-        self._session = CacheControl(requests.Session(), cache=SeparateBodyFileCache(str(directory)))
-
-    def get(self, url: str) -> bytes:
-        """The content. Raises OSError, an HTTPError for a status that is no success."""
-        if url.startswith("file:"):
-            return fetch(url)
-        # Always ask: a page that may be kept for an hour would hide the build of this hour.
-        headers = {"Cache-Control": "max-age=0"}
-        response = self._session.get(url, headers=headers, timeout=FETCH_TIMEOUT)  # its errors are OSErrors
-        if not response.ok:
-            raise urllib.error.HTTPError(url, response.status_code, response.reason, Message(), None)
-        if len(response.content) > MAX_LISTING:
-            raise OSError(f"larger than {MAX_LISTING >> 20} MiB")
-        if (changed := _time_of(response.headers.get("Last-Modified"))) is not None:
-            self.changed[url] = changed
-        return response.content
-
-    def close(self) -> None:
-        self._session.close()
-
-
-def _time_of(header: str | None) -> datetime | None:
-    try:
-        return parsedate_to_datetime(header).astimezone(UTC) if header else None
-    except ValueError:
-        return None
-
-
 def find_builds(
-    channels: Sequence[Channel], *, variant: str | None, wheel_index: str, environ: Mapping[str, str], pages: IndexPages
+    channels: Sequence[Channel],
+    *,
+    variant: str | None,
+    wheel_index: str,
+    environ: Mapping[str, str],
+    pages: IndexPages,
+    image: str | None = None,
 ) -> FoundBuilds:
-    """The newest build of each channel for this machine. `variant` is None for vLLM's default build."""
+    """The newest build of each channel for this machine. `variant` is None for vLLM's default build.
+
+    With `image`, a repository of containers, the nightly is its newest image, else the newest wheel.
+    """
     builds, problems = list[PublishedBuild](), list[str]()
     tagged = [channel for channel in (Channel.RELEASE, Channel.CANDIDATE) if channel in channels]
     if tagged:
@@ -98,11 +69,31 @@ def find_builds(
             problems.append(f"releases are not known: {error}")
     if Channel.NIGHTLY in channels:
         try:
-            nightly = newest_nightly(wheel_index, variant, pages.get)
-            builds.append(PublishedBuild(nightly, Channel.NIGHTLY, max(pages.changed.values(), default=None)))
+            if image is None:
+                nightly = newest_nightly(wheel_index, variant, pages.get)
+                builds.append(PublishedBuild(nightly, Channel.NIGHTLY, max(pages.changed.values(), default=None)))
+            else:
+                found = newest_nightly_image(image, _nightly_tag(variant), pages)
+                builds.append(_build_of_image(found, variant, wheel_index, pages))
         except ProvisionError as error:
             problems.append(f"the nightly is not known: {error}")
     return FoundBuilds(tuple(builds), tuple(problems))
+
+
+def _nightly_tag(variant: str | None) -> str:
+    """`cu129-nightly` for a build that is not the default one of its kind."""
+    family = default_family() if variant is None else family_of_variant(variant)
+    names = () if family is None else family.images("nightly", variant, release=False)
+    return names[0].rpartition(":")[2] if names else "nightly"
+
+
+def _build_of_image(found: NightlyImage, variant: str | None, wheel_index: str, pages: IndexPages) -> PublishedBuild:
+    try:
+        # The wheel of the same commit says which number the build has.
+        number = newest_nightly(wheel_index, variant, pages.get, place=found.commit).number
+    except ProvisionError:
+        number = None
+    return PublishedBuild(Version(number, found.commit, variant), Channel.NIGHTLY, found.published, str(found))
 
 
 def staleness(build: PublishedBuild, first_seen: datetime | None, now: datetime, most: timedelta) -> WatchAlarm | None:

@@ -173,7 +173,8 @@ def _told_title(looks: tuple[Look, ...]) -> Line:
 
 
 def _since(build: PublishedBuild) -> str:
-    return "" if build.published is None else f", published {build.published:%Y-%m-%d}"
+    since = "" if build.published is None else f", published {build.published:%Y-%m-%d}"
+    return since + ("" if build.image is None else f", {build.image}")
 
 
 def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
@@ -207,7 +208,12 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
 
 def _build_data(build: PublishedBuild) -> dict[str, Any]:
     published = None if build.published is None else build.published.isoformat()
-    return {"version": str(build.version), "channel": build.channel.value, "published": published}
+    return {
+        "version": str(build.version),
+        "channel": build.channel.value,
+        "published": published,
+        "image": build.image,
+    }
 
 
 def _look_data(look: Look) -> dict[str, Any]:

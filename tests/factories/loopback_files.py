@@ -25,6 +25,8 @@ class FileServer:
     """Path and status of every answer."""
     requests: list[Mapping[str, str]] = field(default_factory=list)
     """Headers of every request."""
+    token: str | None = None
+    """What must be shown for everything below `v2/`, as a registry of containers demands it."""
     url: str = ""
 
 
@@ -50,6 +52,13 @@ def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
             content = server.files.get(path)
             status = server.status.get(path, 404 if content is None else 200)
             body, more = (content or b"") if status == 200 else b"", dict(server.headers.get(path, {}))
+            if (
+                server.token
+                and path.startswith("v2/")
+                and self.headers.get("Authorization") != f"Bearer {server.token}"
+            ):
+                status, body = 401, b""
+                more["WWW-Authenticate"] = f'Bearer realm="{server.url}token",service="here",scope="repository:x:pull"'
             if status == 200:
                 tag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
                 more["ETag"] = tag

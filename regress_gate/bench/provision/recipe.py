@@ -68,14 +68,17 @@ def find_wheel(index: str, place: str, variant: str | None, version: Version, ge
     return Wheel(urljoin(listing, path), published, directory if family is not None and family.wheel_tree else None)
 
 
-def newest_nightly(index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch) -> Version:
-    """The last build of main, by its number and whole commit: `nightly` is another build tomorrow.
+def newest_nightly(
+    index: str = WHEEL_INDEX, variant: str | None = None, get: Fetch = fetch, *, place: str = "nightly"
+) -> Version:
+    """The last build of main, by its number and whole commit: `nightly` is another build tomorrow. With a whole commit
+    id as `place`, the build of that commit.
 
     Raises ProvisionError if the index does not identify it.
     """
-    directory, published = _directory(index, "nightly", variant, "nightly", get)
+    directory, published = _directory(index, place, variant, place, get)
     listing = urljoin(directory, "vllm/metadata.json")
-    entry = _entry_for_this_machine(_entries(listing, "nightly", get), "nightly")
+    entry = _entry_for_this_machine(_entries(listing, place, get), place)
     url = urljoin(listing, unquote(str(entry["path"])))
     match = re.search(r"/([0-9a-f]{40})/", url)
     if match is None:
