@@ -144,8 +144,10 @@ def begin_experiment(store: Repository, plan: ExperimentPlan) -> None:
 
 
 @contextmanager
-def interruptible(store: Repository, plan: ExperimentPlan, progress: ProgressReporter) -> Iterator[None]:
-    """SIGTERM and SIGHUP act like Ctrl-C: servers are stopped, and a hint names the command to resume."""
+def interruptible(
+    store: Repository, plan: ExperimentPlan, progress: ProgressReporter, hint: str | None = None
+) -> Iterator[None]:
+    """SIGTERM and SIGHUP act like Ctrl-C: servers are stopped, and a hint (None: --resume) says how to go on."""
 
     def interrupt(_: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)
@@ -161,7 +163,10 @@ def interruptible(store: Repository, plan: ExperimentPlan, progress: ProgressRep
     try:
         yield
     except KeyboardInterrupt:
-        _report_resume_hint(store, plan, progress)
+        if hint is not None:
+            progress.warn(hint)
+        else:
+            _report_resume_hint(store, plan, progress)
         raise
     finally:
         for number, handler in before.items():
@@ -220,11 +225,12 @@ def measure_task(
     *,
     most_blocks: int | None = None,
     after_block: InterimCheck | None = None,
+    hint: str | None = None,
 ) -> MeasuredTask:
     """Make the runs of a task in a new experiment, or in the one to be resumed, and store them.
 
     `after_block` makes the interim check of a plan with at most `most_blocks`; a resumed plan without interim analyses
-    stays without.
+    stays without. `hint` says how to go on after an interruption; None: with --resume.
     """
     provisioner = make_provisioner(
         task.provisioning, accelerator=task.testbed.accelerator, environ=settings.environment
@@ -232,7 +238,7 @@ def measure_task(
     with open_store(str(settings.store_url.value), create=True) as store:
         plan, is_resumed = find_plan(store, task, amount, most_blocks=most_blocks)
         check = None if after_block is None or plan.most_blocks is None else after_block(store, plan, progress)
-        with interruptible(store, plan, progress):
+        with interruptible(store, plan, progress, hint):
             outcome = run_experiment(
                 store, plan, task, amount, provisioner, progress, is_resumed=is_resumed, after_block=check
             )

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("regress_gate.cli.history:history", "Series over all stored versions, and which version changed them."),
     "site": ("regress_gate.cli.site:site", "A static dashboard of everything that is stored."),
     "watch": ("regress_gate.cli.watch:watch", "Look for new builds, measure them, follow what got worse."),
+    "bisect": ("regress_gate.cli.bisect:bisect", "Find the build that brought a change, in few runs."),
     "detect": ("regress_gate.cli.detect:detect", "Change points in any CSV or JSON table; needs no store."),
     "issues": ("regress_gate.cli.issues:issues", "Known issues: list, show, lint, sync, verify, discover, new."),
     "waive": ("regress_gate.cli.waive:waive", "Dated, owned, capped permissions to pass."),

@@ -195,6 +195,9 @@ verdict_options = section(REPORT, *_format_options(*OF_A_VERDICT))
 history_options = section(REPORT, *_format_options(*OF_A_REPORT, figures=HISTORY_FIGURES))
 """`verdict_options` of a report with series over versions or times as its picture."""
 
+search_options = section(REPORT, *_format_options(Source.VIEW, Source.FIGURES, figures=HISTORY_FIGURES))
+"""Of a report with a picture in which nothing passes or fails."""
+
 noise_options = section(REPORT, *_format_options(*OF_A_REPORT, figures=NOISE_FIGURES))
 """`verdict_options` of a report with the noise of series as its picture."""
 
@@ -250,6 +253,18 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
+_TRIALS = click.option(
+    "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
+)
+_BUDGET = click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m).")
+_READY = click.option(
+    "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
+)
+_WAIT = click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m).")
+_DRIVER = click.option(
+    "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
+)
+
 measure_options = section(
     MEASURING,
     click.option(
@@ -258,10 +273,8 @@ measure_options = section(
         type=click.IntRange(1, 1000),
         help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
     ),
-    click.option(
-        "--trials", type=click.IntRange(1, 100), help="Passes of each scenario in a run; default: the suite's."
-    ),
-    click.option("--budget", type=Duration(), help="Begin no block, after the first, that would end later (45m)."),
+    _TRIALS,
+    _BUDGET,
     click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
     click.option("--resume-if-any", is_flag=True, help="The same, or begin if none was interrupted: for CI."),
     click.option(
@@ -269,13 +282,21 @@ measure_options = section(
         default=None,
         help="Keep both servers up and take turns, or start one after the other (default).",
     ),
-    click.option(
-        "--ready-within", type=Duration(), default="30m", help="Longest start of a server.", show_default=True
-    ),
-    click.option("--wait-for-machine", type=Duration(), help="Wait so long for another run to end (30m)."),
-    click.option("--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."),
+    _READY,
+    _WAIT,
+    _DRIVER,
 )
 """How much is measured, and how."""
+
+search_amount_options = section(
+    MEASURING,
+    click.option("--budget", type=Duration(), help="Begin no run that would end later (3h); refuse what takes more."),
+    _TRIALS,
+    _READY,
+    _WAIT,
+    _DRIVER,
+)
+"""The same of a search, which chooses the number of runs itself."""
 
 
 provision_options = section(

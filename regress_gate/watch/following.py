@@ -6,7 +6,6 @@ doubt of a whole year.
 """
 
 import hashlib
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,6 +15,7 @@ from regress_gate.model.issue import Applies
 from regress_gate.model.metric import STATISTICS
 from regress_gate.model.result import KnownIssueOut, Result, SeriesResult, Verdict
 from regress_gate.model.version import Channel, Version
+from regress_gate.report.views.wording import bisect_command
 from regress_gate.watch.finding import FindingState, WatchFinding
 
 BEYOND_DOUBT = 0.0001
@@ -167,10 +167,14 @@ def _new(
 ) -> Followed:
     name = place.suite.partition("@")[0]
     key = hashlib.sha256("\0".join((place.testbed, name, scenario, family)).encode()).hexdigest()[:24]
-    command = [
-        "regress-gate", "bisect", str(place.last_good), str(place.candidate), "--scenario", scenario,
-        "--metric", worse[0].metric, "--suite", place.suite_argument, "--testbed", place.testbed,
-    ]  # fmt: skip
+    command = bisect_command(
+        str(place.last_good),
+        str(place.candidate),
+        scenario=scenario,
+        metric=worse[0].metric,
+        suite=place.suite_argument,
+        testbed=place.testbed,
+    )
     finding = WatchFinding(
         key=key,
         title=_title(scenario, worse[0], place.candidate, place.testbed),
@@ -182,7 +186,7 @@ def _new(
         looks=1,
         series=worse,
         known_issues=issues,
-        bisect_command=shlex.join(command),
+        bisect_command=command,
         state=FindingState.SEEN,
     )
     return Followed(finding, scenario, family, _is_beyond_doubt(worse))

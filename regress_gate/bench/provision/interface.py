@@ -61,6 +61,10 @@ class ProvisionError(RegressGateError):
         super().__init__(what + cause + (f" (whole output: {log})" if log else ""))
 
 
+class NotPublishedError(ProvisionError):
+    """There is no build of the version for this machine: asking again does not help."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServeRequest:
     """What a scenario serves, for every way of provisioning."""

@@ -22,7 +22,7 @@ from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.accelerators.registry import family_of_variant
-from regress_gate.bench.provision.interface import ProvisionError
+from regress_gate.bench.provision.interface import NotPublishedError, ProvisionError
 from regress_gate.errors import InputError
 from regress_gate.files import read_url
 from regress_gate.model.version import Version
@@ -112,7 +112,7 @@ def _only_variant(base: str, wanted: str, what: object, get: Fetch) -> str:
     if len(variants) == 1:
         return variants[0]
     if not variants:
-        raise ProvisionError(f"no {wanted} wheels are published for {what} ({listing} lists none); {OTHER_WAYS}")
+        raise NotPublishedError(f"no {wanted} wheels are published for {what} ({listing} lists none); {OTHER_WAYS}")
     raise ProvisionError(f"{what} has several {wanted} builds, {' and '.join(variants)}: choose one with --variant")
 
 
@@ -130,7 +130,7 @@ def _content(url: str, what: object, get: Fetch) -> bytes:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (403, 404):
-            raise ProvisionError(f"no wheels are published for {what} ({url} is not there); {OTHER_WAYS}") from None
+            raise NotPublishedError(f"no wheels are published for {what} ({url} is not there); {OTHER_WAYS}") from None
         raise ProvisionError(f"{url} answers with status {error.code}") from None
     except OSError as error:
         raise ProvisionError(f"{url} cannot be read: {error}") from None
@@ -142,7 +142,7 @@ def _entry_for_this_machine(entries: list[dict[str, Any]], what: object) -> dict
         if machine in str(entry.get("platform_tag", "")) and isinstance(entry.get("path"), str):
             return entry
     platforms = ", ".join(sorted({str(entry.get("platform_tag")) for entry in entries})) or "none"
-    raise ProvisionError(f"{what} has no wheel for {machine} in this variant (published: {platforms}); {OTHER_WAYS}")
+    raise NotPublishedError(f"{what} has no wheel for {machine} in this variant (published: {platforms}); {OTHER_WAYS}")
 
 
 @dataclass(frozen=True, slots=True)

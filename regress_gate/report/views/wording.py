@@ -174,3 +174,13 @@ def setting(value: Any) -> str:
     if value == "" or isinstance(value, (bool, list, dict)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def bisect_command(
+    good: str, bad: str, *, scenario: str, metric: str, suite: str | None = None, testbed: str | None = None
+) -> str:
+    """The command that finds the build which brought a regression."""
+    words = ["regress-gate", "bisect", good, bad, "--scenario", scenario, "--metric", metric]
+    for flag, value in (("--suite", suite), ("--testbed", testbed)):
+        words += [flag, value] if value else []
+    return shlex.join(words)

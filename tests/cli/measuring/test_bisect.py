@@ -1,0 +1,256 @@
+"""`regress-gate bisect`: found, not there, interrupted, and builds that cannot be measured."""
+
+import itertools
+import json
+import os
+import random
+import signal
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from regress_gate.app import bisect as searching
+from regress_gate.bench.provision.interface import ProvisionError
+from regress_gate.errors import ExitCode
+from regress_gate.model.run import BlockPosition, Run, RunFailure, SuiteRef
+from regress_gate.stats.search_length import expect_runs
+from regress_gate.store.repository import open_store
+from tests.cli.measuring.test_interrupted import check_whole, read_until
+from tests.factories.runs import make_trial
+
+VERSIONS = [f"0.20.{patch}" for patch in range(8)]
+BETWEEN = [part for version in VERSIONS[1:-1] for part in ("--candidate", version)]
+SEARCH = ("bisect", VERSIONS[0], VERSIONS[-1], *BETWEEN)
+SLOWER = ["--tpot=0.003"]
+"""Half slower than usual."""
+
+
+class Machine:
+    """Measures in no time: what each version gives, with the noise of a quiet machine between server starts."""
+
+    def __init__(self, lab, monkeypatch):
+        self.lab = lab
+        self.times = dict.fromkeys(VERSIONS, 0.002)
+        self.failing, self.missing = set(), set()
+        self.started = []
+        self._rng = np.random.default_rng(4711)
+        self._now = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+        monkeypatch.setattr(searching, "measure_task", self.measure)
+        monkeypatch.setattr(searching, "datetime", SimpleNamespace(now=lambda _: self._now))
+
+    def slow(self, *positions, by=1.5):
+        self.times |= {VERSIONS[at]: 0.002 * by for at in positions}
+
+    def measure(self, settings, task, *_, **__):
+        (version,) = task.versions.values()
+        self.started.append(str(version))
+        if str(version) in self.missing:
+            raise ProvisionError(f"{version} has no wheel that fits")
+        self._now += timedelta(minutes=2)
+        number = len(self.started)
+        trial = make_trial("c4", tpot_median=self.times[str(version)] * self._rng.lognormal(0, 0.01))
+        trial = replace(trial, source=replace(trial.source, sha256=f"{number:064d}"))
+        failure = RunFailure("died_at_start", "the server died at its start") if str(version) in self.failing else None
+        run = Run(
+            version=version,
+            testbed=task.testbed,
+            suite=SuiteRef(task.suite.name, task.suite.version),
+            label=f"simulated {number}",
+            trials=() if failure else (trial,),
+            started=self._now,
+            place=BlockPosition(f"e{number}", 1, 1, "single", seconds=90.0),
+            failure=failure,
+            libraries={"torch": "2.9.0" if str(version) < "0.20.5" else "2.10.0"},
+        )
+        with open_store(str(settings.store_url.value), create=True) as store:
+            store.add_runs([run])
+        return SimpleNamespace(outcome=SimpleNamespace(stored=[SimpleNamespace(void=None)], missing=0))
+
+    def search(self, *more):
+        """Exit code and JSON; the error for a failure."""
+        metric = () if "--metric" in more else ("--metric", "tpot_median")
+        done = self.lab(*SEARCH, *metric, *more, "--format", "json")
+        return done.code, json.loads(done.out) if done.out else done.err.splitlines()[-1]
+
+
+@pytest.fixture
+def machine(lab, monkeypatch):
+    return Machine(lab, monkeypatch)
+
+
+def test_the_build_that_brought_a_change_is_found_and_named(machine):
+    machine.slow(5, 6, 7)
+    code, found = machine.search()
+    assert code == ExitCode.PASS
+    assert (found["last_good"]["version"], found["first_bad"]["version"]) == ("0.20.4", "0.20.5")
+    assert found["probability"] >= 0.95
+    assert found["change"] == pytest.approx(0.5, abs=0.05)
+    assert found["libraries"] == ["torch 2.9.0 → 2.10.0"]
+    assert len(machine.started) == found["stages"][0]["runs_made"] <= 12
+
+
+def test_what_is_stored_answers_at_once(machine):
+    machine.slow(5, 6, 7)
+    _, found = machine.search()
+    made = len(machine.started)
+    code, again = machine.search()
+    assert (code, again["first_bad"], again["stages"][0]["runs_made"]) == (ExitCode.PASS, found["first_bad"], 0)
+    assert len(machine.started) == made
+    plan = machine.lab(*SEARCH, "--metric", "tpot_median", "--plan")
+    assert "nothing is missing (found)" in plan.out
+
+
+def test_a_plan_says_how_many_runs_and_measures_nothing(machine, monkeypatch):
+    monkeypatch.setattr(searching, "expect_runs", partial(expect_runs, searches=6))
+    plan = machine.lab(*SEARCH, "--metric", "tpot_median", "--plan", "--format", "json")
+    document = json.loads(plan.out)
+    assert (plan.code, machine.started, document["builds"]) == (ExitCode.PASS, [], VERSIONS)
+    runs = {each["step"]: each["runs"] for each in document["expected"]}
+    assert runs[5.0] < runs[3.0] < runs[2.0] < 60
+
+
+def test_ends_that_do_not_differ_are_said_to_be_alike(machine):
+    code, found = machine.search()
+    assert (code, found["end"], found["first_bad"]) == (ExitCode.INCONCLUSIVE, "no_step", None)
+    assert {run["version"] for run in found["stages"][0]["runs"]} > {VERSIONS[0], VERSIONS[-1]}  # the thirds, too
+
+
+def test_a_change_that_came_and_went_is_two_steps_and_each_has_its_command(machine):
+    machine.slow(2, 3, 4, 5)
+    done = machine.lab(*SEARCH, "--metric", "tpot_median")
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert done.out.startswith("TWO STEPS: ")
+    words = " ".join(done.out.split())
+    assert "regress-gate bisect 0.20.0 0.20." in words
+    assert " 0.20.7 --scenario c4 --metric tpot_median --suite small --testbed lab --improvement" in words
+
+
+def test_the_build_that_made_it_better_is_found_too(machine):
+    machine.slow(0, 1, 2)
+    code, found = machine.search("--improvement")
+    assert (code, found["first_bad"]["version"]) == (ExitCode.PASS, "0.20.3")
+    assert found["change"] == pytest.approx(-1 / 3, abs=0.05)
+    code, found = machine.search()
+    assert found["end"] == "no_step"
+    assert "search with --improvement" in machine.lab(*SEARCH, "--metric", "tpot_median").out.replace("\n", " ")
+
+
+def test_builds_that_do_not_serve_are_not_told_apart_from_their_neighbour(machine):
+    machine.slow(3, 4, 5, 6, 7)
+    machine.failing, machine.missing = {"0.20.3"}, {"0.20.4"}
+    code, found = machine.search()
+    assert (code, found["last_good"]["version"], found["first_bad"]["version"]) == (0, "0.20.2", "0.20.5")
+    assert found["not_told_apart"] == ["0.20.3", "0.20.4"]
+    assert set(found["stages"][0]["untestable"]) == {"0.20.3", "0.20.4"}
+
+
+def test_three_builds_in_a_row_that_cannot_be_installed_are_a_fault_of_the_machine(machine):
+    machine.slow(7)
+    machine.missing = set(VERSIONS[1:-1])
+    code, error = machine.search()
+    assert code == ExitCode.COULD_NOT_MEASURE
+    assert "has no wheel that fits" in error
+
+
+def test_an_end_that_cannot_be_installed_is_an_error(machine):
+    machine.missing = {VERSIONS[0]}
+    assert machine.search()[0] == ExitCode.COULD_NOT_MEASURE
+    assert machine.started == [VERSIONS[0]]
+
+
+def test_the_build_since_which_servers_crash_is_found(machine):
+    machine.failing = set(VERSIONS[6:])
+    code, found = machine.search("--metric", "failure")
+    assert (code, found["last_good"]["version"], found["first_bad"]["version"]) == (0, "0.20.5", "0.20.6")
+    table = machine.lab(*SEARCH, "--metric", "failure").out
+    assert table.startswith("FOUND: the failure came with 0.20.6")
+
+
+def test_a_number_cannot_be_searched_where_an_end_crashes(machine):
+    machine.failing = {VERSIONS[7]}
+    code, error = machine.search()
+    assert code == ExitCode.USAGE
+    assert "0.20.7 has no c4/tpot_median to search for: the server died at its start" in error
+    assert error.endswith("give --metric failure")
+
+
+def test_a_metric_that_the_suite_does_not_give_is_refused_after_two_runs(machine):
+    code, error = machine.search("--metric", "goodput")
+    assert (code, machine.started) == (ExitCode.USAGE, [VERSIONS[0]] * 2)
+    assert "gives no c4/goodput for 0.20.0" in error
+
+
+def test_a_search_that_will_not_end_within_the_budget_is_refused_when_the_ends_are_known(machine, monkeypatch):
+    machine.slow(5, 6, 7)
+    monkeypatch.setattr(searching, "_seconds_a_run", lambda _: 3600.0)
+    code, error = machine.search("--budget", "2h")
+    assert code == ExitCode.USAGE
+    assert "the search will take about" in error
+    assert error.endswith("give a longer --budget, or name nearer versions")
+    assert len(machine.started) == 4  # of the ends, and they stay
+
+
+def test_a_search_ends_with_its_budget_and_goes_on_later(machine, monkeypatch):
+    machine.slow(5, 6, 7)
+    clock = itertools.count(0, 50)
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    code, found = machine.search("--budget", "5m")
+    assert (code, found["end"], found["first_bad"]) == (ExitCode.INCONCLUSIVE, "budget", None)
+    assert 0 < len(machine.started) < 6
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (("0.20.0", "0.20.0", "--metric", "tpot_median"), "both ends are one version"),
+        (("0.20.1", "0.20.0", "--metric", "tpot_median"), "0.20.1 does not come before 0.20.0"),
+        (("0.20.0", "0.20.1", "--metric", "tpot"), "unknown metric 'tpot'"),
+        (("0.20.0", "0.20.1", "--metric", "tpot_median", "--scenario", "c5"), "has no scenario 'c5' (known: c4)"),
+        (("0.20.0", "0.20.1", "--metric", "tpot_median", "--candidate", "0.20.1"), "0.20.1 is named twice"),
+        (("0.20.0", "nonsense", "--metric", "tpot_median"), "'nonsense' is not a vLLM version"),
+    ],
+    ids=["one version", "order", "metric", "scenario", "twice", "no version"],
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_measured(lab, given, error):
+    done = lab("bisect", *given, "--offline")
+    assert done.code == ExitCode.USAGE
+    assert error in done.err
+    assert lab.runs() == []
+
+
+@pytest.mark.slow
+def test_a_search_with_real_servers_uses_what_a_comparison_has_measured(lab):
+    lab.behave({"0.19.1": SLOWER})
+    lab.simulate_load()
+    assert lab("compare", "0.19.0", "0.19.1", "--measure", "--runs", 3, "--all-blocks").code == ExitCode.FAIL
+    done = lab(
+        "bisect", "0.19.0", "0.19.1", "--metric", "tpot_median", "--releases-only", "--offline", "--format", "json"
+    )
+    assert json.loads(done.out)["stages"][0]["runs_made"] == 0
+    assert (done.code, json.loads(done.out)["first_bad"]["version"]) == (ExitCode.PASS, "0.19.1")
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_again_and_again_goes_on_and_makes_no_run_twice(lab):
+    lab.behave({version: SLOWER if at >= 5 else [] for at, version in enumerate(VERSIONS)})
+    rng, moments = random.Random(4711), ("provisioning", "starting", "measuring", "asking")
+    for kill in range(6):
+        with lab.start(*SEARCH, "--metric", "tpot_median") as process:
+            read_until(process, f"{'narrowing' if kill > 2 else 'run '}")
+            read_until(process, moments[kill % len(moments)])
+            time.sleep(rng.random() * 0.3)
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate(timeout=60)
+        before = len(lab.runs())
+    done = lab(*SEARCH, "--metric", "tpot_median", "--format", "json")
+    code, found = done.code, json.loads(done.out)
+    assert (code, found["first_bad"]["version"]) == (ExitCode.PASS, "0.20.5")
+    assert len(lab.runs()) == before + found["stages"][0]["runs_made"] <= 20
+    for run in lab.runs():
+        check_whole([run])
+    assert lab.servers() == []
