@@ -19,6 +19,7 @@ from regress_gate.files import create_file, read_bounded, write_output_file
 from regress_gate.known.records.curation import draft_id, draft_record, lint_records
 from regress_gate.known.records.loading import SUFFIX, load_records, record_files
 from regress_gate.model.documents import LintMessage
+from regress_gate.model.issue import CodeCondition
 from regress_gate.model.policy import Waiver
 from regress_gate.paths import shipped_directory
 from regress_gate.suites import is_suite_path, suite_template
@@ -145,13 +146,21 @@ def lint_issue_records(directory: Path | None) -> LintReport:
     return LintReport(lint_records(where, today=today(), unshown=unshown), len(record_files(where)), unshown)
 
 
-def draft_issue_record(url: str, directory: Path | None, *, with_folder: bool = False) -> tuple[str, Path | None]:
+def draft_issue_record(
+    url: str,
+    directory: Path | None,
+    *,
+    with_folder: bool = False,
+    fix: str | None = None,
+    conditions: Sequence[CodeCondition] = (),
+) -> tuple[str, Path | None]:
     """The text of a new record of a thread, and the file of `directory` that it was written to (None: no directory).
 
-    A missing directory is made only `with_folder`: one that a person names may be misspelt. Raises InputError for any
+    `conditions` are proposed for its `code`, by the diff of `fix`. A missing directory is made only `with_folder`: one
+    that a person names may be misspelt. Raises InputError for any
     other address, and if the file exists.
     """
-    text = draft_record(url, today=today())
+    text = draft_record(url, today=today(), fix=fix, conditions=conditions)
     if directory is None:
         return text, None
     path = directory / (draft_id(url) + SUFFIX)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from regress_gate.app.authoring import draft_issue_record
 from regress_gate.errors import InputError
-from regress_gate.github import GitHub, GitHubError
+from regress_gate.github import GitHub, GitHubError, UnavailableError
 from regress_gate.known.records.curation import draft_id
 from regress_gate.known.records.loading import SUFFIX, load_records
+from regress_gate.known.threads import ThreadRef
+from regress_gate.known.tracker.fixes import propose_code
 from regress_gate.known.tracker.snapshot import (
     FoundThread,
     Snapshot,
@@ -140,6 +142,26 @@ def _write_drafts(threads: Iterable[FoundThread], directory: Path | None) -> tup
             draft_issue_record(thread.url, directory, with_folder=True)
             written.append(path)
     return written, left
+
+
+def draft_with_code(url: str, directory: Path | None) -> tuple[str, Path | None, str]:
+    """A draft as `draft_issue_record` makes it, with proposals for its `code` from the diff of the pull request that
+    fixes the thread; and why there are none, empty if there are. Raises InputError."""
+    draft_id(url)  # refuses what is no thread before anything is asked
+    thread, proposal, why = ThreadRef.parse(url), None, ""
+    if thread is None:
+        why = "the address names no thread of the tracker"
+    else:
+        try:
+            with open_github(os.environ, offline=False) as github:
+                proposal = propose_code(github, thread)
+        except UnavailableError as error:
+            why = str(error)
+    if proposal is None:
+        text, path = draft_issue_record(url, directory)
+        return text, path, why or "no merged pull request closes it"
+    text, path = draft_issue_record(url, directory, fix=proposal.fix, conditions=proposal.conditions)
+    return text, path, "" if proposal.conditions else f"{proposal.fix} changes no Python file of the package"
 
 
 def open_github(environment: Mapping[str, str], *, offline: bool) -> GitHub:

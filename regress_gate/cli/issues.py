@@ -288,9 +288,21 @@ def lint(directory: Path | None, events: bool) -> int:
 )
 @click.argument("url", metavar="URL")
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIRECTORY", help="Write ID.yaml there.")
-def new(url: str, output: Path | None) -> None:
-    """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses."""
-    from regress_gate.app.authoring import draft_issue_record  # as above
+@_offline
+def new(url: str, output: Path | None, offline: bool) -> None:
+    """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses.
 
-    text, path = draft_issue_record(url, output)
+    GitHub is asked for the pull request that fixes the thread: identifiers that its diff removes or brings are proposed
+    as `code`, in comments. Without an answer the draft has none, and a note says why.
+    """
+    if offline:
+        from regress_gate.app.authoring import draft_issue_record  # as above
+
+        (text, path), why = draft_issue_record(url, output), ""
+    else:
+        from regress_gate.app.issue_tracking import draft_with_code  # with GitHub's client, as above
+
+        text, path, why = draft_with_code(url, output)
     click.echo(text if path is None else printable(path), nl=path is not None)
+    if why:
+        click.echo(f"regress-gate: note: no code is proposed: {printable(why)}", err=True)

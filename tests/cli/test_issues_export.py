@@ -16,19 +16,19 @@ def test_the_list_as_osv_is_valid_and_every_record_is_in_it(gate):
 
 
 def test_a_draft_is_printed_or_written_and_never_over_a_record(gate):
-    printed = gate("issues", "new", URL)
+    printed = gate("issues", "new", URL, "--offline")
     assert printed.out.startswith("id: VLLM-99999\n")
-    written = gate("issues", "new", URL, "--output", gate.directory)
+    written = gate("issues", "new", URL, "--offline", "--output", gate.directory)
     path = gate.directory / "VLLM-99999.yaml"
     assert written.out == f"{path}\n"
     assert path.read_text() == printed.out
-    again = gate("issues", "new", URL, "--output", gate.directory)
+    again = gate("issues", "new", URL, "--offline", "--output", gate.directory)
     refusal = f"{path}: is there already and is left as it is; it is the record of this thread: edit it"
     assert (again.code, again.error) == (2, refusal)
 
 
 def test_a_draft_does_not_pass_the_lint(gate):
-    gate("issues", "new", URL, "--output", gate.directory)
+    gate("issues", "new", URL, "--offline", "--output", gate.directory)
     assert gate("issues", "lint", gate.directory).code == 2
 
 
@@ -39,7 +39,7 @@ def test_a_thread_that_is_none_is_an_error(gate):
 
 
 def test_a_directory_that_is_not_there_is_an_error(gate):
-    done = gate("issues", "new", URL, "--output", gate.directory / "nowhere")
+    done = gate("issues", "new", URL, "--offline", "--output", gate.directory / "nowhere")
     assert done.code == 2
     assert "cannot be written" in done.error
 

@@ -25,7 +25,17 @@ from regress_gate.known.records.releases import (
     shown_by_history,
 )
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
-from regress_gate.model.issue import VLLM_REPO, Change, Event, IssueKind, KnownIssue, Range, Reference, Scope
+from regress_gate.model.issue import (
+    VLLM_REPO,
+    Change,
+    CodeCondition,
+    Event,
+    IssueKind,
+    KnownIssue,
+    Range,
+    Reference,
+    Scope,
+)
 from regress_gate.text import did_you_mean
 from regress_gate.vllm.release_tables import names_of
 
@@ -377,9 +387,18 @@ def draft_id(url: str) -> str:
     return f"{prefix}-{match['number']}"
 
 
-def draft_record(url: str, *, today: date) -> str:
-    """The text of the file `ID.yaml`. Raises InputError as `draft_id` does."""
+def draft_record(url: str, *, today: date, fix: str | None = None, conditions: Sequence[CodeCondition] = ()) -> str:
+    """The text of the file `ID.yaml`. Raises InputError as `draft_id` does.
+
+    `conditions`: proposals for `code` from the diff of `fix`, which stand in the draft as comments.
+    """
     thread = _match_thread(url)[0]
+    proposed = (
+        "" if fix is None else f"# code: # by the diff of {fix}; keep what only builds with the fault have, or lack\n"
+    )
+    for condition in conditions:
+        key, texts = ("present", condition.present) if condition.present else ("absent", condition.absent)
+        proposed += f"#   - {{file: {condition.file}, {key}: {(texts or [''])[0]}}}\n"
     return f"""\
 id: {draft_id(url)}
 summary: "{PLACEHOLDER}: what the user sees, with the model, the hardware and the size, in at most 160 signs"
@@ -392,7 +411,7 @@ affected:
     ranges:
       - type: ECOSYSTEM
         events: [{{introduced: "{PLACEHOLDER}"}}] # {{fixed: "…"}} needs a FIX reference that shows it
-scope: # every key must hold, a list means any of; as narrow as the evidence
+{proposed}scope: # every key must hold, a list means any of; as narrow as the evidence
   accelerator: ["{PLACEHOLDER}"]
   model: ["{PLACEHOLDER}"]
 signature: # the loss as a fraction, positive for worse; leave `change` out where the thread has no number

@@ -4,11 +4,15 @@ Sources of fixes, the better one first: the record, its references, the thread. 
 reverts, their reverts…, in the order of their merges. A build is a tag or commit. It contains a change if the merge is
 an ancestor, or if its release branch has a cherry-pick: a commit whose subject has the same `(#number)`. The last
 change of the chain in the build decides; cherry-picks come after everything that the branch was cut from. Examples:
-vllm#42379, reverted by #46070; #26866, reverted by #28289 and reapplied by #28319. Not for: what that means for the
-issue (`verification`).
+vllm#42379, reverted by #46070; #26866, reverted by #28289 and reapplied by #28319. The diff of a fix also proposes
+conditions for the `code` of a record. Not for: what that means for the issue (`verification`).
 """
 
-from collections.abc import Iterator, Sequence
+import builtins
+import keyword
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
@@ -20,8 +24,8 @@ from github.Comparison import Comparison
 from regress_gate.github import GitHub, GoneError, UnavailableError
 from regress_gate.known.threads import ThreadRef, carries, reference, subject_effect
 from regress_gate.known.tracker.snapshot import Thread
-from regress_gate.known.tracker.threads import MAX_DEPTH, read_pull
-from regress_gate.model.issue import VLLM_REPO, Change, Fix, KnownIssue
+from regress_gate.known.tracker.threads import MAX_DEPTH, read_pull, read_thread
+from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Fix, KnownIssue
 from regress_gate.model.version import Channel, Version
 
 MAX_COMMITS = 3000
@@ -287,3 +291,72 @@ def _merged_at(link: ChainLink) -> datetime:
 
 def _midnight(day: date | None) -> datetime | None:
     return None if day is None else datetime.combine(day, time(), UTC)
+
+
+# Conditions for the code of a record
+
+_MAX_FILES = 100
+"""Of a pull request that are read."""
+_MAX_PROPOSED_FILES, _MAX_PROPOSED = 4, 3
+"""Files, and identifiers of each kind in a file, that are proposed."""
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,79}")
+_SOURCE = re.compile(r"vllm(/[A-Za-z0-9_][A-Za-z0-9_]*)*/[A-Za-z0-9_]+\.py")
+_DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)|\b(\w+)\s*(?::[^=]*)?=[^=]")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeProposal:
+    """What tells a build with the fix from one without, by the diff of the fix: a person has to choose."""
+
+    fix: str
+    """`owner/name#12`."""
+    conditions: tuple[CodeCondition, ...]
+
+
+def propose_code(client: GitHub, ref: ThreadRef) -> CodeProposal | None:
+    """Conditions from the pull request that fixes a thread, or from the thread itself if it is a pull request.
+
+    None if no merged pull request closes the issue. Raises UnavailableError.
+    """
+    fix = ref
+    if ref.kind == "issues":
+        merged = [_parsed(fixed.key) for fixed in read_thread(client, ref).fixes]
+        if not merged:
+            return None
+        fix = merged[-1]
+    with client.reading():
+        files = list(islice(client.api.get_repo(fix.repo).get_pull(fix.number).get_files(), _MAX_FILES))
+        diffs = {str(file.filename): str(file.patch or "") for file in files}
+    return CodeProposal(fix.key, tuple(_conditions(diffs)))
+
+
+def _parsed(key: str) -> ThreadRef:
+    repo, _, number = key.rpartition("#")
+    return ThreadRef(repo, int(number), kind="pull")
+
+
+def _conditions(diffs: dict[str, str]) -> Iterator[CodeCondition]:
+    """For the files that change most: identifiers that the fix removes, and such that it brings."""
+    sources = {file: patch for file, patch in diffs.items() if _SOURCE.fullmatch(file)}
+    for file in sorted(sources, key=lambda file: -len(sources[file]))[:_MAX_PROPOSED_FILES]:
+        lines = sources[file].splitlines()
+        added = [line[1:] for line in lines if line.startswith("+")]
+        removed = [line[1:] for line in lines if line.startswith("-")]
+        kept = [line for line in lines if not line.startswith(("+", "-"))]
+        for text in _only_in(removed, [*added, *kept]):
+            yield CodeCondition(file=file, present=[text])
+        for text in _only_in(added, [*removed, *kept]):
+            yield CodeCondition(file=file, absent=[text])
+
+
+def _only_in(lines: Iterable[str], others: Iterable[str]) -> list[str]:
+    """The identifiers of some lines that no other line has: those that are defined there first, then the most frequent.
+
+    Comments do not count.
+    """
+    code = [line.partition("#")[0] for line in lines]
+    found = Counter(name for line in code for name in _IDENTIFIER.findall(line))
+    known = {name for line in others for name in _IDENTIFIER.findall(line)} | {*keyword.kwlist, *dir(builtins)}
+    defined = {name for line in code for pair in _DEFINED.findall(line) for name in pair if name}
+    fresh = sorted((name for name in found if name not in known), key=lambda name: (name not in defined, -found[name]))
+    return fresh[:_MAX_PROPOSED]
