@@ -75,6 +75,8 @@ class Team:
     runs: int = 0
     variables: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=lambda: {"GITHUB_TOKEN": TOKEN})
+    edits: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """What the team has put into its copies of the workflows: by file, the text before and after."""
     last: dict[str, str] = field(default_factory=dict)
     """Variables by which GitHub tells of the last run."""
     login: str = "maintainer"
@@ -148,7 +150,11 @@ class Team:
             r"^```yaml\n(name: .*?)^```", (ROOT / "ci" / "README.md").read_text(), re.DOTALL | re.MULTILINE
         )
         assert shown
-        return {**files, "shown.yml": shown[1]}
+        files["shown.yml"] = shown[1]
+        for name, (before, after) in self.edits.items():
+            assert before in files[name]
+            files[name] = files[name].replace(before, after)
+        return files
 
     def answer(self, run: Run, files: Mapping[str, bytes] | None = None, **fields: Any) -> Run:
         """The half that may write, started by the end of the other one; `files`: what that one uploaded instead."""
