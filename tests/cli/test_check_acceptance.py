@@ -133,6 +133,8 @@ H200_NVL = ("--accelerator", "H200 NVL", "--engine-arg", "tensor_parallel_size=2
 NEMOTRON_ON_L40S = ("--accelerator", "L40S", "--model", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8")
 TWO_B200 = ("--accelerator", "2x B200", "--quantization", "nvfp4", "--engine-arg", "tensor_parallel_size=2")
 STRUCTURED = ("--accelerator", "H100", "--feature", "structured_output=true")
+RAY = ("--accelerator", "H100", "--engine-arg", "distributed_executor_backend=ray")
+V2_LITE = ("--model", "deepseek-ai/DeepSeek-V2-Lite-Chat")
 PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size=2")
 
 
@@ -194,6 +196,14 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.24.0 v0.23.0", (*STRUCTURED, "--model", "Qwen/Qwen3-8B"), "VLLM-49013", "no"),
         ("v0.18.1 v0.17.1", ("--accelerator", "B200", "--model", "moonshotai/Kimi-K2.5"), "VLLM-38562", None),
         ("v0.19.0 v0.18.1", ("--accelerator", "B200", "--model", "moonshotai/Kimi-K2.5"), "VLLM-38562", "yes"),
+        ("v0.9.0 v0.8.4", ("--accelerator", "A100", *V2_LITE), "VLLM-18561", "yes"),
+        ("v0.9.0.1 v0.8.4", ("--accelerator", "A100", *V2_LITE), "VLLM-18561", None),
+        ("v0.9.0 v0.8.4", ("--accelerator", "H100", *V2_LITE), "VLLM-18561", "no"),
+        ("v0.11.1 v0.11.0", (*RAY, "--engine-arg", "tensor_parallel_size=16"), "VLLM-28873", "yes"),
+        ("v0.11.1 v0.11.0", (*RAY, "--engine-arg", "tensor_parallel_size=8"), "VLLM-28873", "no"),
+        ("v0.15.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", "yes"),
+        ("v0.17.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", None),
+        ("v0.22.0 v0.21.0", ("--accelerator", "RX 6800", "--quantization", "gptq"), "VLLM-45372", "yes"),
         ("v0.15.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", "yes"),
         ("v0.18.0 v0.14.1", NEMOTRON_ON_L40S, "VLLM-34356", None),
     ],
