@@ -29,11 +29,11 @@ from regress_gate.report.document import (
     View,
     parts_of,
 )
-from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, worst_first
+from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
 from regress_gate.report.views.result_findings import result_findings
 from regress_gate.report.views.result_view import ResultView
 from regress_gate.text import plural
-from regress_gate.watch.alarm import WatchAlarm
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 from regress_gate.watch.builds import PublishedBuild
 from regress_gate.watch.finding import LookSummary
 from regress_gate.watch.finding_view import build_text, finding_data, state_text
@@ -42,6 +42,17 @@ from regress_gate.watch.tracking_issue import IssueAction
 
 _WORST_FIRST = (ExitCode.FAIL, ExitCode.COULD_NOT_MEASURE, ExitCode.INCONCLUSIVE, ExitCode.PASS)
 _STYLES = {Decision.PASS: Style.GOOD, Decision.FAIL: Style.BAD, Decision.INCONCLUSIVE: Style.WARNING}
+
+
+_ALARM_TITLES = {
+    AlarmKind.OVERDUE: "The watch has not run",
+    AlarmKind.UNFINISHED: "A look did not end",
+    AlarmKind.NO_ANSWER: "An index did not answer",
+    AlarmKind.STALE_BUILD: "The newest nightly is old",
+    AlarmKind.TESTBED_CHANGED: "The testbed changed since the look before",
+    AlarmKind.NEVER_QUIET: "The machine was never quiet",
+    AlarmKind.NOT_MEASURED: "A new build was not measured",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,10 @@ class Visit(View):
             blocks.append(Section("Alarms", (ItemList(alarms),)))
         for look in self.looks:
             name = "" if look.summary.candidate is None else build_text(look.summary.candidate)
-            blocks.append(Section(name, tuple(_look_blocks(look, detail))))
+            # The headline of one look is the title already.
+            said = [Paragraph(look.summary.headline)] if len(self.looks) > 1 or self.is_telling else []
+            if parts := (*said, *_look_blocks(look, detail)):
+                blocks.append(Section(name, parts))
         if self.drafts:
             lead = "For a person to check, to complete and to send:"
             blocks.append(Section("Drafts", (Paragraph(lead), ItemList(self.drafts))))
@@ -131,6 +145,9 @@ class Visit(View):
             part = result_findings(result)
             cases += [replace(case, group=f"{name}: {case.group}") for case in part.cases]
             found += part.findings
+        if not self.looks and self.newest:
+            cases.append(Case("watch", "new builds", Outcome.PASSED, message="nothing new"))
+        found += [_alarm_finding(one) for one in self.alarms]
         cases += [
             Case("watch", f"alarm {at}", Outcome.ERROR, one.kind.value, str(one))
             for at, one in enumerate(self.alarms, 1)
@@ -161,6 +178,12 @@ class Visit(View):
             "looks": [_look_data(look) for look in self.looks],
             "drafts": list(self.drafts),
         }
+
+
+def _alarm_finding(alarm: WatchAlarm) -> Finding:
+    text = "What the watch itself lacks: nothing is known of what it did not see."
+    rule = Rule(f"watch_{alarm.kind.value}", _ALARM_TITLES[alarm.kind], Level.WARNING, text, tags=("vllm", "watch"))
+    return Finding(rule, Level.WARNING, rule.title, f"{alarm.text}; {alarm.todo}", fingerprint=("watch", alarm.kind))
 
 
 def _told_title(looks: tuple[Look, ...]) -> Line:

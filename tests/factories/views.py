@@ -27,7 +27,7 @@ from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import DeploymentOut
 from regress_gate.model.suite import ConditionLimits
-from regress_gate.model.version import Version
+from regress_gate.model.version import Channel, Version
 from regress_gate.pins.git_tree import EmptyTree
 from regress_gate.pins.moves import PinReport, find_moves, judge_moves
 from regress_gate.pins.pin import Pin, Pinned
@@ -48,7 +48,12 @@ from regress_gate.report.views.suite_view import SuiteListView, SuiteView
 from regress_gate.report.views.tracking_view import DiscoveryView, SyncView, VerificationView, seen_threads
 from regress_gate.stats.changepoints import ChangePoint
 from regress_gate.suites import load_suite
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
+from regress_gate.watch.builds import PublishedBuild
 from regress_gate.watch.finding_view import FindingView
+from regress_gate.watch.following import Followed
+from regress_gate.watch.tracking_issue import IssueAction
+from regress_gate.watch.visit_view import Look, Visit
 from tests.factories.records import record
 from tests.factories.results import checked, filled_with
 from tests.factories.runs import make_run, make_trial
@@ -177,12 +182,15 @@ def sync(text: str) -> View:
     return SyncView(outcome, TransferCounts(3, 2, 1, 4096), is_first=False)
 
 
-def discovery(text: str) -> View:
-    thread: Any = FoundThread.model_construct(
+def _found_thread(text: str) -> Any:
+    return FoundThread.model_construct(
         url=text, title=text, is_pull=True, state="open", labels=[text], created=MOMENT, versions=[text],
         signs=["revert"], closes=[], reverts=[], seen=MOMENT,
     )  # fmt: skip
-    candidate = Candidate(thread, ("revert", "label-other"), 0.5, (text,), (text,))
+
+
+def discovery(text: str) -> View:
+    candidate = Candidate(_found_thread(text), ("revert", "label-other"), 0.5, (text,), (text,))
     return DiscoveryView((candidate, candidate), 3, MOMENT.date(), 40, 5, text, (text,), (text,))
 
 
@@ -221,6 +229,31 @@ def watch_finding(text: str) -> View:
     return FindingView(finding, a_look(0, finding, result=result, headline=text, alarms=(text,)))
 
 
+def watch_visit(text: str) -> View:
+    """A build that failed, one that could not be measured, and alarms."""
+    result, build = filled_with(text), Version.parse("0.33.1rc1.dev7+g4080263bb.cu129")
+    finding = a_finding(title=text, testbed=text, suite=text, bisect_command=text)
+    suspected = Followed(a_finding(2, title=text, bisect_command=text), text, text, is_confirmed=False)
+    done = IssueAction(finding.key, text, text, text, 7, (text,))
+    candidate = Candidate(_found_thread(text), ("revert",), 0.5)
+    failed = Look(
+        a_look(0, finding, result=result, headline=text, alarms=(text,)),
+        1,
+        issues=(done,),
+        suspected=(suspected,),
+        threads=(candidate,),
+        refreshed=(text,),
+        notes=(text,),
+    )
+    missing = Look(a_look(1, result=None, headline=text, candidate=NEW), 4)
+    alarms = tuple(WatchAlarm(kind, text, text) for kind in AlarmKind)
+    newest = (
+        PublishedBuild(NEW, Channel.RELEASE),
+        PublishedBuild(build, Channel.NIGHTLY, MOMENT, text),
+    )
+    return Visit((failed, missing), newest, alarms, MOMENT)
+
+
 EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "comparison": comparison,
     "check": check,
@@ -246,6 +279,7 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
     "suite": lambda text: SuiteView(_suite(text)),
     "watch-finding": watch_finding,
+    "watch": watch_visit,
 }
 
 
