@@ -66,8 +66,8 @@ def watch(
     regressions from look to look.
 
     Goes on with a look that was interrupted. Exits 0 if nothing is new or all passes, 1 if a build fails, 3 if one is
-    not decided, 4 if one could not be measured or no index answered; with --publish 0, or 4 if something could not be
-    told.
+    not decided or the watch itself lacks something, 4 if one could not be measured or no index answered; with --publish
+    0, or 4 if something could not be told.
     """
     # Measuring imports the HTTP client, the statistics and the database: --help does not need them.
     from regress_gate.app.watch import WatchRequest, tell, visit

@@ -16,7 +16,8 @@ from regress_gate.errors import ExitCode
 from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, find_store, open_store
 from regress_gate.store.store_interface import StoredLook
-from regress_gate.watch.finding import FindingState
+from regress_gate.watch.alarm import AlarmKind, WatchAlarm
+from regress_gate.watch.finding import FindingState, LookSummary
 from regress_gate.watch.following import Followed
 from tests.factories.watching import a_finding
 from tests.fake_github.server import GitHub, serving
@@ -110,6 +111,23 @@ def test_a_look_that_github_did_not_take_is_not_overtaken_by_a_later_one(team: T
     assert team.tell() == ExitCode.PASS
     assert (team.issues.count("closed"), team.untold()) == (1, [])
     assert len(team.heard) == 3
+
+
+def test_the_alarms_of_a_look_without_a_new_build_are_told_and_touch_no_issue(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.look(0, SEEN)
+    assert team.tell() == ExitCode.PASS
+    alarm = WatchAlarm(AlarmKind.STALE_BUILD, "the newest nightly is 9 days old", "see whether it is still built")
+    data = {"kind": "nothing new", "pinned": "0.40.0", "headline": "nothing new", "alarms": [alarm.to_json()]}
+    begun = MONDAY + timedelta(weeks=1)
+    with open_store(str(team.settings.store_url.value), create=False) as store:
+        store.put_look(StoredLook("silent", "lab small@1", begun, begun, None, {**data, "told": False}))
+    sent, writes = list[LookSummary](), len(team.github.state.writes())
+    monkeypatch.setattr(watch, "send_notification", lambda _, look, **__: sent.append(look))
+    assert team.tell() == ExitCode.PASS
+    assert [(look.look, look.alarms) for look in sent] == [("silent", (str(alarm),))]
+    assert (team.issues, len(team.github.state.writes()), team.untold()) == (["open"], writes, [])
 
 
 def test_a_dry_run_leaves_everything_to_be_told(team: Team) -> None:
