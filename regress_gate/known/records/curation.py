@@ -311,7 +311,7 @@ def lint_records(directory: Path, *, today: date, unshown: list[LintMessage] | N
 def _check_builds(
     directory: Path, records: list[tuple[Path, Document, KnownIssue]], unshown: list[LintMessage]
 ) -> Iterator[LintMessage]:
-    """Records whose events disagree with the table of builds, and code that is not in it."""
+    """Records whose events disagree with the table of builds. Code that is not in it shows nothing."""
     try:
         table = load_builds(directory)
     except InputError as error:
@@ -319,9 +319,6 @@ def _check_builds(
         return
     for path, document, issue in records:
         answers = table.answers(issue) if table else None
-        if issue.code and table and answers is None:
-            what = f"the code was not evaluated since it changed: {BUILDS_COMMAND}"
-            yield LintMessage(path, document.line(("code",)), what, "warning")
         proof = BuildProof(issue, answers or {})
         if wrong := proof.disagreements:
             others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
@@ -331,6 +328,7 @@ def _check_builds(
             if event.introduced != "0" and not proof.shows(event) and not shown_by_history(issue, event):
                 kind = next(iter(event.model_fields_set))
                 what = f"{kind} {event.value} is shown neither by code nor by the history of a tag"
+                what += f"; its code was not evaluated yet: {BUILDS_COMMAND}" if issue.code and answers is None else ""
                 unshown.append(LintMessage(path, document.line(location), what, "warning"))
 
 
