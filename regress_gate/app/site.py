@@ -177,7 +177,7 @@ def _watched(state: WatchState, compared: Sequence[_ComparisonPage]) -> WatchedP
 def _past_look(look: StoredLook, compared: Sequence[_ComparisonPage]) -> PastLook:
     data, build = look.data, look.candidate
     decision = data.get("decision")
-    outcome = decision or ("not measured" if build is not None else str(data.get("kind")))
+    outcome = decision or ("not measured" if data.get("kind") in ("measure", "check") else str(data.get("kind")))
     page = None
     if decision and build is not None:
         pinned = Version.parse(data["pinned"])

@@ -25,7 +25,7 @@ from regress_gate.app.issue_tracking import discover_candidates
 from regress_gate.app.measure_comparison import NotMeasuredError, measure_comparison, plan_comparison
 from regress_gate.app.publish import repository_client
 from regress_gate.app.settings import DEFAULT_SUITE, MeasurementAmount, ProgressReporter, Settings
-from regress_gate.app.watch_builds import build_alarms, find_newest
+from regress_gate.app.watch_builds import build_alarms, find_newest, named_as_before
 from regress_gate.app.watch_drafts import write_drafts
 from regress_gate.app.watch_refresh import Refreshed, refresh_knowledge
 from regress_gate.app.watch_state import (
@@ -107,6 +107,7 @@ def visit(settings: Settings, request: WatchRequest, progress: ProgressReporter)
         progress.say("asking for the newest builds")
         found = find_newest(settings, request.provisioning, variant, request.builds, offline=request.offline)
         earlier = _end_looks_at_pinned(store, place, now)
+        found = named_as_before(found, earlier)
         alarms = build_alarms(found, earlier, config, now)
         alarms += [one for one in watch_alarms(earlier, config, now) if one.kind is AlarmKind.OVERDUE]
         alarms += [one for one in [changed_testbed(earlier, place.machine)] if one is not None]

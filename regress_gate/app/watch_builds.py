@@ -1,13 +1,14 @@
 """What the watch is to look at: the newest builds for this machine, and alarms where an index is silent or old."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import Settings
 from regress_gate.bench.provision.recipe import WHEEL_INDEX
 from regress_gate.model.config import ProvisionConfig, WatchConfig
-from regress_gate.model.version import Channel
+from regress_gate.model.version import Channel, Version
 from regress_gate.paths import wheel_index_cache_directory
 from regress_gate.store.store_interface import StoredLook
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
@@ -42,6 +43,21 @@ def find_newest(
         )
     finally:
         pages.close()
+
+
+def named_as_before(found: FoundBuilds, earlier: Sequence[StoredLook]) -> FoundBuilds:
+    """With the versions under which earlier looks have the same commits: whether an index knows the number of a build
+    changes from day to day."""
+    known: dict[tuple[str | None, str | None], Version] = {
+        (look.candidate.commit, look.candidate.variant): look.candidate
+        for look in earlier
+        if look.candidate is not None and look.candidate.commit is not None
+    }
+    builds = (
+        replace(build, version=known.get((build.version.commit, build.version.variant), build.version))
+        for build in found.builds
+    )
+    return replace(found, builds=tuple(builds))
 
 
 def build_alarms(

@@ -49,7 +49,7 @@ class WatchState:
         """`looked on 2026-11-23: 0.33.0 → 0.33.1: pass`."""
         if self.last.ended is None:
             return f"the look at {self.last.candidate} of {self.last.begun:%Y-%m-%d} has not ended"
-        return f"looked on {self.last.begun:%Y-%m-%d}: {self.last.data['headline']}"
+        return f"looked on {self.last.begun:%Y-%m-%d}: {self.last.data.get('headline') or self.last.data['kind']}"
 
 
 def watch_states(settings: Settings, now: datetime) -> list[WatchState]:

@@ -7,10 +7,12 @@ import pytest
 
 from regress_gate.app import watch_refresh
 from regress_gate.model.version import Version
+from regress_gate.store.repository import find_store
 from regress_gate.vllm.release_tables import build_config, known_releases
 from tests.bench.inspect.test_published_wheels import a_wheel
 from tests.factories.loopback_files import FileServer, serving_files
 from tests.fake_github.server import GitHub, serving
+from tests.watch.test_image_registry import registry
 
 COMMIT = "4080263bb" + "0" * 31
 NIGHTLY = Version.parse(f"0.33.1rc1.dev7+g{COMMIT}.cpu")
@@ -38,11 +40,16 @@ def github(monkeypatch):
         yield server
 
 
+def configure(gate, index, **keys):
+    watch = 'channels = ["nightly"]\n' + "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+    (gate.directory / "regress-gate.toml").write_text(
+        f'[watch]\n{watch}[deployment]\nmodel = "m/m"\n[provision]\nwheel_index = "{index.url}"\n'
+    )
+
+
 @pytest.fixture
 def check(gate, index, github):  # noqa: ARG001 - the world it looks at
-    (gate.directory / "regress-gate.toml").write_text(
-        f'[watch]\nchannels = ["nightly"]\n[deployment]\nmodel = "m/m"\n[provision]\nwheel_index = "{index.url}"\n'
-    )
+    configure(gate, index)
     assert gate("baseline", "pin", "v0.32.0", "--unmeasured").code == 0
 
     def call(*options, code):
@@ -116,3 +123,20 @@ def test_an_index_that_does_not_answer_is_an_alarm_and_no_green(check, index):
     seen = check(code=4)
     assert [alarm["kind"] for alarm in seen["alarms"]] == ["no_answer"]
     assert "status 503" in seen["alarms"][0]["text"]
+
+
+def test_the_build_of_an_image_is_the_same_build_whether_or_not_an_index_knows_its_number(gate, check, index):
+    image, digest = registry(index, COMMIT)
+    configure(gate, index, image=image)
+    (look,) = check(code=3)["looks"]
+    assert look["candidate"] == str(NIGHTLY)
+    del index.files[f"{COMMIT}/cpu/vllm/metadata.json"]
+    seen = check(code=0)
+    assert seen["looks"] == []
+    assert [(build["version"], build["image"]) for build in seen["newest"]] == [
+        (str(NIGHTLY), f"{image}:nightly-{COMMIT}@{digest}")
+    ]
+    store = find_store(f"sqlite:///{gate.store}")
+    assert store is not None
+    with store:
+        assert [one.data.get("image") for one in store.looks()] == [f"{image}:nightly-{COMMIT}@{digest}", None]

@@ -49,23 +49,23 @@ def hub(server, *tags):
     server.files[TAGS] = json.dumps({"count": len(tags), "results": tags}).encode()
 
 
-def registry(server, *, made="2026-11-21T02:00:00.123456789Z"):
-    """A registry with two nightly builds, of which the newer one is `nightly`."""
+def registry(server, new=NEW, *, made="2026-11-21T02:00:00.123456789Z"):
+    """A registry with two nightly builds, of which the newer one is `nightly`; the name of the image and its digest."""
     config = json.dumps({"created": made}).encode()
     image = json.dumps({"config": {"digest": digest(config)}}).encode()
-    indexes = {name: json.dumps({"manifests": [{"digest": digest(image)}], "is": name}).encode() for name in (OLD, NEW)}
+    indexes = {name: json.dumps({"manifests": [{"digest": digest(image)}], "is": name}).encode() for name in (OLD, new)}
     place = "v2/mirror/vllm/"
     server.files |= {
         f"{place}tags/list?n=1000": json.dumps({"tags": [f"nightly-{OLD}", "v0.33.0", f"nightly-{'c' * 39}"]}).encode(),
-        f"{place}tags/list?last=x": json.dumps({"tags": [f"nightly-{NEW}"]}).encode(),
-        f"{place}manifests/nightly": indexes[NEW],
+        f"{place}tags/list?last=x": json.dumps({"tags": [f"nightly-{new}"]}).encode(),
+        f"{place}manifests/nightly": indexes[new],
         f"{place}manifests/nightly-{OLD}": indexes[OLD],
-        f"{place}manifests/nightly-{NEW}": indexes[NEW],
+        f"{place}manifests/nightly-{new}": indexes[new],
         f"{place}manifests/{digest(image)}": image,
         f"{place}blobs/{digest(config)}": config,
     }
     server.headers[f"{place}tags/list?n=1000"] = {"Link": '</v2/mirror/vllm/tags/list?last=x>; rel="next"'}
-    return server.url.removeprefix("http://") + "mirror/vllm", digest(indexes[NEW])
+    return server.url.removeprefix("http://") + "mirror/vllm", digest(indexes[new])
 
 
 class TestDockerHub:
