@@ -148,6 +148,15 @@ def test_offline_without_a_named_build_knows_of_no_build(lab):
     assert [alarm["kind"] for alarm in outcome.json["alarms"]] == ["no_answer"]
 
 
+def test_looks_of_one_visit_are_kept_in_the_order_in_which_they_were_made(lab, monkeypatch):
+    def is_never_quiet(*_):
+        raise NotMeasuredError("could not be measured: others kept 3.0 cores busy")
+
+    monkeypatch.setattr(watch, "measure_comparison", is_never_quiet)
+    looked(lab, "0.20.2", "0.20.1", "0.20.0", code=4)
+    assert [str(look.candidate) for look in stored(lab)] == ["0.20.2", "0.20.1", "0.20.0"]
+
+
 def test_the_pinned_build_is_not_looked_at_however_it_is_written(lab):
     with open_store(f"sqlite:///{lab.gate.store}", create=False) as store:
         place = "lab small@1"
