@@ -51,13 +51,13 @@ def main() -> int:
 
 def command(place: Path, records: int, *, indexed: bool) -> list[str]:
     """A call of the program that stands in `place` with so many records."""
-    from regress_gate.known.records.loading import INDEX_NAME, index_of
+    from regress_gate.known.records.loading import INDEX_NAME, index_of, record_files
 
     shutil.copytree(ROOT / "regress_gate", place / "regress_gate", ignore=shutil.ignore_patterns("_data"))
     (place / "baselines").symlink_to(ROOT / "baselines")
     directory = place / "known_issues"
     directory.mkdir(parents=True)
-    shipped = sorted((ROOT / "known_issues").glob("*.yaml"))
+    shipped = record_files(ROOT / "known_issues")
     for number, path in enumerate(islice(cycle(shipped), records), 900_000):
         name = f"COPY-{number}"
         text = re.sub(r"^id: .*$", f"id: {name}", path.read_text(encoding="utf-8"), count=1, flags=re.MULTILINE)
