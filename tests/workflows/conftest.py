@@ -332,6 +332,13 @@ scenarios:
     workload: {input_len: 16, output_len: 6, concurrency: 4, num_requests: 6, warmup_requests: 2}
 """
 
+SERVES = (
+    f"env PYTHONPATH={ROOT} {sys.executable} -m tests.fake_vllm serve {{model}} --port={{port}} "
+    "--served-model-name={served_model_name} --vllm-version={version} {engine_args}"
+)
+STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
+"""So slow that what a busy machine adds to it does not matter."""
+
 
 @pytest.fixture
 def measuring(team: Team) -> Iterator[Team]:

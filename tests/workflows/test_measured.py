@@ -4,21 +4,12 @@ What is measured there serves as vLLM does, without a model.
 """
 
 import json
-import sys
 
 import pytest
 
-from tests.workflows.conftest import CHANGES, SUITE, Team
-from tests.workflows.runner import ROOT
+from tests.workflows.conftest import CHANGES, SERVES, STEADY, SUITE, Team
 
 pytestmark = pytest.mark.workflows
-
-SERVES = (
-    f"env PYTHONPATH={ROOT} {sys.executable} -m tests.fake_vllm serve {{model}} --port={{port}} "
-    "--served-model-name={served_model_name} --vllm-version={version} {engine_args}"
-)
-STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
-"""So slow that what a busy machine adds to it does not matter."""
 
 
 def open_pull_request(team: Team, launch_line: str, who: str = "same") -> None:

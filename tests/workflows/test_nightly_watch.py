@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,13 +16,14 @@ from regress_gate.watch.finding import WatchFinding
 from regress_gate.watch.following import Followed
 from tests.factories.watching import a_finding
 from tests.fake_github.state import WATCH
-from tests.workflows.conftest import NAME, SUITE, Team
+from tests.workflows.conftest import NAME, SERVES, STEADY, SUITE, Team
 from tests.workflows.runner import ROOT, TOKEN, Run
 
 pytestmark = pytest.mark.workflows
 
 FILE = "nightly-watch.yml"
 PLACE = "h200-node-3 serving@1"
+PINNED = Version.parse("0.19.0")
 BUILD = "0.23.1rc1.dev{number}+g{commit:.9}.cpu"
 SETTINGS = """\
 [defaults]
@@ -53,7 +55,16 @@ class Watched:
         self.saw = team.directory / "build-saw"
         team.variables["BUILD_SAW"] = str(self.saw)
         settings = SETTINGS.replace("WHEEL_INDEX", (team.directory / "index").as_uri())
-        team.push_main({"regress-gate.toml": settings, "serving.yaml": SUITE, "build.sh": RECORDS})
+        self.files = {"regress-gate.toml": settings, "serving.yaml": SUITE, "build.sh": RECORDS}
+        team.push_main(self.files)
+
+    def serve(self, flags: Mapping[Version, list[str]]) -> None:
+        """Builds serve from now on, as the fake vLLM does with these flags."""
+        behaviour = self.team.directory / "behaviour.json"
+        behaviour.write_text(json.dumps({str(version): given for version, given in flags.items()}))
+        self.team.variables["FAKE_VLLM_BEHAVIOUR"] = str(behaviour)
+        settings = self.files["regress-gate.toml"].replace("sh build.sh {version} {port}", SERVES)
+        self.team.push_main(self.files | {"regress-gate.toml": settings})
 
     def publish_nightly(self, number: int) -> Version:
         """The index names this build from now on."""
@@ -74,7 +85,7 @@ class Watched:
     def keep_look(self, number: int, build: Version, finding: WatchFinding) -> None:
         """A look that measured the build and found this, and that nobody was told of."""
         followed = Followed(finding, "chat-c8", "output_throughput", is_confirmed=True)
-        data = {"kind": "measure", "pinned": "0.19.0", "decision": "fail", "exit_code": 1, "headline": "Slower."}
+        data = {"kind": "measure", "pinned": str(PINNED), "decision": "fail", "exit_code": 1, "headline": "Slower."}
         data |= {"alarms": [], "followed": [followed.to_json()], "told": False}
         begun = datetime.now(UTC) - timedelta(hours=3 - number)
         with open_store(self.team.secrets["REGRESS_GATE_STORE"], create=True) as store:
@@ -96,7 +107,7 @@ def watched(measuring: Team) -> Watched:
 def test_a_regression_has_one_issue_which_is_edited_in_place(watched: Watched) -> None:
     first = watched.publish_nightly(1403)
     watched.keep_look(1, first, a_finding())
-    run = watched.run(pin="v0.19.0")
+    run = watched.run(pin=f"v{PINNED}")
     assert run.code == 0, run.text
     (issue,) = watched.team.state.issues(NAME)
     assert (issue["state"], issue["edits"]) == ("open", 0)
@@ -113,9 +124,25 @@ def test_a_regression_has_one_issue_which_is_edited_in_place(watched: Watched) -
     assert "in 2 looks so far" in again["body"]
 
 
+def test_a_slower_build_is_measured_followed_and_told_once(watched: Watched) -> None:
+    slow = ["--ttft=0.01", "--tpot=0.25", "--jitter=0", "--run-spread=0", "--whole-at-once"]
+    watched.serve({PINNED: STEADY, watched.publish_nightly(1403): slow})
+    run = watched.run(pin=f"v{PINNED}")
+    assert [name.partition(" --budget")[0] for name in run.failed] == ["regress-gate watch --once"], run.text
+    watched.serve({PINNED: STEADY, watched.publish_nightly(1404): slow})
+    run = watched.run()
+    (look,) = json.loads(run.artifact("look")["look.json"])["looks"]
+    assert (look["decision"], look["findings"][0]["looks"]) == ("fail", 2), run.text
+    (issue,) = watched.team.state.issues(NAME)
+    assert "tpot_median" in issue["title"]
+    run = watched.run()
+    assert run.code == 0, run.text
+    assert watched.team.state.issues(NAME) == [issue]
+
+
 def test_nightly_code_finds_no_token_and_a_red_look_is_told(watched: Watched) -> None:
     watched.publish_nightly(1403)
-    run = watched.run(pin="v0.19.0")
+    run = watched.run(pin=f"v{PINNED}")
     assert [name.partition(" --budget")[0] for name in run.failed] == ["regress-gate watch --once"], run.text
     seen = watched.saw.read_text()
     assert "REGRESS_GATE_STORE=" in seen, "the build was started by the watch"
