@@ -67,7 +67,7 @@ def test_a_team_that_rolls_out_decides_what_not_knowing_means(gate, policy, code
 
 def test_a_blocking_issue_outweighs_a_missing_review(gate):
     flags = ("--accelerator", "MI355X", "--model", "zai-org/GLM-5.3")
-    result = checked(gate, "check", "v0.33.0", "--from", "v0.28.0", *flags)
+    result = checked(gate, "check", "v0.31.0", "--from", "v0.28.0", *flags)
     assert (result["decision"], result["exit_code"]) == ("fail", 1)
     assert {"known_issue", "not_covered"} <= set(reasons(result))
     assert "blocked by VLLM-54924" in result["advice"]

@@ -69,3 +69,8 @@ def test_a_name_of_an_embedding_model_leaves_open_what_it_serves(model: str) -> 
 def test_any_text_may_be_asked_about(architecture: str, model: str) -> None:
     architecture_of(model)
     features_of(architecture, model)
+
+
+@pytest.mark.parametrize("model", ["BAAI/bge-m3", "BAAI/bge-large-en-v1.5", "intfloat/multilingual-e5-large"])
+def test_an_encoder_has_no_experts(model: str) -> None:
+    assert features_of(architecture_of(model), model)["moe"] is False

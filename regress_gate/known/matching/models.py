@@ -85,6 +85,11 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("ai21labs/*jamba*", "JambaForCausalLM"),
     ("ibm-granite/granite-4.0-h*", "GraniteMoeHybridForCausalLM"),
     ("facebook/opt-*", "OPTForCausalLM"),
+    ("baai/bge-m3*", "XLMRobertaModel"),
+    ("baai/bge-reranker-v2-m3*", "XLMRobertaForSequenceClassification"),
+    ("baai/bge-*-en-v1.5*", "BertModel"),
+    ("intfloat/multilingual-e5-*", "XLMRobertaModel"),
+    ("sentence-transformers/all-minilm-*", "BertModel"),
     ("tiiuae/falcon-h1*", "FalconH1ForCausalLM"),
 )
 
@@ -114,6 +119,8 @@ _DENSE_TEXT = frozenset(
     }
 )
 """Transformers without experts, state-space layers or pictures."""
+_ENCODER = re.compile(r"(?:XLM)?(?:Bert|Roberta|ModernBert)(?:Model|For)", re.IGNORECASE)
+"""Encoders without experts, state-space layers or pictures: BertModel, XLMRobertaForSequenceClassification."""
 _POOLING = re.compile(r"\b(?:embed|embedding|embeddings|bge|gte|e5|rerank|reranker|reward|classif\w*)\b", re.IGNORECASE)
 
 
@@ -139,7 +146,7 @@ def features_of(architecture: str | None, model: str | None) -> dict[Feature, bo
 
 
 def _traits(architecture: str) -> dict[Feature, bool]:
-    if architecture in _DENSE_TEXT:
+    if architecture in _DENSE_TEXT or _ENCODER.match(architecture):
         return {"moe": False, "hybrid_model": False, "multimodal": False}
     features: dict[Feature, bool] = {}
     if _MOE.search(architecture):
