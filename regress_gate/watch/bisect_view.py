@@ -187,11 +187,10 @@ class BisectReport(View):
 
     def _facts(self, stage: SearchStage) -> list[Pair]:
         state = stage.state
-        made = sum(each.made for each in self.stages)
         row = f"{plural(len(state.row), 'build')} from {state.row[0].version} to {state.row[-1].version}"
         pairs = [
             Pair("searched", f"{row} ({stage.kind}), {len({each.position for each in state.runs})} measured"),
-            Pair("runs", f"{len(state.runs)}, of which {made} new; each is one server start"),
+            Pair("runs", f"{len(state.runs)}, of which {stage.made} new; each is one server start"),
         ]
         if state.ends is not None and state.series.known is not None:
             bounds = (_natural(state.ends.interval[0], state), _natural(state.ends.interval[1], state))

@@ -1,5 +1,6 @@
 """One of each view, in which every text that comes from outside is the given one."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from regress_gate.model.issue import Applies, Status
 from regress_gate.model.metric import Direction, Scale
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import DeploymentOut
+from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Channel, Version
 from regress_gate.pins.git_tree import EmptyTree
@@ -46,9 +48,14 @@ from regress_gate.report.views.result_view import ResultView
 from regress_gate.report.views.servers_view import ServersView
 from regress_gate.report.views.suite_view import SuiteListView, SuiteView
 from regress_gate.report.views.tracking_view import DiscoveryView, SyncView, VerificationView, seen_threads
+from regress_gate.stats.bisection import VariancePrior
 from regress_gate.stats.changepoints import ChangePoint
+from regress_gate.stats.search_length import ExpectedRuns
 from regress_gate.suites import load_suite
+from regress_gate.watch import candidates
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
+from regress_gate.watch.bisect_view import BisectReport, KnownIssueNote, SearchPlan, SearchStage, StageEnd
+from regress_gate.watch.bisection import SearchedSeries, SearchRun, assess
 from regress_gate.watch.builds import PublishedBuild
 from regress_gate.watch.finding_view import FindingView
 from regress_gate.watch.following import Followed
@@ -254,6 +261,30 @@ def watch_visit(text: str) -> View:
     return Visit((failed, missing), newest, alarms, MOMENT)
 
 
+def bisect_report(text: str) -> View:
+    row = [candidates.Candidate(Version(None, sign * 40, "cpu"), text) for sign in "abcd"]
+    series = SearchedSeries(text, "ttft_median", "server")
+    runs = [_search_run(at, block, text) for block in (1, 2) for at in (0, 1, 3)]
+    state = assess(row, series, runs, {2: text}, VariancePrior(1e-4, 20.0), MOMENT)
+    stage = SearchStage("commits", state, StageEnd.FOUND, 6)
+    notes = (KnownIssueNote("VLLM-1", text, text, text),)
+    return BisectReport((stage, stage), SuiteRef(text, "1"), text, notes, (text,))
+
+
+def _search_run(at: int, block: int, text: str) -> SearchRun:
+    libraries = {"torch": text if at == 3 else "2.9.0"}
+    run = make_run(f"{at}-{block}", started=MOMENT, libraries=libraries)
+    value = 0.1 + 0.001 * block + (0.05 if at == 3 else 0.0)
+    return SearchRun(at, block, run, value, math.log(value))
+
+
+def bisect_plan(text: str) -> View:
+    row = (candidates.Candidate(Version.parse("0.19.1"), text), candidates.Candidate(Version.parse("0.20.0"), text))
+    series = SearchedSeries(text, "ttft_median", "server")
+    expected = {2.5: ExpectedRuns(17.4, 29, 40)}
+    return SearchPlan(series, SuiteRef(text, "1"), text, "releases", row, 8, expected, True, 90.0, 600.0, None)
+
+
 EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "comparison": comparison,
     "check": check,
@@ -279,6 +310,8 @@ EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "suites": lambda text: SuiteListView((_suite(text), _suite(text))),
     "suite": lambda text: SuiteView(_suite(text)),
     "watch-finding": watch_finding,
+    "bisect": bisect_report,
+    "bisect-plan": bisect_plan,
     "watch": watch_visit,
 }
 

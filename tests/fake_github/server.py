@@ -164,11 +164,14 @@ class GitHub:
         behind = [commit for commit in before if commit not in after]
         status = "diverged" if ahead and behind else "ahead" if ahead else "behind" if behind else "identical"
         shown = ahead[(page - 1) * per_page : page * per_page]
+        common = [commit for commit in before if commit in after]
+        parents = dict(zip((name for name, _ in after[1:]), (name for name, _ in after), strict=False))
         return {
             "status": status,
+            "merge_base_commit": _commit(*common[-1], None),
             "ahead_by": len(ahead),
             "behind_by": len(behind),
-            "commits": [{"sha": sha(name), "commit": {"message": f"{text}\n\nMore."}} for name, text in shown],
+            "commits": [_commit(name, text, parents.get(name)) for name, text in shown],
             "files": [{"filename": "a.py", "patch": "…"}] if page == 1 else [],
             "more": len(ahead) > page * per_page,
         }
@@ -193,6 +196,11 @@ class GitHub:
 
     def paths(self) -> list[str]:
         return [asked.path for asked in self.asked]
+
+
+def _commit(name: str, text: str, parent: str | None) -> dict[str, Any]:
+    parents = [] if parent is None else [{"sha": sha(parent)}]
+    return {"sha": sha(name), "commit": {"message": f"{text}\n\nMore."}, "parents": parents}
 
 
 def sha(name: str) -> str:

@@ -133,6 +133,8 @@ def _content(url: str, what: object, get: Fetch) -> bytes:
             raise NotPublishedError(f"no wheels are published for {what} ({url} is not there); {OTHER_WAYS}") from None
         raise ProvisionError(f"{url} answers with status {error.code}") from None
     except OSError as error:
+        if isinstance(error, urllib.error.URLError) and isinstance(error.reason, FileNotFoundError):  # file://
+            raise NotPublishedError(f"no wheels are published for {what} ({url} is not there); {OTHER_WAYS}") from None
         raise ProvisionError(f"{url} cannot be read: {error}") from None
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, ClassVar
 
-from regress_gate.model.result import Decision, ReasonCode, Result, WaiverOut
+from regress_gate.model.result import Decision, Move, ReasonCode, Result, Verdict, WaiverOut
+from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.report.document import (
     Block,
+    Code,
     Detail,
     Document,
     Entry,
@@ -159,19 +161,43 @@ def _policy(result: Result) -> list[Block]:
     return [Paragraph(Styled(f"Weaker than the defaults: {text}.", Style.WARNING)) for text in shown]
 
 
+def _search(result: Result) -> list[Block]:
+    """How to find the build that brought the largest regression, where the tool can measure it."""
+    worse = [one for one in decisive_series(result.series) if one.gated and one.verdict is Verdict.REGRESSION]
+    suite, baseline, testbed = result.suite, result.baseline, result.testbed
+    if (
+        not worse
+        or suite is None
+        or suite.name == IMPORTED_SUITE.name
+        or baseline is None
+        or result.move is Move.DOWNGRADE
+    ):
+        return []
+    command = wording.bisect_command(
+        baseline.version,
+        result.candidate.version,
+        scenario=worse[0].scenario,
+        metric=worse[0].metric,
+        suite=suite.name,
+        testbed=None if testbed is None else testbed.name,
+    )
+    return [Paragraph(("Find the build that brought it: ", Code(command)))]
+
+
 def _answer(result: Result, detail: Detail) -> list[Block]:
     """What to do, why, and what was compared."""
     if not detail.is_page:
         advice: Line = Styled(result.advice, Style.STRONG)
         facts = _facts(result) if detail.verbose else _loud_facts(result)
         reasons = _terminal_reasons(result, verbose=detail.verbose)
-        return [*_policy(result), Paragraph(advice), *_list(reasons), *_pairs(facts)]
+        return [*_policy(result), Paragraph(advice), *_list(reasons), *_search(result), *_pairs(facts)]
     facts, left_out = _loud_facts(result)[: detail.lines], ", ".join(_left_out(result, detail))
     note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
         *_policy(result),
         Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}"), is_lead=True),
         *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
+        *_search(result),
         *([Paragraph(note)] if left_out else []),
         *([Paragraph(Styled("What was compared:", Style.STRONG)), *_pairs(facts)] if facts else []),
     ]

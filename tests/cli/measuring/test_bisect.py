@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import platform
 import random
 import signal
 import time
@@ -22,6 +23,7 @@ from regress_gate.stats.search_length import expect_runs
 from regress_gate.store.repository import open_store
 from tests.cli.measuring.test_interrupted import check_whole, read_until
 from tests.factories.runs import make_trial
+from tests.fake_github.server import GitHub, serving, sha
 
 VERSIONS = [f"0.20.{patch}" for patch in range(8)]
 BETWEEN = [part for version in VERSIONS[1:-1] for part in ("--candidate", version)]
@@ -254,3 +256,56 @@ def test_a_search_that_is_killed_again_and_again_goes_on_and_makes_no_run_twice(
     for run in lab.runs():
         check_whole([run])
     assert lab.servers() == []
+
+
+# Among commits
+
+COMMITS = "abcdefgh"
+
+
+@pytest.fixture
+def commits(machine, monkeypatch, tmp_path):
+    """0.20.0 was cut at a, 0.20.1 at h; c, f and h have wheels, and the step is between c and f."""
+    with serving(GitHub()) as github:
+        github.history(
+            *((name, f"Change {name} (#{number})") for number, name in enumerate(COMMITS, 1)),
+            **{"v0.20.0": ("a", []), "v0.20.1": ("h", [])},
+        )
+        monkeypatch.setenv("REGRESS_GATE_GITHUB_API", github.url)
+        monkeypatch.setattr(searching, "published_versions", lambda *_: ["0.20.0", "0.20.1"])
+        for name in "acfh":
+            listing = tmp_path / "wheels" / sha(name) / "cpu/vllm/metadata.json"
+            listing.parent.mkdir(parents=True)
+            wheel = f"vllm-0.20.1.dev1%2Bg{sha(name)[:9]}-cp38-abi3-manylinux_2_31_{platform.machine()}.whl"
+            tag = f"manylinux_2_31_{platform.machine()}"
+            listing.write_text(json.dumps([{"package_name": "vllm", "platform_tag": tag, "path": f"../../{wheel}"}]))
+        config = tmp_path / "regress-gate.toml"
+        config.write_text(f'[provision]\nwheel_index = "file://{tmp_path}/wheels/"\nvariant = "cpu"\n')
+        machine.times |= {f"commit:{sha(name)}+cpu": 0.002 if name < "d" else 0.003 for name in COMMITS}
+        machine.slow(1)
+        yield lambda *more: machine.lab.gate(
+            "bisect", "v0.20.0", "v0.20.1", "--metric", "tpot_median", "--suite", machine.lab.suite, "--testbed", "lab",
+            "--config", config, *more,
+        )  # fmt: skip
+
+
+def test_between_two_releases_the_search_goes_on_among_the_commits_that_have_wheels(commits):
+    done = commits("--format", "json")
+    assert done.out, done.err
+    found = json.loads(done.out)
+    assert (done.code, [stage["kind"] for stage in found["stages"]]) == (ExitCode.PASS, ["releases", "commits"])
+    assert found["last_good"]["version"] == f"commit:{sha('c')}+cpu"
+    assert found["first_bad"]["pull"] == "https://github.com/vllm-project/vllm/pull/6"
+    assert found["not_told_apart"] == [f"commit:{sha(name)}+cpu" for name in "de"]
+    page = commits().out
+    assert page.startswith("FOUND: tpot_median +")
+    assert "Change f (#6)" in page
+    assert "first among releases" in page
+
+
+def test_where_github_does_not_say_the_releases_are_the_answer(commits, monkeypatch):
+    monkeypatch.setenv("REGRESS_GATE_GITHUB_API", "http://127.0.0.1:9")
+    done = commits("--format", "json")
+    found = json.loads(done.out)
+    assert (done.code, found["first_bad"]["version"]) == (ExitCode.PASS, "0.20.1")
+    assert "the commits between are not searched: " in found["notes"][0]
