@@ -23,7 +23,7 @@ from regress_gate import github as client_module
 from regress_gate.cli.main import run as call_program
 from tests.fake_github.server import GitHub, serving
 from tests.fake_github.state import READ_ONLY, WRITE, State
-from tests.workflows.runner import ROOT, TOKEN, Run, Runner, export_action, read_run
+from tests.workflows.runner import ROOT, TOKEN, Run, Runner, export_action, link_action, read_run
 
 NAME = "team/serving"
 PUBLISHES = "$ regress-gate ci publish "
@@ -316,7 +316,8 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     for part in ("cache", "data", "github-cache"):
         (directory / part).mkdir(parents=True, exist_ok=True)
     action = tmp_path_factory.mktemp("action")
-    return Runner(directory, export_action(action), directory / "github-cache")
+    linked = link_action(export_action(action / "files"), action / "linked")
+    return Runner(directory, linked, directory / "github-cache")
 
 
 SUITE = """\
