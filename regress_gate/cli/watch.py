@@ -1,5 +1,6 @@
 """`regress-gate watch`: look for new builds, measure them beside the pinned release, follow what got worse."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ from regress_gate.report import OF_A_VERDICT
 @click.option("--build", "builds", multiple=True, metavar="VERSION", help="Look at this build, not the newest ones.")
 @click.option("--check-only", is_flag=True, help="Known issues, changed flags and new threads; no GPU.")
 @click.option("--publish", is_flag=True, help="Tell of stored looks: tracking issues, web hook. Measures nothing.")
-@click.option("--dry-run", is_flag=True, help="With --publish: only say what would be written.")
+@click.option(
+    "--dry-run/--for-real",
+    default=None,
+    help="With --publish: only say what would be written, the default on a terminal; or write.",
+)
 @click.option(
     "--drafts",
     type=click.Path(path_type=Path, file_okay=False),
@@ -53,7 +58,7 @@ def watch(
     builds: tuple[str, ...],
     check_only: bool,
     publish: bool,
-    dry_run: bool,
+    dry_run: bool | None,
     drafts: Path | None,
     offline: bool,
     format_: str,
@@ -76,15 +81,23 @@ def watch(
     amount = amount_from(options)
     settings = settings_from(options)
     provisioning = provisioning_from(options, settings)
-    if not publish and (dry_run or drafts is not None):
-        raise InputError(f"{'--dry-run' if dry_run else '--drafts'} is for --publish", todo="give --publish too")
+    if not publish and (dry_run is not None or drafts is not None):
+        name = "--drafts" if dry_run is None else "--dry-run" if dry_run else "--for-real"
+        raise InputError(f"{name} is for --publish", todo="give --publish too")
     if publish:
         if check_only or builds:
             raise InputError("--publish looks at nothing", todo="leave --build and --check-only out")
-        seen = tell(settings, dry_run=dry_run, drafts=drafts)
+        if dry_run is None and _is_terminal():
+            dry_run = True
+            click.echo("regress-gate: note: a dry run, as always on a terminal; --for-real writes", err=True)
+        seen = tell(settings, dry_run=bool(dry_run), drafts=drafts)
     else:
         request = WatchRequest(amount, provisioning, builds, check_only=check_only, offline=offline)
         with progress_on_stderr(quiet=quiet) as progress:
             seen = visit(settings, request, progress)
     deliver_view(seen, format_, files, verbose=verbose > 0, quiet=quiet)
     return seen.exit_code
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()

@@ -112,6 +112,14 @@ def test_a_dry_run_writes_nothing(watched):
     assert " ".join(done.out.split()).count("would be written") == 2
 
 
+def test_on_a_terminal_it_is_a_dry_run_until_it_is_said_to_be_for_real(watched, github, monkeypatch):
+    monkeypatch.setattr("regress_gate.cli.watch._is_terminal", lambda: True)
+    done = told(watched)
+    assert (done.code, github.issues(TEAM), files(watched)) == (0, [], {})
+    assert "a dry run, as always on a terminal; --for-real writes" in done.err
+    assert (told(watched, "--for-real").code, len(github.issues(TEAM)), len(files(watched))) == (0, 1, 2)
+
+
 def test_nobody_is_told_if_a_draft_cannot_be_written(watched, github):
     (watched.directory / "drafts").symlink_to("nowhere/drafts")
     refused = told(watched)
