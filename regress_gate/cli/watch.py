@@ -75,7 +75,8 @@ def watch(
     0, or 4 if something could not be told.
     """
     # Measuring imports the HTTP client, the statistics and the database: --help does not need them.
-    from regress_gate.app.watch import WatchRequest, tell, visit
+    from regress_gate.app.watch import WatchRequest, visit
+    from regress_gate.app.watch_telling import tell
 
     files = parse_outputs(outputs, *OF_A_VERDICT, format_=format_)
     amount = amount_from(options)

@@ -88,16 +88,21 @@ def find_series(suite: Suite, scenario: str | None, wanted: str, *, is_improveme
                 f"suite {suite.name} has {len(names)} scenarios", todo=f"give --scenario: {', '.join(names)}"
             )
         scenario = names[0]
-    groups = server_groups(suite)
-    own = next((group for group in groups if scenario in (group.name, *(each.name for each in group.scenarios))), None)
-    if own is None and len(groups) == 1 and scenario == outputs_scenario(groups[0].name):
-        own = groups[0]
+    # What a server does once, and its answers, have scenarios of their own in results.
+    own = next(
+        (
+            group
+            for group in server_groups(suite)
+            if scenario in (group.name, outputs_scenario(group.name), *(each.name for each in group.scenarios))
+        ),
+        None,
+    )
     if own is None:
         raise InputError(f"suite {suite.name} has no scenario {scenario!r}" + did_you_mean(scenario, names))
     if wanted == FAILURE:
         return SearchedSeries(own.name, wanted, own.name)
     known = metric(wanted)
-    place = own.name if known.per_run else outputs_scenario(own.name) if wanted in SCORES else scenario
+    place = outputs_scenario(own.name) if wanted in SCORES else own.name if known.per_run else scenario
     return SearchedSeries(place, wanted, own.name, is_improvement)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from regress_gate import github as client
-from regress_gate.app import watch
+from regress_gate.app import watch_telling
 from regress_gate.app.settings import Settings
-from regress_gate.app.watch import tell
+from regress_gate.app.watch_telling import tell
 from regress_gate.errors import ExitCode
 from regress_gate.model.version import Version
 from regress_gate.store.repository import Repository, find_store, open_store
@@ -84,7 +84,7 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     state.add_token("ghs_of_the_job", TEAM, WATCH)
     with serving(GitHub(state=state)) as github:
         team = Team(tmp_path, github)
-        monkeypatch.setattr(watch, "send_notification", team.send)
+        monkeypatch.setattr(watch_telling, "send_notification", team.send)
         yield team
 
 
@@ -124,7 +124,7 @@ def test_the_alarms_of_a_look_without_a_new_build_are_told_and_touch_no_issue(
     with open_store(str(team.settings.store_url.value), create=False) as store:
         store.put_look(StoredLook("silent", "lab small@1", begun, begun, None, {**data, "told": False}))
     sent, writes = list[LookSummary](), len(team.github.state.writes())
-    monkeypatch.setattr(watch, "send_notification", lambda _, look, **__: sent.append(look))
+    monkeypatch.setattr(watch_telling, "send_notification", lambda _, look, **__: sent.append(look))
     assert team.tell() == ExitCode.PASS
     assert [(look.look, look.alarms) for look in sent] == [("silent", (str(alarm),))]
     assert (team.issues, len(team.github.state.writes()), team.untold()) == (["open"], writes, [])

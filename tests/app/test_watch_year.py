@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from regress_gate.app.settings import MeasurementAmount, NoProgress, Settings
-from regress_gate.app.watch import WatchRequest, tell, visit
+from regress_gate.app.watch import WatchRequest, visit
+from regress_gate.app.watch_telling import tell
 from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE
 from regress_gate.errors import ExitCode
 from regress_gate.model.config import ProvisionConfig, ProvisionMethod

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 from regress_gate import github
-from regress_gate.app import experiment, known_issues, watch
+from regress_gate.app import experiment, known_issues, watch, watch_telling
 from regress_gate.app.watch_refresh import Refreshed
 from regress_gate.bench.experiment import experiment_runner
 from regress_gate.bench.experiment.experiment_plan import ServerGroup, Slot
@@ -319,9 +319,9 @@ def crash_everywhere(crashes: Crashes, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(Repository, name, crashes.around(name, getattr(Repository, name), what))
     monkeypatch.setattr(
-        watch,
+        watch_telling,
         "send_notification",
-        crashes.around("web hook", watch.send_notification, lambda _, look, **more: look.look),  # noqa: ARG005
+        crashes.around("web hook", watch_telling.send_notification, lambda _, look, **more: look.look),  # noqa: ARG005
     )
     send = github.CacheControlAdapter.send
 
