@@ -128,7 +128,7 @@ class BisectReport(View):
     def _title(self, stage: SearchStage) -> Line:
         state = stage.state
         low, high, mass = state.place
-        first, last = state.row[0].version, state.row[-1].version
+        first, last = _id(state.row[0]), _id(state.row[-1])
         if stage.end is StageEnd.FOUND:
             return Styled(
                 f"FOUND: {_step_text(state)} came with {_name(state.row[high])}, {_sure(mass)} sure", Style.BAD
@@ -187,7 +187,7 @@ class BisectReport(View):
 
     def _facts(self, stage: SearchStage) -> list[Pair]:
         state = stage.state
-        row = f"{plural(len(state.row), 'build')} from {state.row[0].version} to {state.row[-1].version}"
+        row = f"{plural(len(state.row), 'build')} from {_id(state.row[0])} to {_id(state.row[-1])}"
         pairs = [
             Pair("searched", f"{row} ({stage.kind}), {len({each.position for each in state.runs})} measured"),
             Pair("runs", f"{len(state.runs)}, of which {stage.made} new; each is one server start"),
@@ -254,11 +254,12 @@ class BisectReport(View):
         }
 
 
+def _id(one: Candidate) -> str:
+    return str(one.version) if one.version.commit is None else one.version.commit[:12]
+
+
 def _name(one: Candidate) -> str:
-    commit = one.version.commit
-    if commit is None:
-        return str(one.version)
-    return f"{commit[:12]} ({one.subject})" if one.subject else commit[:12]
+    return f"{_id(one)} ({one.subject})" if one.subject else _id(one)
 
 
 def _sure(mass: float) -> str:
