@@ -1,0 +1,176 @@
+"""How good the known-issue records are on cases that were collected without a look at them.
+
+    python benchmarks/held_out.py
+    python benchmarks/held_out.py --all --findings
+
+`held_out.yaml` says how its cases were collected. Each is put to the product's own check, with its move and its
+deployment. A case is *found* if a record of its fault applies to the deployment and affects the version that was
+reported, *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed* otherwise. A
+record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after both were
+read. Recall counts what was found or asked.
+
+Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases, which a reader
+of record and thread judged to be true of that deployment and version: `judged` in the file, by case and record. A
+finding that nobody judged yet is counted as such, never as true. No network is used, and no store. It has no bound: the
+figures are for `docs/known-issues.md`, and a bound would tempt to write records for these cases.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.version import Version
+from scipy.stats import binomtest
+
+from regress_gate.accelerators.registry import identify
+from regress_gate.app import known_issues
+from regress_gate.app.check import check_version
+from regress_gate.app.settings import Settings
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.issue import Applies, Effect, IssueFinding
+
+CASES = Path(__file__).with_name("held_out.yaml")
+PERIODS = (("0.8 to 0.18", "0.19.0"), ("0.19 to 0.26", "0.27.0"), ("0.27 to 0.33", None))
+"""Name, and the first version that is not of the period, by the version that was reported as worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `check` said of a case."""
+
+    case: dict[str, Any]
+    decision: str
+    findings: Sequence[IssueFinding]
+    """Those that affect the candidate and apply or may apply."""
+
+    @property
+    def name(self) -> str:
+        """`vllm#54300 0.28.0`: a thread can hold two cases."""
+        owner, repository, _, number = self.case["thread"].removeprefix("https://github.com/").split("/")
+        return f"{repository if repository != 'vllm' else owner.split('-')[0]}#{number} {self.case['bad']}"
+
+    @property
+    def own(self) -> list[IssueFinding]:
+        """The findings of the case's fault."""
+        threads, same = {self.case["thread"], *self.case.get("also", ())}, self.case.get("same", ())
+        return [
+            one
+            for one in self.findings
+            if one.issue.id in same or threads & {str(reference.url) for reference in one.issue.references}
+        ]
+
+    @property
+    def outcome(self) -> str:
+        applies = {one.applies for one in self.own}
+        return "found" if Applies.YES in applies else "asked" if applies else "missed"
+
+    @property
+    def period(self) -> str:
+        bad = Version(self.case["bad"])
+        return next(name for name, end in PERIODS if end is None or bad < Version(end))
+
+    @property
+    def platform(self) -> str:
+        facts = self.case["facts"]
+        return facts.get("platform") or str(identify(facts["accelerator"]).platform)
+
+
+def ask(case: dict[str, Any]) -> Answer:
+    """The answer of `check BAD --from GOOD` with the facts and the launch line of the case."""
+    line = case.get("line")
+    settings = Settings(
+        deployment_flag=Deployment.model_validate(case["facts"]),
+        launch_line=None if line is None else shlex.join(["vllm", "serve", *shlex.split(line)]),
+    )
+    checked = check_version(settings, case["bad"], baseline=case["good"], offline=True)
+    present = [one for one in checked.findings if one.applies is not Applies.NO and one.effect is not Effect.RESOLVED]
+    return Answer(case, checked.result.decision, present)
+
+
+def share(right: int, of: int) -> str:
+    """`12 of 45, 27 % (16 to 41)`: with the 95 % interval of Wilson."""
+    if not of:
+        return "none"
+    low, high = binomtest(right, of).proportion_ci(0.95, method="wilson")
+    return f"{right} of {of}, {right / of:.0%} ({low:.0%} to {high:.0%})"
+
+
+def recall_table(answers: Sequence[Answer]) -> list[str]:
+    """Lines of the table: all cases, then by period, platform, and kind."""
+    lines = ["| cases | found | asked | missed | recall (95 % interval) |", "| --- | --- | --- | --- | --- |"]
+    keys: tuple[Callable[[Answer], str], ...] = (
+        lambda _: "all",
+        lambda one: one.period,
+        lambda one: one.platform,
+        lambda one: str(one.case["kind"]),
+    )
+    for key in keys:
+        for group in dict.fromkeys(map(key, answers)):
+            counts = Counter(one.outcome for one in answers if key(one) == group)
+            told = counts["found"] + counts["asked"]
+            cells = (group, counts["found"], counts["asked"], counts["missed"], share(told, counts.total()))
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
+def precision(answers: Sequence[Answer], judged: dict[str, dict[str, bool]]) -> list[str]:
+    """How many of the findings that apply are true of their case, by what a reader said of them."""
+    applying = [(one, finding) for one in answers for finding in one.findings if finding.applies is Applies.YES]
+    new = [(one, finding) for one, finding in applying if finding.effect is Effect.NEW]
+    kinds = {
+        "new or carried": applying,
+        "new": new,
+        "new, without the records of the case's own fault": [pair for pair in new if pair[1] not in pair[0].own],
+        "new, changed defaults": [pair for pair in new if pair[1].issue.kind == "default-change"],
+    }
+    lines = []
+    for title, pairs in kinds.items():
+        said = [judged.get(one.name, {}).get(finding.issue.id) for one, finding in pairs]
+        right, known = said.count(True), len(said) - said.count(None)
+        lines.append(f"precision, {title}: {share(right, known)}; not judged: {said.count(None)}")
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--findings", action="store_true", help="list the findings that apply, for judging")
+    parser.add_argument("--all", action="store_true", help="list every case with its outcome")
+    given = parser.parse_args()
+    known = yaml.safe_load(CASES.read_text(encoding="utf-8"))
+    # Reading the records takes most of the time of a check.
+    known_issues.load_records = cache(known_issues.load_records)
+    with tempfile.TemporaryDirectory() as empty, chdir(empty):
+        # Neither the user's configuration nor what was fetched before counts.
+        os.environ |= {f"XDG_{kind}_HOME": empty for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
+        answers = [ask(case) for case in known["cases"]]
+        controls = [ask(case) for case in known["controls"]]
+    judged = known["judged"]
+    print(*recall_table(answers), "", *precision(answers, judged), sep="\n")
+    failed = [one for one in controls if one.decision == "fail"]
+    print(f"controls that are blocked: {share(len(failed), len(controls))}")
+    for one in failed:
+        print(f"- {one.case['good']} to {one.case['bad']}, {one.case['line']}")
+    if given.all:
+        print("", *(f"{one.outcome}: {one.name}: {one.case['title']}" for one in answers), sep="\n")
+    if given.findings:
+        for one in (*answers, *controls):
+            for finding in one.findings:
+                if finding.applies is Applies.YES:
+                    name = one.name if "thread" in one.case else f"control {one.case['line']} {one.case['bad']}"
+                    said = judged.get(name, {}).get(finding.issue.id, "not judged")
+                    print(f"{name}: {finding.issue.id}: {finding.effect}: {said}: {finding.issue.summary}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
