@@ -171,7 +171,12 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.17.0 v0.16.0", (*FP8, "--model", "RedHatAI/Llama-3.1-8B-FP8"), "VLLM-34924", "no"),
         ("v0.17.0 v0.16.0", (*FP8, "--model", "deepseek-ai/DeepSeek-R1"), "VLLM-34924", "yes"),
         ("v0.20.0 v0.19.1", ("--accelerator", "H100", "--model", "BAAI/bge-m3"), "VLLM-38284", "no"),
-        ("v0.20.0 v0.19.1", DENSE, "VLLM-38284", "yes"),
+        ("v0.20.0 v0.19.1", DENSE, "VLLM-38284", "no"),
+        ("v0.20.0 v0.19.1", DENSE, "REL-0290-2", "yes"),
+        ("v0.26.0 v0.19.1", DENSE, "REL-0290-2", None),
+        ("v0.26.0 v0.19.1", DENSE, "VLLM-49224", "yes"),
+        ("v0.20.0 v0.19.1", ("--accelerator", "H100", "--model", "BAAI/bge-m3"), "REL-0290-2", "no"),
+        ("v0.26.0 v0.19.1", ("--accelerator", "H100", "--model", "openai/gpt-oss-20b"), "VLLM-38284", "yes"),
         ("v0.18.0 v0.17.1", ("--accelerator", "GB200", "--distribution", "vllm"), "VERL-5964", "no"),
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "H100"), "VLLM-51663", "no"),
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663", "yes"),
@@ -205,7 +210,9 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.17.0 v0.14.1", ("--model", "baidu/ERNIE-4.5-VL-28B-A3B-PT"), "VLLM-35587", None),
         ("v0.22.0 v0.21.0", ("--accelerator", "RX 6800", "--quantization", "gptq"), "VLLM-45372", "yes"),
         ("v0.20.0 v0.19.1", DENSE, "REL-0200-1", "yes"),
-        ("v0.20.0 v0.19.1", (*DENSE, "--engine-arg", "gpu_memory_utilization=0.9"), "REL-0200-1", "mitigated"),
+        ("v0.20.0 v0.19.1", (*DENSE, "--engine-arg", "gpu_memory_utilization=0.95"), "REL-0200-1", "no"),
+        ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=eagle3"), "VLLM-48341", "no"),
+        ("v0.28.0 v0.27.1", (*DENSE, "--engine-arg", "speculative_config.method=draft_model"), "VLLM-48341", "yes"),
         ("v0.21.0 v0.20.2", RAY, "REL-0210-1", "yes"),
         ("v0.32.0 v0.31.0", DENSE, "REL-0320-1", "yes"),
         ("v0.8.5 v0.8.4", DENSE, "VLLM-17567", "yes"),
@@ -239,5 +246,6 @@ def test_a_report_that_was_taken_back_or_is_weak_blocks_nobody(gate, move, deplo
 
 
 def test_asynchronous_scheduling_that_is_on_by_default_needs_no_flag_to_apply(gate):
-    deployment = ("--accelerator", "H200", "--feature", "speculative_decoding=true")
+    drafts = ("--feature", "speculative_decoding=true", "--engine-arg", "speculative_config.method=eagle3")
+    deployment = ("--accelerator", "H200", "--model", "openai/gpt-oss-120b", *drafts)
     assert issue(checked(gate, "check", "v0.18.0", *deployment), "VLLM-41838")["applies"] == "yes"

@@ -11,6 +11,7 @@ from tests.factories.records import record
 
 YES, NO, UNKNOWN = Applies.YES, Applies.NO, Applies.UNKNOWN
 DENSE = {"model": "meta-llama/Llama-3.1-8B"}
+UNLESS_SET = {"unless": [{"engine_args": {"max_num_seqs": "*"}}]}
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,10 @@ DENSE = {"model": "meta-llama/Llama-3.1-8B"}
         ),
         ({"unless": [{"gpu_arch": ["sm_90"], "features": ["moe"]}]}, {"accelerator": "A100"}, YES, ""),
         ({"unless": [{"features": ["lora"]}]}, {"complete": True}, YES, ""),
+        (UNLESS_SET, {"engine_args": {"max_num_seqs": 2}}, NO, "not with engine argument max_num_seqs is set"),
+        (UNLESS_SET, {"unknown_args": ["max_num_seqs"]}, NO, "not with engine argument max_num_seqs is set"),
+        (UNLESS_SET, {"complete": True}, YES, ""),
+        (UNLESS_SET, {}, YES, ""),
     ],
 )
 def test_each_key(scope: dict[str, Any], deployment: dict[str, Any], applies: Applies, why: str) -> None:

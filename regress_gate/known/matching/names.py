@@ -98,6 +98,10 @@ def _flatten_json(name: str, value: ArgValue) -> dict[str, ArgValue]:
     return flat or {name: value}
 
 
+ANY_VALUE = "*"
+"""In an exception of a scope: the engine argument is set, to whatever value."""
+
+
 def same_value(one: ArgValue, other: ArgValue) -> bool:
     """Whether two engine-argument values mean the same: `8` and 8, `true` and True, text without case."""
     return _comparable_value(one) == _comparable_value(other)

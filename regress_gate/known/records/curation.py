@@ -69,6 +69,12 @@ def _check_scope_keys(given: Scope, path: KeyPath) -> Iterator[LocatedMessage]:
             yield (*path, "engine_args", key), what, "error"
         if allowed == []:
             yield (*path, "engine_args", key), f"engine argument {key}: an empty list never matches", "error"
+        if isinstance(allowed, list) and names.ANY_VALUE in allowed:
+            what = f"engine argument {key}: `*` means any value, so it stands alone and not in a list"
+            yield (*path, "engine_args", key), what, "error"
+        if allowed == names.ANY_VALUE and "unless" not in path:
+            what = f"engine argument {key}: `*` means any value and belongs in an exception (unless)"
+            yield (*path, "engine_args", key), what, "error"
     for key, values in (given.env or {}).items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
             yield (*path, "env", key), f"{key!r} is not a name of an environment variable", "error"
