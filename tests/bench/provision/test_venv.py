@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.bench.provision.environment_cache import EntryState
-from regress_gate.bench.provision.interface import ProvisionError, ServeRequest
+from regress_gate.bench.provision.interface import NotPublishedError, ProvisionError, ServeRequest
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.version import Version
 from tests.bench.provision.conftest import World
@@ -163,7 +163,7 @@ def test_another_commit_from_the_index_is_refused(world: World) -> None:
 
 def test_a_commit_without_wheels_or_with_too_few_digits_is_an_error(world: World) -> None:
     provisioner = world.provisioner(wheel_index=world.wheels.as_uri() + "/")
-    with pytest.raises(ProvisionError, match="cannot be read"):
+    with pytest.raises(NotPublishedError, match=f"no wheels are published for commit:{COMMIT}"):
         provisioner.provision(Version.parse(f"commit:{COMMIT}"))
     with pytest.raises(InputError, match="only 9 digits of its commit; write commit: and all 40"):
         provisioner.provision(Version.parse(f"commit:{COMMIT[:9]}"))
