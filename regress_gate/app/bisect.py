@@ -108,7 +108,12 @@ class _Search:
 
 
 def plan_bisect(settings: Settings, request: BisectRequest, progress: ProgressReporter) -> SearchPlan:
-    """What a search would take, by simulation with what is stored. Measures nothing."""
+    """What a search would take, by simulation with what is stored. Measures nothing. Raises InputError for failures:
+    the simulation is of a number that scatters."""
+    if request.metric == FAILURE:
+        raise InputError(
+            "--plan simulates a number that scatters", todo="leave it out: each failure is repeated once, and halves"
+        )
     search = _begin(settings, request, progress, plan_only=True)
     state = _assess(search, {})
     progress.say("simulating searches")

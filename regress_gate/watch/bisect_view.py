@@ -137,6 +137,8 @@ class BisectReport(View):
             return Styled(f"NO STEP: {first} and {last} do not differ here", Style.WARNING)
         if stage.end is StageEnd.TWO_STEPS:
             return Styled(f"TWO STEPS: one change does not explain what lies between {first} and {last}", Style.WARNING)
+        if state.posterior is None:
+            return Styled(f"NOT FOUND YET: the ends, {first} and {last}, are not both measured", Style.WARNING)
         return Styled(
             f"NOT FOUND YET: between {_name(state.row[low])} and {_name(state.row[high])} with {mass:.0%}",
             Style.WARNING,
@@ -416,8 +418,8 @@ def _stage_data(stage: SearchStage) -> dict[str, Any]:
         "bad": str(state.row[-1].version),
         "builds": len(state.row),
         "runs_made": stage.made,
-        "likely": [str(state.row[low].version), str(state.row[high].version)],
-        "probability": mass,
+        "likely": None if state.posterior is None else [str(state.row[at].version) for at in (low, high)],
+        "probability": None if state.posterior is None else mass,
         "untestable": {str(state.row[at].version): why for at, why in state.untestable.items()},
         "runs": [
             {

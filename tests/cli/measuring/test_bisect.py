@@ -116,6 +116,21 @@ def test_a_plan_says_how_many_runs_and_measures_nothing(machine, monkeypatch):
     assert runs[5.0] < runs[3.0] < runs[2.0] < 60
 
 
+def test_a_plan_is_refused_for_failures_which_do_not_scatter(machine):
+    refused = machine.lab(*SEARCH, "--metric", "failure", "--plan")
+    assert (refused.code, machine.started) == (ExitCode.USAGE, [])
+    assert "--plan simulates a number that scatters" in refused.err
+
+
+def test_a_budget_that_ends_before_the_ends_are_measured_claims_no_probability(machine, monkeypatch):
+    clock = itertools.count(0, 400)
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    code, found = machine.search("--budget", "5m")
+    assert (code, found["end"], found["stages"][0]["probability"]) == (ExitCode.INCONCLUSIVE, "budget", None)
+    table = machine.lab(*SEARCH, "--metric", "tpot_median", "--budget", "5m").out
+    assert table.startswith("NOT FOUND YET: the ends, 0.20.0 and 0.20.7, are not both measured")
+
+
 def test_ends_that_do_not_differ_are_said_to_be_alike(machine):
     code, found = machine.search()
     assert (code, found["end"], found["first_bad"]) == (ExitCode.INCONCLUSIVE, "no_step", None)
