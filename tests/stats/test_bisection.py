@@ -2,6 +2,7 @@
 
 import math
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -235,20 +236,20 @@ def test_a_posterior_is_always_one(count, probes):
     assert 0 <= low < high < count
 
 
+@pytest.fixture(scope="module")
+def simulation():
+    """benchmarks/bisect_search.py as a module."""
+    path = Path(__file__).parents[2] / "benchmarks" / "bisect_search.py"
+    spec = spec_from_file_location("bisect_benchmark", path)
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.slow
 class TestPromises:
     """By simulation; benchmarks/bisect_search.py has the table. Bounds leave room for the luck of 300 searches."""
-
-    @pytest.fixture(scope="class")
-    def simulation(self):
-        from importlib.util import module_from_spec, spec_from_file_location
-
-        path = Path(__file__).parents[2] / "benchmarks" / "bisect_search.py"
-        spec = spec_from_file_location("bisect_benchmark", path)
-        module = module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
 
     def test_the_commit_of_411_is_found_in_twenty_runs(self, simulation):
         found = simulation.search_many(simulation.Case(411, 2.5), 300, 1, 1)

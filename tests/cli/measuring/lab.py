@@ -18,7 +18,7 @@ from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
 from regress_gate.store.repository import find_store
 from tests.cli.conftest import Gate, Outcome
-from tests.cli.measuring.unguarded import LIMITS
+from tests.cli.measuring.unguarded import LIMITS, SIMULATED_VARIABLE
 from tests.fake_vllm.environment import launch_line, write_behaviour
 from tests.fake_vllm.quick_starts import shorten_waits
 from tests.fake_vllm.simulation import SimulatedMeter
@@ -70,7 +70,11 @@ class Lab:
             self._monkeypatch.setenv(name, value)
 
     def simulate_load(self) -> None:
-        """Measure in virtual time, by the flags of the versions: exact and at once, however busy the machine is."""
+        """Measure in virtual time, by the flags of the versions: exact and at once, however busy the machine is.
+
+        A process that is started takes a third of a second for each, so that it can be killed while it measures.
+        """
+        self._monkeypatch.setenv(SIMULATED_VARIABLE, "0.3")
         self._monkeypatch.setattr(OwnClientMeter, "__call__", lambda *given, **more: self._measure(*given, **more))
 
     def _measure(self, *given: Any, **more: Any) -> LoadResult:

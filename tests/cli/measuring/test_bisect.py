@@ -255,6 +255,7 @@ def test_a_search_with_real_servers_uses_what_a_comparison_has_measured(lab):
 @pytest.mark.slow
 def test_a_search_that_is_killed_again_and_again_goes_on_and_makes_no_run_twice(lab):
     lab.behave({version: SLOWER if at >= 5 else [] for at, version in enumerate(VERSIONS)})
+    lab.simulate_load()
     rng, moments = random.Random(4711), ("provisioning", "starting", "measuring", "asking")
     for kill in range(6):
         with lab.start(*SEARCH, "--metric", "tpot_median") as process:

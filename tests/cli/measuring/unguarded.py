@@ -1,18 +1,43 @@
 """`python -m tests.cli.measuring.unguarded …`: the program with short waits, without limits on the client's business.
 
-Those limits are tested with the guards; where a whole experiment is the matter, a busy machine must not decide.
+Those limits are tested with the guards; where a whole experiment is the matter, a busy machine must not decide. For the
+same reason it measures in virtual time where the environment says so.
 """
 
+import json
+import os
 import sys
+import time
+from pathlib import Path
+from typing import Any
 
 from regress_gate.bench.load import client_guards
+from regress_gate.bench.load.load_client import OwnClientMeter
+from regress_gate.bench.load.result import LoadResult
 from regress_gate.cli.main import run
 from tests.fake_vllm.quick_starts import shorten_waits
+from tests.fake_vllm.simulation import SimulatedMeter
 
+SIMULATED_VARIABLE = "SIMULATE_LOAD_SECONDS"
+"""How long each measurement in virtual time takes in real time: so that a signal can come within it."""
 LIMITS = ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR")
+
+
+def simulate_load(seconds: float) -> None:
+    """Measure by the flags of the versions, whatever else the machine does."""
+
+    def measure(*given: Any, **more: Any) -> LoadResult:
+        time.sleep(seconds)
+        flags = json.loads(Path(os.environ["FAKE_VLLM_BEHAVIOUR"]).read_text(encoding="utf-8"))
+        return SimulatedMeter(flags).measure(*given, **more)
+
+    OwnClientMeter.__call__ = measure  # type: ignore[method-assign]
+
 
 if __name__ == "__main__":
     for limit in LIMITS:
         setattr(client_guards, limit, 1e9)
     shorten_waits(setattr)
+    if SIMULATED_VARIABLE in os.environ:
+        simulate_load(float(os.environ[SIMULATED_VARIABLE]))
     run(sys.argv[1:])
