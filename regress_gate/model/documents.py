@@ -52,13 +52,16 @@ class Document:
         return None
 
 
-_CORE_TYPES: tuple[tuple[str, Callable[[str], Any]], ...] = (
-    (r"null|Null|NULL|~|", lambda _: None),
-    (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
-    (r"[-+]?[0-9]+", int),
-    (r"0o[0-7]+", lambda text: int(text, 8)),
-    (r"0x[0-9a-fA-F]+", lambda text: int(text, 16)),
-    (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
+_CORE_TYPES: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = tuple(
+    (re.compile(pattern, re.ASCII), read)
+    for pattern, read in (
+        (r"null|Null|NULL|~|", lambda _: None),
+        (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+        (r"[-+]?[0-9]+", int),
+        (r"0o[0-7]+", lambda text: int(text, 8)),
+        (r"0x[0-9a-fA-F]+", lambda text: int(text, 16)),
+        (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
+    )
 )
 """Plain scalars of the YAML 1.2 core schema, without infinities and NaN; anything else is text."""
 
@@ -217,7 +220,7 @@ def _scalar(text: str) -> Any:
     if text[:1] not in _FIRST_CHARACTERS:
         return text
     for pattern, read in _CORE_TYPES:
-        if re.fullmatch(pattern, text, re.ASCII):
+        if pattern.fullmatch(text):
             value = read(text) if len(text) <= MAX_DIGITS else inf
             if isinstance(value, float) and not isfinite(value):
                 raise ValueError(f"the number {text[:20]}{'…' if len(text) > 20 else ''} is out of range")

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from heapq import merge
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,7 @@ from regress_gate.errors import InputError, RegressGateError
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.version import Version
 from regress_gate.paths import shipped_directory
-from regress_gate.store import baseline_file
+from regress_gate.store.baseline_file import load_baseline, may_hold_runs
 from regress_gate.store.store_interface import (
     Closing,
     Holding,
@@ -53,7 +54,7 @@ class ShippedBaselines:
         """See Repository.runs. Raises InputError for a file that cannot be read."""
         runs = []
         for path in sorted(self._directory.glob("*.json")):
-            if not baseline_file.may_hold_runs(path.name, version=version, testbed=testbed, suite=suite):
+            if not may_hold_runs(path.name, version=version, testbed=testbed, suite=suite):
                 continue
             try:
                 content = path.read_bytes()
@@ -61,7 +62,7 @@ class ShippedBaselines:
                 raise InputError(f"cannot be read ({error.strerror})", where=path) from None
             runs += [
                 run
-                for run in baseline_file.load_baseline(content, path, with_samples=with_samples)
+                for run in (load_baseline(content, path) if with_samples else _runs_without_samples(content, path))
                 if (version is None or run.version.matches(version))
                 and testbed in (None, run.testbed.name)
                 and suite in (None, run.suite)
@@ -71,6 +72,11 @@ class ShippedBaselines:
     def inventory(self) -> list[Holding]:
         """What the files hold, per version, testbed and suite."""
         return sorted(holdings_of(self.runs()), key=holding_order)
+
+
+@lru_cache(maxsize=16)  # one command asks for the same runs several times
+def _runs_without_samples(content: bytes, path: Path) -> list[Run]:
+    return load_baseline(content, path, with_samples=False)
 
 
 MAX_BUILD_CONFIG_BYTES = 1 << 20

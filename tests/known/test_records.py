@@ -25,6 +25,12 @@ def test_other_files_and_an_editors_hidden_copies_are_no_records(tmp_path: Path)
     assert len(load_records(tmp_path)) == 1
 
 
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    for severity in ("low", "high", "low"):
+        path = write(tmp_path, record_data(severity=severity))
+        assert load_record(path).severity == severity
+
+
 def test_a_file_must_be_named_by_its_id(tmp_path: Path) -> None:
     path = write(tmp_path, record_data(), name="VLLM-2.yaml")
     with pytest.raises(InputError, match=r"VLLM-2.yaml:1: the file is not named by its id VLLM-1; call it VLLM-1.yaml"):

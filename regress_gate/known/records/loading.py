@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,12 @@ def record_files(directory: Path) -> list[Path]:
 
 def load_record(path: Path) -> KnownIssue:
     """One record. Raises InputError when the file cannot be read, breaks the schema or is not named by its id."""
-    return _check_file_name(path, read_document(path))
+    return _parse_record(path, _read_text(path))
+
+
+@lru_cache(maxsize=1024)  # a program that checks many deployments parses each text once
+def _parse_record(path: Path, text: str) -> KnownIssue:
+    return _check_file_name(path, parse_yaml(text, path))
 
 
 def _check_file_name(path: Path, document: Document) -> KnownIssue:
@@ -125,10 +131,14 @@ def _texts(data: Any, location: KeyPath) -> Iterator[tuple[KeyPath, str]]:
 
 def read_document(path: Path) -> Document:
     """The file's data with line numbers, not yet validated."""
+    return parse_yaml(_read_text(path), path)
+
+
+def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"larger than {MAX_BYTES // 1024} KiB: not a record", where=path)
-        return parse_yaml(path.read_text(encoding="utf-8"), path)
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 at byte {error.start}", where=path) from None
     except OSError as error:
