@@ -137,7 +137,18 @@ def bisect(settings: Settings, request: BisectRequest, progress: ProgressReporte
         else:
             stages.append(_search(finer, until, progress))
     issues = _naming_issues(settings, stages[-1])
-    return BisectReport(tuple(stages), search.suite, search.task.testbed.name, tuple(issues), tuple(notes))
+    testbed = search.task.testbed.name
+    return BisectReport(tuple(stages), search.suite, testbed, tuple(issues), tuple(notes), _options(search))
+
+
+def _options(search: _Search) -> tuple[str, ...]:
+    """What a search of a part of the row is called with as well. A launch line is left to the person who gave it."""
+    given = search.request.provisioning
+    suite = str(search.settings.suite.value or search.suite.name)
+    words = ["--suite", suite, "--testbed", search.task.testbed.name]
+    words += ["--variant", given.variant] if given.variant else []
+    words += ["--releases-only"] if search.request.releases_only else []
+    return (*words, *(["--offline"] if search.request.offline else []))
 
 
 def _begin(

@@ -18,7 +18,7 @@ tells most (M. Ben-Or and A. Hassidim 2008, doi 10.1109/FOCS.2008.58; H. Henders
 from four runs each are the weak point, so that an end is measured again ("pinned") when the sure sides have less than
 half of the runs of the uncertain window, and at the beginning of each block. A block is at most `BLOCK_RUNS` runs.
 
-Not for several steps, or for levels that creep: `has_second_step` tests for them. Not for pass/fail either, but for
+Not for several steps, or for levels that creep: `find_two_steps` tests for them. Not for pass/fail either, but for
 `locate_failure`: servers that crash or hang are nearly certain evidence, once repeated.
 """
 
@@ -47,6 +47,8 @@ _ALIKE = 0.03
 """One-sided p-value below which the ends are taken to differ."""
 _SECOND = 0.002
 """P-value, corrected for the number of places, below which one step does not explain the runs."""
+_COMPARABLE = 0.25
+"""Share of the larger step from which on a second one makes the answer "two steps"."""
 _SECOND_EVERY = 4
 """Runs after which it is tested; always before a conclusion."""
 _PIN_SHARE = 0.5
@@ -219,13 +221,32 @@ def compare_ends(
     return EndDifference(difference, (float(low), float(high)), p_value, counts)
 
 
-def has_second_step(
-    observations: Sequence[Observation], prior: VariancePrior = NOTHING_KNOWN
-) -> tuple[int, int] | None:
-    """The places (c1, c2) of two steps that explain the runs where one does not; None: one does.
+@dataclass(frozen=True, slots=True)
+class TwoSteps:
+    """What explains the runs where one step does not."""
+
+    places: tuple[int, int]
+    """The last measured position before each step."""
+    changes: tuple[float, float]
+    """Of the level at each, on the analysis scale."""
+
+    @property
+    def smaller(self) -> int:
+        """Which of the two is the smaller one: 0 or 1."""
+        return int(abs(self.changes[1]) < abs(self.changes[0]))
+
+    @property
+    def are_comparable(self) -> bool:
+        """Whether the smaller one is too large to be left out of the answer."""
+        small, large = sorted(map(abs, self.changes))
+        return small >= _COMPARABLE * large
+
+
+def find_two_steps(observations: Sequence[Observation], prior: VariancePrior = NOTHING_KNOWN) -> TwoSteps | None:
+    """Two steps that explain the runs where one does not; None: one does.
 
     An F test of the best three levels against the best two, corrected for the number of pairs of places (Bonferroni).
-    Places are given as the last measured position before the step.
+    Where a level repeats very exactly the test shows steps of any size: `are_comparable` says whether both matter.
     """
     positions, values, blocks = _arrays(observations)
     places = np.unique(positions)
@@ -236,15 +257,16 @@ def has_second_step(
     pairs = [(int(low), int(high)) for index, low in enumerate(places[:-1]) for high in places[index + 1 : -1]]
     edges = np.array(pairs)
     segments = (positions[None, :] > edges[:, :1]).astype(int) + (positions[None, :] > edges[:, 1:])
-    residuals = _residuals(np.eye(3)[segments], values, blocks, ratio)
+    residuals, levels = _fit(np.eye(3)[segments], values, blocks, ratio)
     best = int(np.argmin(residuals))
     two = float(residuals[best])
     halves = np.eye(2)[(positions[None, :] > places[:-1, None]).astype(int)]
-    one = float(_residuals(halves, values, blocks, ratio).min())
+    one = float(_fit(halves, values, blocks, ratio)[0].min())
     left = prior.freedom * prior.variance + two + _RESOLUTION**2 * freedom
     statistic = (one - two) / (left / freedom)
     p_value = 2 * float(stdtr(freedom, -np.sqrt(max(statistic, 0.0)))) * len(pairs)
-    return pairs[best] if p_value < _SECOND else None
+    first, second = np.diff(levels[best])
+    return TwoSteps(pairs[best], (float(first), float(second))) if p_value < _SECOND else None
 
 
 def choose_run(
@@ -274,7 +296,8 @@ def choose_run(
         edges = [place for place in range(count) if place in (0, last) or runs[place] or testable(place)]
         choice = _search(posterior, observations, np.array(edges), runs, block_open)
     due = isinstance(choice, Conclusion) or len(observations) % _SECOND_EVERY == 0
-    return Conclusion.TWO_STEPS if due and has_second_step(observations, prior) is not None else choice
+    found = find_two_steps(observations, prior) if due else None
+    return Conclusion.TWO_STEPS if found is not None and found.are_comparable else choice
 
 
 def next_block(observations: Sequence[Observation], position: int, count: int) -> int:
@@ -415,8 +438,8 @@ def _sufficient(
     return information, scores, total, float(np.log1p(ratio * sizes).sum())
 
 
-def _residuals(columns: Floats, values: Floats, blocks: npt.NDArray[np.int_], ratio: float) -> Floats:
-    """Shape (k,): the residual sum of squares of each of k designs, (k, N, p)."""
+def _fit(columns: Floats, values: Floats, blocks: npt.NDArray[np.int_], ratio: float) -> tuple[Floats, Floats]:
+    """Of each of k designs, (k, N, p): the residual sum of squares, shape (k,), and the levels, shape (k, p)."""
     numbers, index = np.unique(blocks, return_inverse=True)
     member = np.eye(len(numbers))[index]
     shrink = ratio / (1 + ratio * member.sum(axis=0))
@@ -425,7 +448,7 @@ def _residuals(columns: Floats, values: Floats, blocks: npt.NDArray[np.int_], ra
     scores = values @ columns - (shrink * sums) @ inner
     total = float(values @ values - shrink @ sums**2)
     levels = np.linalg.solve(information, scores[:, :, None])[:, :, 0]
-    return np.asarray(np.maximum(0.0, total - (scores * levels).sum(axis=1)))
+    return np.maximum(0.0, total - (scores * levels).sum(axis=1)), levels
 
 
 def _likelihoods(

@@ -42,7 +42,7 @@ from regress_gate.report.plots import PointState, TimelineChange, TimelinePanel,
 from regress_gate.report.render.output_formats import HISTORY_FIGURES
 from regress_gate.report.views import units
 from regress_gate.report.views.wording import bisect_command
-from regress_gate.stats.bisection import SURE
+from regress_gate.stats.bisection import SURE, TwoSteps
 from regress_gate.stats.search_length import ExpectedRuns
 from regress_gate.text import duration_text, plural
 from regress_gate.watch.bisection import FAILURE, SearchedSeries, SearchRun, SearchState
@@ -92,6 +92,8 @@ class BisectReport(View):
     testbed: str
     known_issues: tuple[KnownIssueNote, ...]
     notes: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    """Of the command line, that a search of a part needs as well; with the suite as it was given."""
 
     @property
     def exit_code(self) -> int:
@@ -163,29 +165,19 @@ class BisectReport(View):
         """Commands for the two parts of a row with two steps."""
         state = stage.state
         measured = sorted({each.position for each in state.runs})
-        first, second = state.second or (0, len(state.row) - 1)
+        first, second = (0, len(state.row) - 1) if state.two is None else state.two.places
         middle = [at for at in measured if first < at <= second] or measured[1:-1] or [0]
         split = middle[len(middle) // 2]
         parts: list[Any] = []
         for good, bad in ((0, split), (split, len(state.row) - 1)):
             losses = [fmean(each.loss or 0.0 for each in state.runs_at(at)) for at in (good, bad)]
-            command = shlex.split(self._command(stage, good, bad))
+            ends = (str(state.row[at].version) for at in (good, bad))
+            words = bisect_command(*ends, scenario=state.series.scenario, metric=state.series.metric)
             is_same_way = losses[1] >= losses[0]
-            if is_same_way == state.series.is_improvement:
-                command.append("--improvement")
-            parts += [Code(shlex.join(command)), " and " if bad == split else ""]
+            more = ["--improvement"] if is_same_way == state.series.is_improvement else []
+            command = f"{words} {shlex.join([*self.options, *more])}".strip()
+            parts += [Code(command), " and " if bad == split else ""]
         return parts
-
-    def _command(self, stage: SearchStage, good: int, bad: int) -> str:
-        state = stage.state
-        return bisect_command(
-            str(state.row[good].version),
-            str(state.row[bad].version),
-            scenario=state.series.scenario,
-            metric=state.series.metric,
-            suite=self.suite.name,
-            testbed=self.testbed,
-        )
 
     def _facts(self, stage: SearchStage) -> list[Pair]:
         state = stage.state
@@ -200,6 +192,8 @@ class BisectReport(View):
             interval = units.interval((min(bounds), max(bounds))) if all(map(math.isfinite, bounds)) else "no interval"
             runs = " + ".join(map(str, state.ends.runs))
             pairs.append(Pair("the two ends", f"{change} {interval}, 90 %, {runs} runs"))
+        if stage.end is StageEnd.FOUND and state.two is not None:
+            pairs.append(Pair("beside it", _smaller_step_text(state, state.two)))
         low, high = state.window
         if stage.end is not StageEnd.FOUND and state.posterior is not None:
             pairs.append(Pair("95 % window", f"{_name(state.row[low])} to {_name(state.row[high])}"))
@@ -288,6 +282,15 @@ def _step_text(state: SearchState) -> str:
     change = _change(state)
     assert state.series.known is not None  # noqa: S101 - as above  # nosec B101
     return f"{state.series.metric} {units.change(change, state.series.known.scale)}"
+
+
+def _smaller_step_text(state: SearchState, two: TwoSteps) -> str:
+    measured = sorted({each.position for each in state.runs})
+    before = two.places[two.smaller]
+    after = measured[measured.index(before) + 1]
+    assert state.series.known is not None  # noqa: S101 - failures have no size  # nosec B101
+    change = units.change(_natural(two.changes[two.smaller], state), state.series.known.scale)
+    return f"a smaller step, {change}, between {_id(state.row[before])} and {_id(state.row[after])}"
 
 
 def _no_step_text(state: SearchState) -> str:

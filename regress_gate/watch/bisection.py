@@ -26,11 +26,12 @@ from regress_gate.stats.bisection import (
     NextRun,
     Observation,
     StepPosterior,
+    TwoSteps,
     VariancePrior,
     choose_failing_run,
     choose_run,
     compare_ends,
-    has_second_step,
+    find_two_steps,
     locate_failure,
     locate_step,
     most_likely_pair,
@@ -213,8 +214,8 @@ class SearchState:
     ends: EndDifference | None
     """None until then, and for failures."""
     prior: VariancePrior
-    second: tuple[int, int] | None = None
-    """The places of two steps, where one does not explain the runs."""
+    two: TwoSteps | None = None
+    """At the end of a search: what explains the runs where one step does not."""
 
     @property
     def edges(self) -> list[int]:
@@ -277,5 +278,6 @@ def assess(
     )
     ends = compare_ends(observed, len(row), prior)
     posterior = None if ends is None else locate_step(observed, len(row), prior=prior)
-    second = has_second_step(observed, prior) if choice is Conclusion.TWO_STEPS else None
-    return SearchState(row, series, runs, held, choice, posterior, ends, prior, second)
+    is_done = choice in (Conclusion.TWO_STEPS, Conclusion.FOUND)
+    two = find_two_steps(observed, prior) if is_done else None
+    return SearchState(row, series, runs, held, choice, posterior, ends, prior, two)
