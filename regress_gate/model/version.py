@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import Self
 
 from packaging.version import InvalidVersion
@@ -24,6 +25,15 @@ _LOCAL_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
 
 MAX_LENGTH = 200
 """Characters of a version; the longest published ones have forty."""
+
+
+@lru_cache(maxsize=4096)
+def version_key(number: str) -> Pep440:
+    """The PEP 440 key of a version number; parsed once, because a check asks for the same ones thousands of times.
+
+    Raises InvalidVersion.
+    """
+    return Pep440(number)
 
 
 class Channel(StrEnum):
@@ -75,7 +85,7 @@ class Version:
     def channel(self) -> Channel:
         if self.number is None:
             return Channel.COMMIT
-        parsed = Pep440(self.number)
+        parsed = version_key(self.number)
         if parsed.is_devrelease:
             return Channel.NIGHTLY
         return Channel.CANDIDATE if parsed.is_prerelease else Channel.RELEASE
@@ -85,7 +95,7 @@ class Version:
         """PEP 440 key for releases and candidates; None if the string does not determine an order."""
         if self.number is None or self.channel is Channel.NIGHTLY:
             return None
-        return Pep440(self.number)
+        return version_key(self.number)
 
     def is_before(self, other: "Version") -> bool | None:
         """Whether this build is older than the other; None if the version strings do not determine it."""

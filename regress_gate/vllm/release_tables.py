@@ -8,7 +8,7 @@ and not for what an installed build says of itself: that is in `baselines/builds
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from packaging.version import Version as Pep440
 
 from regress_gate.errors import InputError
 from regress_gate.files import replace_file
-from regress_gate.model.version import Channel, Version
+from regress_gate.model.version import Channel, Version, version_key
 from regress_gate.paths import release_tables_directory
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig
 
@@ -101,13 +101,18 @@ def build_config(version: Version) -> BuildConfig | None:
     if version.number is None:
         return None
     if version.channel is Channel.RELEASE and version.number in _shipped()["releases"]:
-        return _from_table(_shipped(), version)
+        return _shipped_config(version)
     path = _own_table(version)
     try:
         content = path.read_bytes()
     except OSError:
         return None
     return _from_table(_parse(content, path), version)
+
+
+@lru_cache(maxsize=64)  # a recommendation asks for one build again with every release
+def _shipped_config(version: Version) -> BuildConfig:
+    return _from_table(_shipped(), version)
 
 
 def _own_table(version: Version) -> Path:
@@ -152,10 +157,10 @@ def absence_text(part: str, name: str, version: Version) -> str:
     steps = _shipped()[part].get(name, ())
     if version.order_key is None or not steps:
         return ""
-    gone = [step[0] for step in steps if len(step) == 1 and _key(step[0]) <= version.order_key]
+    gone = [step[0] for step in steps if len(step) == 1 and version_key(step[0]) <= version.order_key]
     if gone:
         return f"removed in {gone[-1]}"
-    return f"new in {steps[0][0]}" if _key(steps[0][0]) > version.order_key else ""
+    return f"new in {steps[0][0]}" if version_key(steps[0][0]) > version.order_key else ""
 
 
 @cache
@@ -218,16 +223,11 @@ def _parse(content: bytes, where: Path) -> dict[str, Any]:
     return table
 
 
-@cache
-def _key(release: str) -> Pep440:
-    return Pep440(release)
-
-
 def _at(steps: Iterable[list[Any]], release: Pep440) -> Any:
     """The value in a release: that of the last step up to it."""
     value: Any = _ABSENT
     for step in steps:
-        if _key(step[0]) > release:
+        if version_key(step[0]) > release:
             break
         value = step[1] if len(step) > 1 else _ABSENT
     return value

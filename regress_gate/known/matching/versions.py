@@ -17,7 +17,7 @@ from packaging.version import Version as Pep440
 from regress_gate.known.matching import names
 from regress_gate.known.threads import ThreadRef
 from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Event, IssueKind, KnownIssue, Range, Status
-from regress_gate.model.version import Version
+from regress_gate.model.version import Version, version_key
 from regress_gate.vllm.build_config import Argument, BuildConfig, is_fixed
 
 _FIRST = Pep440("0.dev0")  # before every version: what OSV's `introduced: "0"` stands for
@@ -40,7 +40,7 @@ def affects(issue: KnownIssue, version: Version) -> bool | None:
         return None
     affected = any(_is_in_range(part.events, key) for part in releases)
     if key.is_prerelease:
-        final = Pep440(key.base_version)
+        final = version_key(key.base_version)
         named = [event_key(event) for part in releases for event in part.events]
         decided = any(name.is_prerelease and name.base_version == key.base_version for name in named)
         if not decided and affected != any(_is_in_range(part.events, final) for part in releases):
@@ -71,7 +71,7 @@ def has_recorded_fix(issue: KnownIssue) -> bool:
 
 def event_key(event: Event) -> Pep440:
     """PEP 440 key of an event among releases."""
-    return _FIRST if event.value == "0" else Pep440(event.value)
+    return _FIRST if event.value == "0" else version_key(event.value)
 
 
 def range_text(issue: KnownIssue) -> str:

@@ -25,7 +25,7 @@ from regress_gate.model.deployment import Deployment, Platform
 from regress_gate.model.documents import Document, LocatedMessage, StrictModel, validate
 from regress_gate.model.issue import KnownIssue, Scope
 from regress_gate.model.result import CoverageOut, Move, ReviewDepth
-from regress_gate.model.version import Version
+from regress_gate.model.version import Version, version_key
 from regress_gate.paths import shipped_directory
 
 INDEX_NAME = "coverage.json"
@@ -63,7 +63,7 @@ class Review(StrictModel):
         return text
 
     def contains(self, release: Pep440) -> bool:
-        return Pep440(self.first) <= release <= Pep440(self.last)
+        return version_key(self.first) <= release <= version_key(self.last)
 
 
 class ReviewedReleases(StrictModel):
@@ -281,4 +281,4 @@ def _lies_in(issue: KnownIssue, start: Pep440 | None, end: Pep440 | None, candid
         return affects(issue, candidate) is not False
     low, high = min(start, end), max(start, end)
     keys = [event_key(event) for event in release_events(issue) if event.value != "0"]
-    return any(low < Pep440(key.base_version) <= high for key in keys)
+    return any(low < version_key(key.base_version) <= high for key in keys)
