@@ -40,6 +40,8 @@ _LIBRARY_LABELS = {
     "HIP runtime version": "hip runtime",
     "MIOpen runtime version": "miopen runtime",
 }
+_PYTHON = re.compile(r"\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
+"""`3.12.3 (main, Aug 14 2025, 17:47:21) [GCC 13.3.0] (64-bit runtime)`: the build follows."""
 _ONLY_WITH_CUDA = ("cuda runtime", "cudnn")
 _LIBRARY_VERSION = re.compile(r"(?:glibc-)?\d[\w.+-]{0,63}", re.ASCII)
 _CUDNN = re.compile(r"libcudnn\w{0,40}\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})", re.ASCII)
@@ -110,6 +112,8 @@ def deployment_from_collect_env(text: str, where: str) -> DeploymentFacts:
     dependencies = dict(output.packages)
     if driver := output.labels.get("Nvidia driver version"):
         dependencies["nvidia-driver"] = driver
+    if python := _PYTHON.match(output.labels.get("Python version", "")):
+        dependencies["python"] = python[0]
     version = _version(output.labels.get("vLLM Version"))
     deployment = Deployment(
         accelerator=accelerator,

@@ -24,6 +24,11 @@ CUDA used to build PyTorch   : 13.0
 ROCM used to build PyTorch   : N/A
 
 ==============================
+      Python Environment
+==============================
+Python version               : 3.12.13 (main, Jan  2 2026, 11:38:05) [GCC 13.3.0] (64-bit runtime)
+
+==============================
        CUDA / GPU Info
 ==============================
 GPU models and configuration :
@@ -81,6 +86,7 @@ def test_a_new_output() -> None:
         "torch": "2.11.0+cu130",
         "triton": "3.5.1",
         "nvidia-driver": "580.126.09",
+        "python": "3.12.13",
     }
     assert facts.deployment.env == {"VLLM_USE_DEEP_GEMM": "0", "NVIDIA_VISIBLE_DEVICES": "all"}
 
