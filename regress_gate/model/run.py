@@ -5,7 +5,7 @@ and requests of a run are correlated and never independent evidence.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -262,10 +262,7 @@ def _answer_from(data: Mapping[str, Any]) -> Answer:
         _log_probabilities(data["logprobs"]),
         _log_probabilities(data["prompt_logprobs"]),
         _token_names(data.get("prompt_tokens") or ()),
-        tuple(
-            {str(token): _log_probability(value) for token, value in dict(each).items()}
-            for each in data.get("alternatives") or ()
-        ),
+        tuple(_by_token(each) for each in data.get("alternatives") or ()),
         None if error is None else str(error),
     )
 
@@ -275,10 +272,17 @@ def _token_names(values: Any) -> tuple[str, ...]:
 
 
 def _log_probabilities(values: Any) -> tuple[float | None, ...]:
-    return tuple(None if value is None else _log_probability(value) for value in values)
+    read = tuple(None if value is None else float(value) for value in values)
+    _check_finite([value for value in read if value is not None])
+    return read
 
 
-def _log_probability(value: Any) -> float:
-    if not math.isfinite(number := float(value)):
-        raise ValueError(f"{value} is not a log-probability")
-    return number
+def _by_token(values: Any) -> dict[str, float]:
+    read = {str(token): float(value) for token, value in dict(values).items()}
+    _check_finite(read.values())
+    return read
+
+
+def _check_finite(values: Collection[float]) -> None:
+    if not all(map(math.isfinite, values)):
+        raise ValueError(f"{next(value for value in values if not math.isfinite(value))} is not a log-probability")

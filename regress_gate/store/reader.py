@@ -3,6 +3,7 @@
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
@@ -353,7 +354,12 @@ def _outputs(connection: Connection, where: list[ColumnElement[bool]]) -> dict[i
         .select_from(schema.run.join(table, table.c.run_id == schema.run.c.id))
         .where(*where)
     )
-    return {run_id: Outputs.from_document(orjson.loads(data)) for run_id, data in connection.execute(query)}
+    return {run_id: _read_outputs(data) for run_id, data in connection.execute(query)}
+
+
+@lru_cache(maxsize=64)  # while an experiment runs, its answers are loaded before and after each block
+def _read_outputs(data: str) -> Outputs:
+    return Outputs.from_document(orjson.loads(data))
 
 
 def _blobs(connection: Connection, where: list[ColumnElement[bool]]) -> Iterator[tuple[int, bytes]]:

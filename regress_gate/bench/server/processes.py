@@ -13,8 +13,9 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def is_alive(process: ProcessIdentity | None) -> bool:
         return False
 
 
+@cache
 def _boot_id() -> str:
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
@@ -99,8 +101,9 @@ class ServerProcesses:
         """Also their descendants, and every process with the token or the log, whatever its session."""
         ours = {process.pid: process for process in self.find()}
         parents: dict[int, tuple[psutil.Process, int]] = {}
+        log = None if self.log is None else identify_output(self.log)
         for process in living_processes():
-            if token_of(process) == self.token or (self.log is not None and writes_to(process, self.log)):
+            if token_of(process) == self.token or (log is not None and writes_to(process, log)):
                 ours[process.pid] = process
             elif (parent := parent_of(process)) is not None:
                 parents[process.pid] = process, parent
@@ -128,16 +131,16 @@ def descendants(roots: Iterable[int], parents: dict[int, tuple[psutil.Process, i
     return family
 
 
-def living_processes() -> list[psutil.Process]:
-    """All running processes except this one."""
-    processes = []
+def living_processes() -> Iterator[psutil.Process]:
+    """All running processes except this one. While one is looked at, its status file is read once."""
     for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                processes.append(process)
-        except psutil.Error:
-            continue
-    return processes
+        with process.oneshot():
+            try:
+                lives = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+            except psutil.Error:
+                continue
+            if lives:
+                yield process
 
 
 def session_of(pid: int) -> int | None:
@@ -162,20 +165,24 @@ def token_of(process: psutil.Process) -> str | None:
         return None
 
 
-def writes_to(process: psutil.Process, log: Path) -> bool:
+def identify_output(log: Path) -> os.stat_result | None:
+    """The file, for `writes_to`; None if it cannot mark a process: a terminal or /dev/null is everybody's output."""
+    try:
+        status = log.stat()
+    except OSError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def writes_to(process: psutil.Process, log: os.stat_result) -> bool:
     """Whether this file is the process's standard output or error, which children inherit; False if not known.
 
     A process of this tool's own user is asked, so a program that merely reads the log is not meant.
     """
-    try:
-        status = log.stat()
-    except OSError:
-        return False
-    if not stat.S_ISREG(status.st_mode):  # a terminal or /dev/null is everybody's output
-        return False
     for number in (1, 2):
         try:
-            if os.path.samestat(status, (_PROC / str(process.pid) / "fd" / str(number)).stat()):
+            # Not a Path: all processes of the machine are asked, several times a second.
+            if os.path.samestat(log, os.stat(f"{_PROC}/{process.pid}/fd/{number}")):  # noqa: PTH116
                 return True
         except OSError:  # no such system, ended, or of another user
             continue

@@ -6,7 +6,7 @@ to an orphan are ended, also those that left its session; doubtful ones are repo
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from regress_gate.bench.server.processes import (
     began_before,
     descendants,
     has_blank_environment,
+    identify_output,
     identify_process,
     is_alive,
     living_processes,
@@ -178,13 +179,14 @@ def _classify_processes(state: ServerState) -> tuple[list[psutil.Process], list[
     ours: dict[int, psutil.Process] = {}
     doubtful: dict[int, psutil.Process] = {}
     parents: dict[int, tuple[psutil.Process, int]] = {}
+    log = None if state.container is not None else identify_output(Path(state.log))
     for process in processes:
         if (identity := identify_process(process.pid)) is None:
             continue
         seen = identity == listed.get(process.pid)
         in_session = session is not None and session_of(process.pid) == session
         has_token = token_of(process) == state.token
-        has_mark = has_token or (state.container is None and writes_to(process, Path(state.log)))
+        has_mark = has_token or (log is not None and writes_to(process, log))
         is_near = seen or in_session or state.container is None
         blank = not has_mark and (seen or in_session) and has_blank_environment(process)
         if (has_mark and is_near and not began_before(identity, oldest)) or (
@@ -215,7 +217,7 @@ def _find_unrecorded_leader(token: str, processes: list[psutil.Process]) -> Proc
     return None
 
 
-def _processes_of_user(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
+def _processes_of_user(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
     """Only this user's processes."""
     for process in processes:
         try:
