@@ -96,7 +96,7 @@ class Setup:
 
 def look_around(directory: Path, accelerator: str | None = None) -> Surroundings:
     """The defaults of the questions. Reads files, and asks git and the drivers; changes nothing."""
-    root, names, pinned = _tracked(directory)
+    root, names, pinned = _repository_files(directory)
     is_repository = names is not None
     servers = list(_deployment_files(root, sorted(names if names is not None else _walk(root), key=_shallow_first)))
     deployment = Detected(None, "no file that starts a vLLM server was found")
@@ -145,12 +145,13 @@ def _suite(accelerator: str | None) -> Detected:
     return Detected(None, f"none is made for {accelerator}: `regress-gate suite new` begins one")
 
 
-def _tracked(directory: Path) -> tuple[Path, list[str] | None, Detected]:
-    """The root, the names of its tracked files (None outside of git), and the version that they pin."""
+def _repository_files(directory: Path) -> tuple[Path, list[str] | None, Detected]:
+    """The root, the names of its files (None outside of git), and the version that they pin. Whoever sets up a gate may
+    have made a file a minute ago, so those count that were not added yet; what git ignores does not."""
     nothing = Detected(None, "no file pins a version of vLLM")
     try:
         with Repository.find(directory) as repository:
-            tree = repository.working_tree()
+            tree = repository.working_tree(untracked=MAX_FILES)
             pins = [pin for pin in find_pins(tree).pins if pin.version is not None]
             names = [name for name, entry in tree.entries.items() if entry.mode in REGULAR]
             if pins:

@@ -159,8 +159,9 @@ class Repository:
                 entries[os.fsdecode(name)] = Entry(mode, oid)
         return CommitTree(self, entries)
 
-    def working_tree(self) -> "WorkingTree":
-        """The tracked files as they lie in the working tree."""
+    def working_tree(self, *, untracked: int = 0) -> "WorkingTree":
+        """The tracked files as they lie in the working tree, and up to `untracked` that were not added yet: those
+        that git does not ignore, those nearest to the root first."""
         entries = {}
         for record in self._git("ls-files", "--stage", "-z", "--full-name").split(b"\0"):
             head, _, name = record.partition(b"\t")
@@ -176,7 +177,15 @@ class Repository:
                 entries.pop(path, None)
             elif path in entries:
                 entries[path] = Entry(entries[path].mode, "")
+        for path in self._untracked()[:untracked] if untracked else ():
+            entries.setdefault(path, Entry(REGULAR[0], ""))
         return WorkingTree(self, entries)
+
+    def _untracked(self) -> list[str]:
+        """Files and links; another repository below this one, which ends in a slash, is none of its files."""
+        listed = self._git("ls-files", "--others", "--exclude-standard", "-z", "--full-name").split(b"\0")
+        names = [os.fsdecode(name) for name in listed if name and not name.endswith(b"/")]
+        return sorted(names, key=lambda name: (name.count("/"), name))
 
     def blob(self, oid: str) -> bytes | None:
         """The content of an object; None if it is larger than `MAX_BYTES`. One process answers for all."""

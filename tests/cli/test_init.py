@@ -12,6 +12,7 @@ import yaml
 from regress_gate.app.setup import ACTION
 from regress_gate.paths import shipped_workflows
 from tests.cli.conftest import ROOT
+from tests.factories.git_checkout import Checkout
 
 COMPOSE = """\
 services:
@@ -85,6 +86,30 @@ def test_outside_of_git_it_writes_a_configuration_alone(gate):
     assert "no workflow was written: this is no git repository" in done.out
     assert not (gate.directory / ".github").exists()
     assert 'file = "docker-compose.yml"' in (gate.directory / "regress-gate.toml").read_text()
+
+
+def test_a_file_that_was_not_added_yet_is_found_and_one_that_git_ignores_is_not(gate, repo):
+    repo.commit({"README.md": "# Ours\n", ".gitignore": "old/\n"})
+    repo.write("old/compose.yaml", COMPOSE.replace("0.19.1", "0.99.0"))
+    assert "no file that starts a vLLM server was found" in gate("init", *FLAGS, "--dry-run").out
+    repo.write("deploy/compose.yaml", COMPOSE)
+    repo.write("requirements.txt", "vllm==0.18.0\n")
+    done = gate("init", *FLAGS, "--dry-run")
+    assert "deploy/compose.yaml (it starts a vLLM server)" in done.out
+    assert "0.19.1 (deploy/compose.yaml starts it)" in done.out
+    (repo.root / "deploy" / "compose.yaml").unlink()
+    assert "0.18.0 (requirements.txt:1 pins it)" in gate("init", *FLAGS, "--dry-run").out
+
+
+def test_another_repository_and_links_among_the_new_files_are_left_alone(gate, repo, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "compose.yaml").write_text(COMPOSE)
+    (repo.root / "linked").symlink_to(tmp_path / "outside")
+    (repo.root / "compose.yaml").symlink_to(tmp_path / "outside" / "compose.yaml")
+    Checkout.new(repo.root / "vendored").commit({"compose.yaml": COMPOSE})
+    done = gate("init", *FLAGS, "--dry-run")
+    assert (done.code, "no file that starts a vLLM server was found" in done.out) == (0, True), done.err
+    assert "no file pins a version of vLLM" in done.out
 
 
 def test_an_empty_directory_gets_what_the_flags_say(gate):
