@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +60,9 @@ class Gate:
         assert "Traceback" not in err or "-vv" in arguments
         return Outcome(int(ended.value.code or 0), out, err)
 
-    def process(self, *arguments: object, **options: Any) -> Outcome:
+    def process(self, *arguments: object, program: Sequence[str] = ("-m", "regress_gate"), **options: Any) -> Outcome:
         done = subprocess.run(
-            [sys.executable, "-m", "regress_gate", *map(str, arguments)],
+            [sys.executable, *program, *map(str, arguments)],
             **{"capture_output": True, "text": True, "encoding": "utf-8", "timeout": 60, **options},
         )
         return Outcome(done.returncode, done.stdout or "", done.stderr or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,10 @@ class Answer:
     content: Any
     """JSON, or bytes as they are."""
     headers: dict[str, str] = field(default_factory=dict)
+    zeros: int = 0
+    """So many bytes of zero come instead of the content, for as long as they are read."""
+    sent: Callable[[int], None] = lambda number: None  # noqa: ARG005
+    """Called with the number of the zeros that were sent."""
 
 
 @dataclass

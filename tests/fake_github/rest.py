@@ -77,7 +77,10 @@ def answer(state: State, request: Request) -> Answer | None:
     if found := re.fullmatch(r"/_blob/(\d+)", request.path):
         if "authorization" in request.headers:  # the storage refuses what it does not know
             return Answer(400, b"<Error>InvalidAuthenticationInfo</Error>")
-        return Answer(200, _artifact(state, int(found[1])))
+        artifact = _artifact(state, int(found[1]))
+        if artifact["zeros"]:
+            return Answer(200, b"", zeros=artifact["zeros"], sent=lambda number: artifact.update(sent=number))
+        return Answer(200, base64.b64decode(artifact["content"]))
     if "authorization" in request.headers and request.path.startswith("/_"):
         return Answer(400, b"<Error>InvalidAuthenticationInfo</Error>")
     if found := re.fullmatch(r"/_codeload/([^/]+/[^/]+)/(\w+)", request.path):
@@ -403,11 +406,11 @@ def _download_artifact(call: Call) -> Answer:
     return Answer(302, b"", {"Location": f"{call.request.storage}/_blob/{one['id']}"})
 
 
-def _artifact(state: State, id_: int) -> bytes:
+def _artifact(state: State, id_: int) -> dict[str, Any]:
     for repository in state.repositories.values():
         for one in repository["artifacts"]:
             if one["id"] == id_:
-                return base64.b64decode(one["content"])
+                return one  # type: ignore[no-any-return]
     raise not_found()
 
 

@@ -294,6 +294,10 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             headers = {**answer.headers, **github.headers}
+            if answer.zeros:
+                self._give_zeros(answer)
+                github.after_change()
+                return
             content = answer.content if isinstance(answer.content, bytes) else json.dumps(answer.content).encode()
             etag = f'W/"{hashlib.sha256(content).hexdigest()}"'
             if github.validators and method == "GET" and answer.status == 200:
@@ -391,6 +395,18 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
             if promised is not None:
                 self.close_connection = True
+
+        def _give_zeros(self, answer: Answer) -> None:
+            self.send_response_only(answer.status)
+            self.send_header("Content-Length", str(answer.zeros))
+            self.end_headers()
+            part, sent = bytes(1 << 16), 0
+            try:
+                while sent < answer.zeros:
+                    sent += self.wfile.write(part[: answer.zeros - sent])
+            except ConnectionError:  # it has read enough
+                self.close_connection = True
+            answer.sent(sent)
 
         def log_message(self, *arguments: object) -> None:
             pass

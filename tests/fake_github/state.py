@@ -133,7 +133,8 @@ class State:
     def add_artifact(
         self, repository: str, run: int, name: str, files: Mapping[str, bytes], **fields: Any
     ) -> dict[str, Any]:
-        """A zip of these files, uploaded by a workflow run. `size_in_bytes` may be stated falsely."""
+        """A zip of these files, uploaded by a workflow run. `size_in_bytes` may be stated falsely; with `zeros`, so
+        many bytes come instead of the zip, and `sent` says how many were sent before the reader had enough."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path, content in files.items():
@@ -145,6 +146,8 @@ class State:
             "expired": False,
             "size_in_bytes": sum(map(len, files.values())),
             "content": base64.b64encode(packed.getvalue()).decode(),
+            "zeros": 0,
+            "sent": 0,
             **fields,
         }
         self.repositories[repository]["artifacts"].append(artifact)
