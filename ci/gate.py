@@ -40,6 +40,8 @@ ONLY_WITH = {
     "budget": ("measure",),
 }
 """Inputs that the other modes would ignore: they are refused, so that nobody believes in them."""
+OWN_STORE = "default"
+"""What action.yml gives for `store` where a workflow leaves it out; a workflow that gives a secret gives its text."""
 LISTS = ("baselines", "paths")
 """Inputs of one value a line."""
 PRIVATE = (
@@ -86,7 +88,16 @@ class Inputs:
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Inputs":
         """From the variables `INPUT_…`. Raises InputError."""
-        given = cls(**{field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(cls)})
+        texts = {field.name: environment.get(f"INPUT_{field.name.upper()}", "").strip() for field in fields(cls)}
+        if not texts["store"] or environment.get("REGRESS_GATE_STORE") == "":
+            # This is what a secret is that the run is not given. With the runner's own store instead, the answer would
+            # come from other runs, and measurements go where nobody looks for them.
+            what = "REGRESS_GATE_STORE" if texts["store"] else "input store"
+            raise InputError(
+                f"{what} is empty: this run is not given the secret, because of its name, or because forks get none "
+                "and Dependabot those of its own list; leave it out to use the store of the runner"
+            )
+        given = cls(**{**texts, "store": "" if texts["store"] == OWN_STORE else texts["store"]})
         for field in fields(cls):
             name, value = field.name.replace("_", "-"), getattr(given, field.name)
             lines = _lines(value) if field.name in LISTS else [value]
@@ -215,6 +226,9 @@ class Gate:
         """Publish the last error of the program as the reason for having no decision."""
         lines = [line.strip().removeprefix(ERROR) for line in self._errors.splitlines() if line.strip()]
         why = lines[-1] if lines else f"regress-gate ended with exit code {code}"
+        # The folders of a job differ from run to run: the same reason would be news, and the comment edited, each time.
+        for folder in (self.folder, Path.cwd()):
+            why = why.replace(f"{folder}/", "")
         write_outputs(exit_code=str(code))
         ignore_signals()
         self._publish("--could-not-measure", why)

@@ -341,10 +341,16 @@ STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-
 """So slow that what a busy machine adds to it does not matter."""
 
 
+TEAM_STORE = "    # env:\n    #   REGRESS_GATE_STORE: ${{ secrets.REGRESS_GATE_STORE }}\n"
+"""What the workflows for a machine of one's own have for a team that takes the `#` away."""
+
+
 @pytest.fixture
 def measuring(team: Team) -> Iterator[Team]:
-    """The team with a suite, and a store and locks of its own on the machine. What a killed runner leaves is ended."""
+    """The team with a store, which is a secret, and locks of its own. What a killed runner leaves is ended."""
     team.secrets["REGRESS_GATE_STORE"] = f"sqlite:///{team.directory}/store.db"
+    for name in ("measure-on-gpu.yml", "nightly-watch.yml"):
+        team.edits[name] = (TEAM_STORE, TEAM_STORE.replace("# ", "", 1).replace("#   ", "  "))
     team.variables["REGRESS_GATE_LOCKS"] = str(team.directory)
     yield team
     for process in psutil.process_iter():

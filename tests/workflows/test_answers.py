@@ -1,9 +1,11 @@
 """What a pull request gets to see, run by run: the workflows as they are copied, on a machine, against GitHub."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
+from tests.factories.large_artifacts import GIGABYTE, zip_of_gigabytes
 from tests.workflows.conftest import CHANGES, NAME, Team, deployment
 from tests.workflows.runner import Run
 
@@ -78,11 +80,17 @@ def test_two_workflows_pass_a_change_that_moves_no_pin(team: Team, who: str) -> 
 @pytest.mark.parametrize("who", ["same", "dependabot"])
 @pytest.mark.parametrize("answer", CHANGES)
 def test_one_workflow_is_enough_where_nobody_comes_from_a_fork(team: Team, answer: str, who: str) -> None:
+    """The first, the second and the twentieth time; what is shown stays as it was."""
     team.open_pull_request(*CHANGES[answer], who=who)
     run = team.run("shown.yml", write=True)
     assert_answered(run, answer)
     assert run.summary.startswith("## ")
-    shown(team, answer)
+    first = shown(team, answer)
+    second = team.run("shown.yml", write=True)
+    assert_answered(second, answer)
+    assert shown(team, answer) == first
+    team.repeat(second, 18)
+    assert shown(team, answer) == first
 
 
 def test_the_check_run_is_open_before_the_question_is_asked(team: Team) -> None:
@@ -157,18 +165,20 @@ def test_a_forged_artifact_writes_nowhere_but_on_its_own_pull_request(team: Team
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("files", "fields"),
     [
-        {"gate.json": b"0" * 200_000_000},
-        {"gate.json": b"{}"},
-        {"gate.json": b"not JSON", "versions.json": b"[]"},
-        {},
+        ({"gate.json": b""}, {"content": b64encode(zip_of_gigabytes("gate.json")).decode()}),
+        ({"gate.json": b""}, {"zeros": GIGABYTE}),
+        ({"gate.json": b"{}"}, {}),
+        ({"gate.json": b"not JSON", "versions.json": b"[]"}, {}),
+        ({}, {}),
     ],
-    ids=["enormous", "of another schema", "broken", "missing"],
+    ids=["a gigabyte unpacked", "a gigabyte sent", "of another schema", "broken", "missing"],
 )
-def test_an_artifact_that_cannot_be_used_is_said_to_be_none(team: Team, files: Any) -> None:
+def test_an_artifact_that_cannot_be_used_is_said_to_be_none(team: Team, files: Any, fields: dict[str, Any]) -> None:
     team.open_pull_request(*CHANGES["fail"], who="fork")
     run = Run(1, {}, "", team.directory)
-    written = team.answer(run, files)
+    written = team.answer(run, files, **fields)
     assert written.code == 0, written.text
     assert team.conclusions == {"regress-gate: upgrade": "action_required"}
+    assert [one["sent"] for one in team.state.repositories[NAME]["artifacts"] if one["sent"] > GIGABYTE // 8] == []

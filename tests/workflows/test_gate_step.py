@@ -16,6 +16,7 @@ import pytest
 from tests.workflows.runner import ROOT, load_script
 
 USUAL = {"MODE": "check", "COMMENT": "on-change", "CHECK_RUN": "true", "REPORT_ONLY": "false", "SARIF": "false"}
+USUAL |= {"STORE": "default"}
 TELLS = f"""#!{sys.executable}
 import json, os, sys, time
 arguments = sys.argv[1:]
@@ -84,6 +85,7 @@ BOTH = {"base": "0.19.1", "candidate": "0.20.0"}
         ({"report_only": "yes"}, "report-only is one of true, false"),
         ({"suite": "serving.yaml"}, "suite is for mode compare or measure, not check"),
         ({"candidate": "0.20.0"}, "base and candidate go together"),
+        ({"store": "", "mode": "measure"}, "store is empty: this run is not given the secret"),
     ],
 )
 def test_inputs_that_cannot_be_meant_are_refused_before_anything_is_called(
@@ -126,6 +128,12 @@ def test_the_last_error_is_the_reason_for_no_decision(step: Callable[..., Any]) 
     code, _, calls = step(fails, **BOTH)
     assert code == 1  # of sys.exit with a text; the program's own code is passed on
     assert calls[-1][0][:4] == ["ci", "publish", "--could-not-measure", "the disk is full; make room"]
+
+
+def test_the_reason_names_no_folder_of_the_job(step: Callable[..., Any], tmp_path: Path) -> None:
+    fails = f"if arguments[0] == 'check': sys.exit('regress-gate: error: {tmp_path}/regress-gate.toml:1: unknown key')"
+    _, _, calls = step(fails, **BOTH)
+    assert calls[-1][0][3] == "regress-gate.toml:1: unknown key"
 
 
 @pytest.mark.parametrize(

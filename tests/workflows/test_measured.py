@@ -50,6 +50,17 @@ def test_a_candidate_that_does_not_serve_fails(measuring: Team) -> None:
     assert "0.19.1 does not serve" in comment["body"]
 
 
+def test_a_run_that_is_not_given_the_secret_of_the_store_measures_nothing(measuring: Team) -> None:
+    behave(measuring, STEADY)
+    open_pull_request(measuring, SERVES, who="dependabot")
+    del measuring.secrets["REGRESS_GATE_STORE"]
+    run = measuring.run("measure-on-gpu.yml", write=True)
+    assert run.failed == ["OWNER/regress-gate"], run.text
+    assert "REGRESS_GATE_STORE is empty: this run is not given the secret" in run.text
+    assert "--measure" not in run.log
+    assert list(measuring.runner.directory.glob("data/**/*.db")) == []
+
+
 def test_a_machine_that_cannot_measure_is_no_verdict(measuring: Team) -> None:
     open_pull_request(measuring, "no-such-program {version} {port}")
     run = measuring.run("measure-on-gpu.yml", write=True)
