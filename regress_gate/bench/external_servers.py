@@ -20,6 +20,7 @@ from regress_gate.bench.load.http_transport import Target, resolve_target
 from regress_gate.bench.load.load_errors import LoadError
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine.conditions import ConditionsWatch, FindServerProcesses
+from regress_gate.bench.server.metrics_watch import MetricsSource
 from regress_gate.bench.server.processes import listens_on
 from regress_gate.bench.server.server_facts import http_get, is_healthy
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
@@ -196,6 +197,7 @@ def _measured_server(server: ExternalServer, done: Mapping[str, int], *, several
         url=server.url,
         serve=server.serve,
         failure=lambda: find_health_failure(server.url) if has_page else None,
+        metrics=MetricsSource(server.url),
         done=done,
     )
 

@@ -138,6 +138,8 @@ class Trial:
     source: TrialSource
     conditions: Conditions = Conditions()
     started: datetime | None = None
+    server_metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the server counted meanwhile, by the names of `vllm.server_metrics.metrics_window`; empty: not known."""
     samples: "Samples | None" = None
     """Per-request measurements, if the source has them and they were requested."""
 

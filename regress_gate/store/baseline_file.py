@@ -152,6 +152,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         conditions=stored_values.conditions(trial.conditions) or None,
         workload=stored_values.json_values("workload", trial.workload),
         metrics=stored_values.numbers("metric", trial.metrics),
+        server_metrics=stored_values.numbers("server metric", trial.server_metrics) or None,
         source=_given(
             sha256=stored_values.name("source hash", source.sha256),
             position=stored_values.count("position", source.position),
@@ -273,6 +274,7 @@ def _read_trial(trial: TrialPart, where: str | Path, with_samples: bool) -> Tria
         source=TrialSource(**{field.name: getattr(source, field.name) for field in fields(TrialSource)}),
         conditions=Conditions(**trial.conditions.model_dump()),
         started=trial.started,
+        server_metrics=trial.server_metrics,
         samples=_read_samples(trial, trial.samples, where) if with_samples and trial.samples else None,
     )
 

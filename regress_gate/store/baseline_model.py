@@ -133,6 +133,7 @@ class TrialPart(Part):
     conditions: ConditionsPart = ConditionsPart()
     workload: dict[str, Any]
     metrics: dict[str, float]
+    server_metrics: dict[str, float] = Field(default_factory=dict)
     source: SourcePart
     samples: SamplesPart | None = None
 

@@ -316,6 +316,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
             trial.c.id, trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.completed, trial.c.counted,
             trial.c.failed,
             trial.c.duration, trial.c.started, trial.c.conditions, trial.c.workload, trial.c.metrics,
+            trial.c.server_metrics,
             source.c.sha256, source.c.position, source.c.path, source.c.format, source.c.imported_at, source.c.tool,
             source.c.client_version, source.c.command,
         )
@@ -326,7 +327,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
     texts = _Texts()
     for (
         id_, run_id, scenario, ordinal, completed, counted, failed, duration, started, conditions, workload, metrics,
-        sha256, position, path, format_, imported_at, tool, client_version, command,
+        server_metrics, sha256, position, path, format_, imported_at, tool, client_version, command,
     ) in connection.execute(query, execution_options=_IN_PARTS):  # fmt: skip
         if imported_at not in times:
             times[imported_at] = stored_values.time_from(imported_at)
@@ -344,6 +345,7 @@ def _trials(connection: Connection, where: list[ColumnElement[bool]]) -> Iterato
             source=TrialSource(sha256, position, path, format_, imported, tool, client_version, command),
             conditions=texts.conditions(conditions),
             started=stored_values.time_from(started),
+            server_metrics={} if server_metrics is None else orjson.loads(server_metrics),
         )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ RUN_COLUMNS = (
 )  # fmt: skip
 TRIAL_COLUMNS = (
     "run_id", "scenario", "ordinal", "completed", "failed", "duration", "started", "conditions", "workload", "metrics",
-    "counted", "numbers",
+    "counted", "numbers", "server_metrics",
 )  # fmt: skip
 SOURCE_COLUMNS = (
     "trial_id", "sha256", "position", "path", "format", "tool", "client_version", "command", "imported_at",
@@ -166,6 +166,7 @@ def trial_row(run_id: int, ordinal: int, trial: Trial) -> tuple[Any, ...]:
         json_text(stored_values.numbers("metric", trial.metrics)),
         trial.completed is not None,
         first_key(trial),
+        json_text(stored_values.numbers("server metric", trial.server_metrics)) if trial.server_metrics else None,
     )
 
 

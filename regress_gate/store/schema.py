@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -103,6 +103,8 @@ trial = Table(
     Column("counted", Boolean),
     # The first key of `measurement.same_measurement`; NULL for numbers that may be equal by chance.
     Column("numbers", Text),
+    # What the server counted meanwhile; NULL where it is not known.
+    Column("server_metrics", Text),
     UniqueConstraint("run_id", "scenario", "ordinal"),
     Index("trial_by_numbers", "numbers"),
 )

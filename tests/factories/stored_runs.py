@@ -177,6 +177,7 @@ def baselines(draw: st.DrawFn) -> list[Run]:
                 ),
                 conditions=draw(CONDITIONS),
                 started=draw(st.none() | TIMES),
+                server_metrics=draw(st.dictionaries(NAMES, FLOATS, max_size=3)),
                 samples=draw(st.none() | request_samples()),
             )
             for scenario, ordinal in places

@@ -22,11 +22,13 @@ def starting(options: Options) -> None:
     info("utils.py:233", f"non-default args: {{'model': {options.model!r}, 'argv': {list(options.engine_args)}}}")
     info("model.py:549", "Resolved architecture: LlamaForCausalLM")
     engine = "EngineCore"
-    info(
-        "core.py:105",
-        f"Initializing a V1 LLM engine (v{options.vllm_version}) with config: model={options.model!r}",
-        engine,
-    )
+    config = f"model={options.model!r}"
+    if options.max_capture_size is not None:
+        sizes = [1, 2, 4, *range(8, options.max_capture_size + 1, 8)]
+        config += f", compilation_config={{'cudagraph_capture_sizes': {sizes}}}"
+    info("core.py:105", f"Initializing a V1 LLM engine (v{options.vllm_version}) with config: {config}", engine)
+    if options.moe_backend is not None:
+        info("unquantized.py:189", f"Using '{options.moe_backend}' Unquantized MoE backend out of 3", engine)
     info("default_loader.py:384", "Loading weights took 0.09 seconds", engine)
 
 

@@ -34,6 +34,14 @@ class Options:
     max_num_seqs: int
     tokens_per_chunk: int
     whole_at_once: bool
+    tokens_per_request: int
+    preempt_every: int | None
+    preemption_cost: float
+    max_capture_size: int | None
+    metrics_lines: int
+    metrics_busy: float
+    uncaptured_slowdown: float
+    moe_backend: str | None
     kv_cache_tokens: int
     memory_mb: float
     output_noise: float
@@ -99,6 +107,17 @@ def parser() -> argparse.ArgumentParser:
     timing.add_argument("--max-num-seqs", type=int, default=256, help="requests that run at once; others wait")
     timing.add_argument("--tokens-per-chunk", type=int, default=1, help="as speculative decoding sends them")
     timing.add_argument("--whole-at-once", action="store_true", help="take no time for answers that are not streamed")
+    cause = parser.add_argument_group("causes of slowness, which log and /metrics show as a real server's do")
+    cause.add_argument(
+        "--tokens-per-request", type=int, default=0, metavar="N", help="that many of --kv-cache-tokens; 0: none"
+    )
+    cause.add_argument("--preempt-every", type=int, metavar="N", help="preempt these requests once")
+    cause.add_argument("--preemption-cost", type=float, default=0.1, help="time that a preemption adds")
+    cause.add_argument("--max-capture-size", type=int, metavar="N", help="largest batch that runs in a graph")
+    cause.add_argument("--uncaptured-slowdown", type=float, default=2.0, metavar="X", help="of larger batches")
+    cause.add_argument("--metrics-lines", type=int, default=0, metavar="N", help="further lines of /metrics")
+    cause.add_argument("--metrics-busy", type=float, default=0.0, help="time of the event loop that /metrics takes")
+    cause.add_argument("--moe-backend", metavar="NAME", help="what the log says of a default MoE backend")
     fault = parser.add_argument_group("faults")
     fault.add_argument(
         "--faulty-start",

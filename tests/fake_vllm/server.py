@@ -71,7 +71,7 @@ class Server:
                 model = {"id": self._options.served_model_name, "object": "model", "owned_by": "vllm"}
                 _send_json(writer, 200, {"object": "list", "data": [model]})
             case "GET", "/metrics":
-                _send(writer, 200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+                _send(writer, 200, self.metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
             case "GET", "/fake/requests":
                 report = {"peak_running": self.peak_running, "luck": self._engine.luck, "requests": self.requests}
                 _send_json(writer, 200, report)
@@ -201,10 +201,14 @@ class Server:
         else:
             _send_json(writer, 200, answer)
 
-    def _metrics(self) -> str:
-        engine, name = self._engine, self._options.served_model_name
-        labels = f'{{engine="0",model_name="{name}"}}'
-        stopped = f'{{engine="0",finished_reason="length",model_name="{name}"}}'
+    def metrics(self) -> str:
+        """The page /metrics."""
+        ready = time.monotonic() + self._options.metrics_busy
+        while time.monotonic() < ready:
+            pass
+        engine, model = self._engine, self._options.served_model_name
+        labels = f'{{engine="0",model_name="{model}"}}'
+        stopped = f'{{engine="0",finished_reason="length",model_name="{model}"}}'
         blocks = self._options.kv_cache_tokens // 16
         families = [
             ("gauge", "vllm:num_requests_running", labels, engine.running),
@@ -212,10 +216,26 @@ class Server:
             ("counter", "vllm:prompt_tokens_total", labels, engine.prompt_tokens),
             ("counter", "vllm:generation_tokens_total", labels, engine.generated_tokens),
             ("counter", "vllm:request_success_total", stopped, engine.finished),
+            ("counter", "vllm:num_preemptions_total", labels, engine.preemptions),
+            ("gauge", "vllm:kv_cache_usage_perc", labels, engine.kv_cache_usage),
             ("gauge", "process_start_time_seconds", "", STARTED),
             ("gauge", "vllm:cache_config_info", f'{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}}', 1),
         ]
-        return "".join(f"# TYPE {name} {kind}\n{name}{label} {value:.2f}\n" for kind, name, label, value in families)
+        text = "".join(f"# TYPE {name} {kind}\n{name}{label} {value:.6f}\n" for kind, name, label, value in families)
+        histograms = {
+            "vllm:request_queue_time_seconds": engine.queue,
+            "vllm:request_prefill_time_seconds": engine.prefill,
+            "vllm:request_decode_time_seconds": engine.decode,
+            "vllm:inter_token_latency_seconds": engine.itl,
+        }
+        for number in range(self._options.metrics_lines):
+            text += f'vllm:other_seconds_bucket{{engine="0",le="{number}",model_name="{model}"}} 0.0\n'
+        bucket = f'{{engine="0",le="+Inf",model_name="{model}"}}'
+        return text + "".join(
+            f"# TYPE {name} histogram\n{name}_bucket{bucket} {times.count}\n"
+            f"{name}_sum{labels} {times.sum:.9f}\n{name}_count{labels} {times.count}\n"
+            for name, times in histograms.items()
+        )
 
 
 class Events:

@@ -10,6 +10,7 @@ import json
 import selectors
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +183,7 @@ class SimulatedServer:
         scenario: str,
         ordinal: int,
         progress: load_client.RequestProgress | None,
+        begins: Callable[[], None] | None = None,
         late: float = 0.0,
     ) -> LoadResult:
         """`late`: seconds by which the client wakes up after each planned moment, as when it is busy."""
@@ -198,9 +200,19 @@ class SimulatedServer:
                 patch.setattr(module, "PreciseTimer", timer)
             return self._runner.run(
                 measure_load_async(
-                    target, workload, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress
+                    target,
+                    workload,
+                    scenario=scenario,
+                    ordinal=ordinal,
+                    limits=limits,
+                    progress=progress,
+                    begins=begins,
                 )
             )
+
+    def metrics(self) -> bytes:
+        """Its /metrics."""
+        return self._server.metrics().encode()
 
     def stop(self) -> None:
         """Refuse connections from now on."""
@@ -241,16 +253,37 @@ class SimulatedMeter:
         scenario: str,
         ordinal: int,
         progress: Callable[[int, int], None],
+        begins: Callable[[], None],
     ) -> LoadResult:
-        """Stands for `OwnClientMeter.__call__`."""
+        """Stands for `OwnClientMeter.__call__`. From then on the page of the real server is that of the simulated."""
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             server = SimulatedServer(
                 runner, f"--served-model-name={model}", *self._flags[_get(url, "/version")["version"]]
             )
             server.set_luck(_get(url, "/fake/requests")["luck"])
             return server.measure_workload(
-                workload, model=model, limits=meter.limits, scenario=scenario, ordinal=ordinal, progress=progress
+                workload,
+                model=model,
+                limits=meter.limits,
+                scenario=scenario,
+                ordinal=ordinal,
+                progress=progress,
+                begins=partial(_begin, url, server, begins),
             )
+
+
+_SIMULATED: dict[str, SimulatedServer] = {}
+"""By the URL of the real server that it stands for: the last one."""
+
+
+def _begin(url: str, server: SimulatedServer, begins: Callable[[], None]) -> None:
+    _SIMULATED[url] = server
+    begins()
+
+
+def fetch_simulated_metrics(url: str) -> bytes:
+    """Stands for `metrics_watch.fetch_metrics`."""
+    return _SIMULATED[url].metrics()
 
 
 def _get(url: str, path: str) -> Any:

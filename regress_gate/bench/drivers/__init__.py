@@ -48,6 +48,7 @@ class DriverMeter:
         scenario: str,
         ordinal: int,
         progress: Callable[[int, int], None],
+        begins: Callable[[], None],
     ) -> LoadResult:
         """Reports progress once, at the end: the progress of another tool is not visible."""
         result = self.driver.measure(
@@ -58,6 +59,7 @@ class DriverMeter:
             ordinal=ordinal,
             tokenizer=self.tokenizers.get(scenario),
             allow_remote=self.allow_remote,
+            begins=begins,
         )
         progress(workload.num_requests, workload.num_requests)
         return result

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -281,8 +281,11 @@ class Driver(ABC):
         ordinal: int,
         tokenizer: str | None = None,
         allow_remote: bool = False,
+        begins: Callable[[], None] | None = None,
     ) -> LoadResult:
-        """Send the workload once. `tokenizer` is needed if the served name is not a directory or hub name.
+        """Send the workload once; `begins` is called after the warm-up, before the tool starts.
+
+        `tokenizer` is needed if the served name is not a directory or hub name.
 
         The tool's own load client sends the warm-up. Raises InputError for a workload that the driver cannot send or a
         target that may not be measured, and LoadError without a usable result, whatever the exit status.
@@ -296,6 +299,8 @@ class Driver(ABC):
                 workload, num_requests=workload.warmup_requests, warmup_requests=0, request_rate=None, slo=None
             )
             measure_load(target, warmup, scenario=f"{scenario}/warm-up", ordinal=ordinal, allow_remote=allow_remote)
+        if begins is not None:
+            begins()
         with TemporaryDirectory(prefix="regress-gate-") as made:
             folder = Path(made)
             command = [str(self.executable), *self.arguments(request, folder)]

@@ -17,6 +17,7 @@ from regress_gate.bench.fixed_prompts import collect_outputs
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.machine.conditions import ConditionsWatch
 from regress_gate.bench.provision.interface import Environment, Progress, ProvisionError, ServeRequest
+from regress_gate.bench.server.metrics_watch import MetricsSource
 from regress_gate.bench.server.server import Server, start_server
 from regress_gate.bench.server.server_failures import ServerError, ServerFailure, ServerFailureKind
 from regress_gate.bench.tiny_model import model_path
@@ -285,6 +286,7 @@ def _start_slot(
         url=server.url,
         serve=lambda model: model,
         failure=lambda: server.failure(health=True),
+        metrics=MetricsSource(server.url),
     )
     return _StartedServer(slot, side, at, cold, server, failures, subject)
 

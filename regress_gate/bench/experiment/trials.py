@@ -8,6 +8,7 @@ from typing import Protocol
 from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
+from regress_gate.bench.server.metrics_watch import MetricsSource, MetricsWatch
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
 from regress_gate.model.run import Conditions, Trial
 from regress_gate.model.suite import Scenario
@@ -34,7 +35,9 @@ class Meter(Protocol):
         scenario: str,
         ordinal: int,
         progress: Callable[[int, int], None],
-    ) -> LoadResult: ...
+        begins: Callable[[], None],
+    ) -> LoadResult:
+        """Calls `begins` right before the measured requests, after the warm-up."""
 
 
 class ConditionsSource(Protocol):
@@ -51,6 +54,8 @@ class MeasuredServer:
     """From a scenario's model to the name under which it is served."""
     failure: Callable[[], ServerFailure | None]
     """The server's failure, if any. Called after every trial."""
+    metrics: MetricsSource
+    """Its /metrics."""
     done: Mapping[str, int] = field(default_factory=dict)
     """Earlier trials of its run, by scenario."""
     trials: list[Trial] = field(default_factory=list)
@@ -107,14 +112,16 @@ def _measure_trial(
     for attempt in range(TRIAL_ATTEMPTS if workload.dataset is None else 1):
         begin = time.monotonic()
         try:
-            result = meter(
-                subject.url,
-                subject.serve(scenario.server.model),
-                workload,
-                scenario=scenario.name,
-                ordinal=ordinal + attempt * RETRY_ORDINAL_STEP,
-                progress=report,
-            )
+            with MetricsWatch(subject.metrics) as metrics:
+                result = meter(
+                    subject.url,
+                    subject.serve(scenario.server.model),
+                    workload,
+                    scenario=scenario.name,
+                    ordinal=ordinal + attempt * RETRY_ORDINAL_STEP,
+                    progress=report,
+                    begins=metrics.begin,
+                )
         except LoadError:
             subject.failed = subject.failure()
             if subject.failed is None:
@@ -136,8 +143,22 @@ def _measure_trial(
     if attempt:
         subject.notes.append(f"{name}: sent {attempt + 1} times, because the client was the bottleneck before")
     subject.trials.append(
-        replace(result.trial, ordinal=ordinal, conditions=watch.between(begin, end)),
+        replace(
+            result.trial,
+            ordinal=ordinal,
+            conditions=watch.between(begin, end),
+            server_metrics=_server_metrics(metrics, subject),
+        ),
     )
+
+
+def _server_metrics(metrics: MetricsWatch, subject: MeasuredServer) -> Mapping[str, float]:
+    """What the server counted in a trial. Notes once for a server that it does not tell."""
+    known_before = subject.metrics.failure is None
+    numbers = metrics.numbers()
+    if known_before and subject.metrics.failure is not None:
+        subject.notes.append(f"what the server counts is not known: {subject.metrics.failure}")
+    return numbers
 
 
 def _hang_failure(result: LoadResult, scenario: str) -> ServerFailure | None:

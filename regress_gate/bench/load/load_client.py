@@ -48,8 +48,10 @@ def measure_load(
     limits: LoadLimits = DEFAULT_LIMITS,
     allow_remote: bool = False,
     progress: RequestProgress | None = None,
+    begins: Callable[[], None] | None = None,
 ) -> LoadResult:
     """Send the workload to the server and measure; `ordinal` counts the passes of this scenario in its run from 1.
+    `begins` is called between the warm-up and the measured requests.
 
     Failed requests are part of the result. Raises InputError for a target that may not be measured or recorded prompts
     that cannot be sent, and LoadError if no request reached a server or the server does not count tokens.
@@ -63,6 +65,7 @@ def measure_load(
             limits=limits,
             allow_remote=allow_remote,
             progress=progress,
+            begins=begins,
         )
     )
 
@@ -76,6 +79,7 @@ async def measure_load_async(
     limits: LoadLimits = DEFAULT_LIMITS,
     allow_remote: bool = False,
     progress: RequestProgress | None = None,
+    begins: Callable[[], None] | None = None,
 ) -> LoadResult:
     """`measure_load` on the running loop. Other tasks on the loop disturb it, which the guards detect."""
     endpoint = resolve_target(target, allow_remote=allow_remote)
@@ -87,6 +91,8 @@ async def measure_load_async(
         warming = RequestSender(transport, limits.request, time.monotonic() + limits.trial, _do_nothing)
         warmed = await closed_loop(warming, prepared.warmup, workload.concurrency)
         _check_reached(warmed, target)
+        if begins is not None:
+            begins()
         finished = _progress_counter(progress, len(requests)) if progress is not None else _do_nothing
         sender = RequestSender(transport, limits.request, time.monotonic() + limits.trial, finished)
         started = datetime.now(UTC)
@@ -173,6 +179,7 @@ class OwnClientMeter:
         scenario: str,
         ordinal: int,
         progress: Callable[[int, int], None],
+        begins: Callable[[], None],
     ) -> LoadResult:
         return measure_load(
             Target(url, model),
@@ -182,4 +189,5 @@ class OwnClientMeter:
             limits=self.limits,
             allow_remote=self.allow_remote,
             progress=progress,
+            begins=begins,
         )

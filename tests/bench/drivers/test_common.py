@@ -178,7 +178,17 @@ def test_as_a_meter_it_takes_each_scenarios_tokenizer_and_reports_the_end(tool):
         told.append((done, total))
 
     workload = LoadWorkload(128, 32, 4, concurrency=4)
-    result = meter("http://127.0.0.1:9", "tiny", workload, scenario="c4", ordinal=1, progress=progress)
+    begun: list[bool] = []
+    result = meter(
+        "http://127.0.0.1:9",
+        "tiny",
+        workload,
+        scenario="c4",
+        ordinal=1,
+        progress=progress,
+        begins=lambda: begun.append(bool(told)),
+    )
+    assert begun == [False]
     assert result.trial.completed == 4
     assert told == [(4, 4)]
     assert "org/other" in made.called["arguments"]

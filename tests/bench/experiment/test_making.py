@@ -57,11 +57,18 @@ def send(
     scenario: str,
     ordinal: int,
     progress: Callable[[int, int], None],
+    begins: Callable[[], None],
     request: float = 60.0,
 ) -> Any:
     limits = LoadLimits(request=request)
     return measure_load(
-        Target(url, model), workload, scenario=scenario, ordinal=ordinal, limits=limits, progress=progress
+        Target(url, model),
+        workload,
+        scenario=scenario,
+        ordinal=ordinal,
+        limits=limits,
+        progress=progress,
+        begins=begins,
     )
 
 
@@ -135,6 +142,7 @@ class TestOneServer:
 
     def test_trials_conditions_answers_and_server_facts_are_kept(self, run: Run) -> None:
         (trial,) = run.trials
+        assert trial.server_metrics["requests"] == trial.server_metrics["prefill_time_count"] == 4
         assert (trial.scenario, trial.ordinal, trial.completed, trial.failed) == ("c2", 1, 4, 0)
         assert run.conditions.outside_cpu_cores is not None
         assert trial.conditions.outside_cpu_cores is not None

@@ -15,6 +15,7 @@ from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
 from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import FailureCount, LoadResult
+from regress_gate.bench.server.metrics_watch import MetricsSource
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
 from regress_gate.model.run import Conditions, Trial, TrialSource
 from regress_gate.model.suite import Scenario
@@ -47,9 +48,10 @@ class FakeMeter:
     calls: list[tuple[str, str, int]] = field(default_factory=list)
 
     def __call__(
-        self, url: str, model: str, workload: LoadWorkload, *, scenario: str, ordinal: int, progress: Any
+        self, url: str, model: str, workload: LoadWorkload, *, scenario: str, ordinal: int, progress: Any, begins: Any
     ) -> LoadResult:
         assert (model, workload) == ("m", self.workload)
+        begins()
         self.calls.append((url, scenario, ordinal))
         for sent in range(1, workload.num_requests + 1):
             progress(sent, workload.num_requests)
@@ -63,7 +65,8 @@ class FakeWatch:
 
 
 def subject(name: str, failure: Callable[[], ServerFailure | None] = lambda: None, **given: Any) -> MeasuredServer:
-    return MeasuredServer(name=name, url=name, serve=lambda model: model, failure=failure, **given)
+    source = MetricsSource(f"http://{name}", failure="not asked")
+    return MeasuredServer(name, name, lambda model: model, failure, source, **given)
 
 
 def measure(

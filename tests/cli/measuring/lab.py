@@ -14,6 +14,7 @@ from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.load_client import OwnClientMeter
 from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE
+from regress_gate.bench.server import metrics_watch
 from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
 from regress_gate.store.repository import find_store
@@ -21,7 +22,7 @@ from tests.cli.conftest import Gate, Outcome
 from tests.cli.measuring.unguarded import LIMITS, SIMULATED_VARIABLE
 from tests.fake_vllm.environment import launch_line, write_behaviour
 from tests.fake_vllm.quick_starts import shorten_waits
-from tests.fake_vllm.simulation import SimulatedMeter
+from tests.fake_vllm.simulation import SimulatedMeter, fetch_simulated_metrics
 
 SUITE = """\
 name: small
@@ -75,6 +76,7 @@ class Lab:
         A process that is started takes a third of a second for each, so that it can be killed while it measures.
         """
         self._monkeypatch.setenv(SIMULATED_VARIABLE, "0.3")
+        self._monkeypatch.setattr(metrics_watch, "fetch_metrics", fetch_simulated_metrics)
         self._monkeypatch.setattr(OwnClientMeter, "__call__", lambda *given, **more: self._measure(*given, **more))
 
     def _measure(self, *given: Any, **more: Any) -> LoadResult:

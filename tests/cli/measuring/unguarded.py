@@ -14,9 +14,10 @@ from typing import Any
 from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.load_client import OwnClientMeter
 from regress_gate.bench.load.result import LoadResult
+from regress_gate.bench.server import metrics_watch
 from regress_gate.cli.main import run
 from tests.fake_vllm.quick_starts import shorten_waits
-from tests.fake_vllm.simulation import SimulatedMeter
+from tests.fake_vllm.simulation import SimulatedMeter, fetch_simulated_metrics
 
 SIMULATED_VARIABLE = "SIMULATE_LOAD_SECONDS"
 """How long each measurement in virtual time takes in real time: so that a signal can come within it."""
@@ -31,6 +32,7 @@ def simulate_load(seconds: float) -> None:
         flags = json.loads(Path(os.environ["FAKE_VLLM_BEHAVIOUR"]).read_text(encoding="utf-8"))
         return SimulatedMeter(flags).measure(*given, **more)
 
+    metrics_watch.fetch_metrics = fetch_simulated_metrics
     OwnClientMeter.__call__ = measure  # type: ignore[method-assign]
 
 
