@@ -94,7 +94,9 @@ class PackageSources:
 def configured_sources(environ: Mapping[str, str]) -> PackageSources:
     """pip's configuration in files and variables; in variables alone if there is no pip."""
     settings = _from_variables(environ)
-    for command in pip_commands(environ):
+    # With this value pip reads no file, so it need not be asked, which takes half a second.
+    reads_files = environ.get("PIP_CONFIG_FILE") != os.devnull
+    for command in pip_commands(environ) if reads_files else ():
         try:
             finished = subprocess.run(  # noqa: S603 - the pip beside the running Python, or the user's
                 [*command, "config", "list"],
@@ -171,6 +173,8 @@ class Installer:
     """None: pip."""
     environ: Mapping[str, str]
     """The environment variables of the caller."""
+    sources: PackageSources
+    """Where packages come from; see `configured_sources`."""
     use_cache: bool
     """Whether the installer may use its own cache. uv links files from there, so a file that is damaged in an
     environment is damaged in the cache too."""
@@ -202,7 +206,6 @@ class Installer:
         `companion_index` is a package index that goes before the configured ones. Raises ProvisionError with the
         decisive lines of the installer's output.
         """
-        sources = configured_sources(self.environ)
         what = requirements[0] if len(requirements) == 1 else "the requirements"
         wanted = self.venv.parent / "requirements.txt"
         wanted.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
@@ -214,7 +217,7 @@ class Installer:
                 command += ["--override", str(overriding)]
             if not self.use_cache:
                 command.append("--no-cache")
-            if sources.no_index:
+            if self.sources.no_index:
                 command.append("--no-index")
             if torch:
                 command += ["--torch-backend", torch]
@@ -224,7 +227,7 @@ class Installer:
             command = [str(self.interpreter), "-m", "pip", "install", "--progress-bar", "off"]
             command += [] if self.use_cache else ["--no-cache-dir"]
         command += ["--requirements" if self.uv else "--requirement", str(wanted)]
-        variables = sources.uv_variables(self.environ) if self.uv else sources.pip_variables()
+        variables = self.sources.uv_variables(self.environ) if self.uv else self.sources.pip_variables()
         if companion_index is not None:
             name = "UV_EXTRA_INDEX_URL" if self.uv else "PIP_EXTRA_INDEX_URL"
             others = variables.get(name) or (self.environ.get(name) if self.uv else None)

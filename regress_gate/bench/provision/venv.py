@@ -12,7 +12,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from regress_gate.bench.provision import environment_cache as caching
-from regress_gate.bench.provision.installer import Installer, find_uv, running_python
+from regress_gate.bench.provision.installer import Installer, configured_sources, find_uv, running_python
 from regress_gate.bench.provision.interface import (
     Environment,
     Launch,
@@ -136,6 +136,7 @@ class VenvProvisioner(Provisioner):
             self._python,
             self._uv,
             self._environ,
+            configured_sources(self._environ),
             use_cache=not damaged,
             lock=lock.fileno(),
         )

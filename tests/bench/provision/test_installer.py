@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regress_gate.bench.provision.installer import Installer
+from regress_gate.bench.provision.installer import Installer, configured_sources
 
 INDEX = "https://wheels.vllm.ai/rocm/0.19.1/rocm721/"
 PRINT_VARIABLES = """#!/bin/sh
@@ -20,12 +20,14 @@ def variables_of(tmp_path: Path, *, uv: bool, environ: dict[str, str], companion
     program.write_text(PRINT_VARIABLES, encoding="utf-8")
     program.chmod(0o755)
     with (tmp_path / "lock").open("w") as lock:
+        variables = {"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull, **environ}
         installer = Installer(
             tmp_path / "venv",
             tmp_path / "log",
             program,
             program if uv else None,
-            {"PATH": os.environ["PATH"], "PIP_CONFIG_FILE": os.devnull, **environ},
+            variables,
+            configured_sources(variables),
             use_cache=True,
             lock=lock.fileno(),
         )
