@@ -36,7 +36,7 @@ from regress_gate.vllm.release_tables import build_config
 
 Advance = Callable[[int, int], None] | None
 """Called with the releases that are read and those that are wanted."""
-FIRST_RELEASE = "0.8.0"
+FIRST_RELEASE = "0.6.0"
 """Older ones are not read unless they are asked for."""
 _MAX_SOURCE = 16 << 20
 _AT_ONCE = 4
@@ -69,7 +69,7 @@ def prove_records(
 ) -> ProvedRecords:
     """Evaluate the `code` of the records (all that have one, or those named) on published releases.
 
-    `wanted` is a range of releases: `0.8.0..`, `0.11.0..0.12.0`; empty: all since FIRST_RELEASE.
+    `wanted` is a range of releases: `0.6.0..`, `0.11.0..0.12.0`; empty: all since FIRST_RELEASE.
     `write` keeps the table there, for all records and releases. Raises InputError, and ProvisionError if it is not
     known which releases there are, or a table would not be whole.
     """

@@ -65,7 +65,7 @@ def sync(directory: Path | None, format_: str, offline: bool, quiet: bool) -> No
 )
 @click.argument("names", nargs=-1, required=False, metavar="VERSION | ID...")
 @click.option("--builds", is_flag=True, help="Instead: evaluate the `code` of records on all published releases.")
-@click.option("--releases", metavar="RANGE", default="", help="With --builds: 0.11.0..0.12.0.  [0.8.0..]")
+@click.option("--releases", metavar="RANGE", default="", help="With --builds: 0.11.0..0.12.0.  [0.6.0..]")
 @click.option("--write", is_flag=True, help="With --builds: keep the table beside the records, as builds.json.")
 @click.option("--all", "everything", is_flag=True, help="Also records of which it is not known whether they apply.")
 @click.option(

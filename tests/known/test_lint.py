@@ -214,6 +214,7 @@ def test_a_sound_record_has_no_messages(tmp_path: Path) -> None:
             "stands alone",
             id="any in a list",
         ),
+        pytest.param({"scope": {"env": {"VLLM_X": "*"}}}, "error", "in an exception", id="any value of a variable"),
         pytest.param(
             {"scope": {"env": {"VLLM-X": "1"}}}, "error", "not a name of an environment variable", id="env name"
         ),

@@ -12,6 +12,7 @@ from tests.factories.records import record
 YES, NO, UNKNOWN = Applies.YES, Applies.NO, Applies.UNKNOWN
 DENSE = {"model": "meta-llama/Llama-3.1-8B"}
 UNLESS_SET = {"unless": [{"engine_args": {"max_num_seqs": "*"}}]}
+UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,10 @@ UNLESS_SET = {"unless": [{"engine_args": {"max_num_seqs": "*"}}]}
         (UNLESS_SET, {"unknown_args": ["max_num_seqs"]}, NO, "not with engine argument max_num_seqs is set"),
         (UNLESS_SET, {"complete": True}, YES, ""),
         (UNLESS_SET, {}, YES, ""),
+        (UNLESS_VARIABLE, {"env": {"VLLM_USE_DEEP_GEMM": "1"}}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),
+        (UNLESS_VARIABLE, {"unknown_env": ["VLLM_USE_DEEP_GEMM"]}, NO, "not with variable VLLM_USE_DEEP_GEMM is set"),
+        (UNLESS_VARIABLE, {"complete_env": True}, YES, ""),
+        (UNLESS_VARIABLE, {}, YES, ""),
     ],
 )
 def test_each_key(scope: dict[str, Any], deployment: dict[str, Any], applies: Applies, why: str) -> None:

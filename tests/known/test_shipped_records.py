@@ -18,7 +18,11 @@ from tests.factories.records import ROOT
 DOCUMENTATION = (ROOT / "docs" / "known-issues.md").read_text(encoding="utf-8")
 RECORDS = load_records(ROOT / "known_issues")
 R1 = {"accelerator": "H200", "model": "deepseek-ai/DeepSeek-R1", "engine_args": {"enable_expert_parallel": True}}
-SM120 = {"accelerator": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "quantization": "fp8"}
+SM120 = {
+    "accelerator": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+    "model": "Qwen/Qwen3.6-35B-A3B-FP8",
+    "quantization": "fp8",
+}
 MIXTRAL = {"accelerator": "H200", "model": "mistralai/Mixtral-8x7B-Instruct-v0.1", "quantization": "none"}
 DENSE = {"accelerator": "H100", "model": "meta-llama/Llama-3.1-8B-Instruct", "quantization": "none"}
 GEMMA = {"model": "cyankiwi/gemma-4-26B-A4B-it-AWQ-4bit"}

@@ -99,7 +99,7 @@ def _flatten_json(name: str, value: ArgValue) -> dict[str, ArgValue]:
 
 
 ANY_VALUE = "*"
-"""In an exception of a scope: the engine argument is set, to whatever value."""
+"""In an exception of a scope: the engine argument or variable is set, to whatever value."""
 
 
 def same_value(one: ArgValue, other: ArgValue) -> bool:

@@ -315,7 +315,9 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
     for key, value in wanted.items():
         allowed = value if isinstance(value, list) else [value]
         given = facts.env.get(key)
-        if given is None and _is_unset(key, allowed, facts):
+        if allowed == [names.ANY_VALUE]:
+            yield _any_env(key, facts)
+        elif given is None and _is_unset(key, allowed, facts):
             yield KeyMatch(False, f"variable {key} is not set")
         elif given is None:
             is_off = all(names.same_env_value(one, "1") for one in allowed) and not key.startswith(_SET_BY_IMAGES)
@@ -326,6 +328,14 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
         else:
             holds = any(names.same_env_value(given, one) for one in allowed)
             yield KeyMatch(holds, match_text(f"variable {key}", given, allowed, holds))
+
+
+def _any_env(variable: str, facts: ScopeFacts) -> KeyMatch:
+    """Whether the variable is set, to whatever value."""
+    if variable in facts.env or variable in facts.unknown_env:
+        return KeyMatch(True, f"variable {variable} is set")
+    what = f"variable {variable} is not set"
+    return KeyMatch(False, what) if facts.complete_env else missing_fact(what, f"--env {variable}=…", opt_in=variable)
 
 
 def _is_unset(variable: str, allowed: Sequence[str], facts: ScopeFacts) -> bool:
