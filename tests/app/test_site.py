@@ -161,12 +161,12 @@ class TestBuilds:
     def test_addresses_stay_when_other_things_are_stored(self, long_store: str, tmp_path: Path) -> None:
         store = tmp_path / "store.db"
         shutil.copy(long_store.removeprefix("sqlite:///"), store)
-        build(f"sqlite:///{store}", tmp_path / "site")
+        build(f"sqlite:///{store}", tmp_path / "site", suite_flag="soak")
         before = set(files_of(tmp_path / "site"))
         with open_store(f"sqlite:///{store}", create=False) as repository:
             repository.add_runs(long_history(10, ("other", "chat"), testbed=Testbed("attic")))
             repository.add_runs(long_history(3, ("chat",), suite=SuiteRef("soak", "2")))
-        build(f"sqlite:///{store}", tmp_path / "site")
+        build(f"sqlite:///{store}", tmp_path / "site", suite_flag="soak")
         assert before <= set(files_of(tmp_path / "site"))
         check_dashboard(tmp_path / "site")
 
@@ -175,11 +175,11 @@ class TestBuilds:
         with open_store(store, create=True) as repository:
             repository.add_runs(long_history(3))
             repository.add_runs(long_history(3, testbed=Testbed("attic")))
-        build(store, tmp_path / "site")
+        build(store, tmp_path / "site", suite_flag="soak")
         assert any("attic" in name for name in files_of(tmp_path / "site"))
         with open_store(store, create=False) as repository:
             repository.prune(testbed="attic")
-        assert build(store, tmp_path / "site").deleted > 3
+        assert build(store, tmp_path / "site", suite_flag="soak").deleted > 3
         assert not any("attic" in name for name in files_of(tmp_path / "site"))
         check_dashboard(tmp_path / "site")
 
@@ -187,7 +187,7 @@ class TestBuilds:
         shipped = f"sqlite:///{tmp_path / 'store.db'}"
         with open_store(shipped, create=True) as repository:
             repository.add_runs(long_history(2))
-        build(shipped, tmp_path / "site")
+        build(shipped, tmp_path / "site", suite_flag="soak")
         killed = (
             "import os, sys; from regress_gate.report.site import folder; from pathlib import Path\n"
             "from regress_gate.app.settings import Settings; from regress_gate.app.site import build_site\n"
@@ -196,7 +196,7 @@ class TestBuilds:
             "    left[0] -= 1\n"
             "    os._exit(9) if left[0] < 0 else whole(*a, **k)\n"
             "folder.replace_file = replace_file\n"
-            "build_site(Settings(store_flag=sys.argv[1], environment={}), Path(sys.argv[2]))\n"
+            "build_site(Settings(store_flag=sys.argv[1], suite_flag='soak', environment={}), Path(sys.argv[2]))\n"
         )
         with open_store(shipped, create=False) as repository:
             repository.add_runs(long_history(3, testbed=Testbed("new")))
@@ -204,7 +204,7 @@ class TestBuilds:
             command = [sys.executable, "-c", killed, shipped, str(tmp_path / "site"), str(files)]
             assert subprocess.run(command, check=False).returncode == 9
             check_dashboard(tmp_path / "site", is_whole=False)
-        build(shipped, tmp_path / "site")
+        build(shipped, tmp_path / "site", suite_flag="soak")
         check_dashboard(tmp_path / "site")
 
     def test_only_what_is_asked_for_is_on_it(self, long_store: str, tmp_path: Path) -> None:
@@ -219,12 +219,14 @@ class TestBuilds:
             build(long_store, tmp_path / "site", base_url="example.org")
 
 
-class TestLongHistories:
-    @pytest.fixture
-    def site(self, long_store: str, tmp_path: Path) -> Path:
-        build(long_store, tmp_path / "site", testbed_flag="lab")
-        return tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(long_store: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "long"
+    build(long_store, folder, testbed_flag="lab")
+    return folder
 
+
+class TestLongHistories:
     def test_a_change_is_named_on_the_page_of_its_series_and_in_the_feed(self, site: Path) -> None:
         page = next(page for name, page in pages_of(site).items() if "chat-ttft-median" in name)
         assert f"worse, at {nightly(80)}, between" in page.text
