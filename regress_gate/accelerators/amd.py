@@ -35,6 +35,8 @@ class Amd(Family):
         "gfx1201": r"rx 9070|r9700",
         "gfx1200": r"rx 9060",
         "gfx1151": r"strix halo|ryzen ai max|8060s",
+        "gfx1150": r"strix point|890m",
+        "gfx1101": r"rx 7[78]00|w7700",
         "gfx1100": r"rx 7900|w7900|w7800",
         "gfx1030": r"rx 6[89]00|w6800",
     }

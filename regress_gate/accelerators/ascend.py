@@ -4,7 +4,9 @@ Their vLLM is vLLM with the plugin vllm-ascend, which has images of its own: nam
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from regress_gate.accelerators.interface import Family
 from regress_gate.errors import InputError
@@ -30,6 +32,7 @@ class Ascend(Family):
     brands = r"huawei|npu"
     filler_words = frozenset({"huawei", "ascend"})
     name_prefixes = r"ascend(?=a?\d)"
+    aliases: ClassVar[Mapping[str, str]] = {r"910c|910_93\d\d": "a3", r"atlas 300i (?:duo|pro)": "310p3"}
     carriers = r"atlas \d\w* (?=a\d)"
     visible_variables = ("ASCEND_RT_VISIBLE_DEVICES",)
 

@@ -14,7 +14,12 @@ class Cpu(Family):
     device_type = "cpu"
     variant = "cpu"
     variant_pattern = "cpu"
-    parts = r"cpu|xeon|epyc|graviton\d*|grace"
+    parts = (
+        r"cpu|xeon|epyc|ryzen(?! ai)|core (?:ultra|i\d)|(?:sapphire|emerald|granite) rapids|x86 64|"
+        r"graviton\d*|grace|neoverse|altra|ampereone\w*|axion|kunpeng|aarch64|arm64|apple m\d|"
+        r"power ?(?:9|1[01])|ppc64le|s390x|telum|z1[4-7]|riscv64"
+    )
+    filler_words = frozenset({"ibm", "arm", "ampere"})
 
     def images(self, tag: str, variant: str | None, *, release: bool) -> tuple[str, ...]:
         del variant

@@ -3,6 +3,9 @@
 Their vLLM is vLLM with the plugin vllm-gaudi, which has images of its own: name one with --image.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from regress_gate.accelerators.interface import Family
 
 
@@ -12,8 +15,13 @@ class Gaudi(Family):
     device_type = "hpu"
     variant = "gaudi"
     variant_pattern = "gaudi|hpu"
-    parts = r"gaudi ?\d?|habana|hpu|hl ?[1-9]\d\d\w?"
+    parts = r"gaudi ?\d?d?|habana|hpu|hl ?[1-9]\d\d\w?"
     filler_words = frozenset({"intel", "habana"})
+    aliases: ClassVar[Mapping[str, str]] = {
+        r"hl-?205": "gaudi1",
+        r"hl-?2[2-9]\d\w?|gaudi ?2d": "gaudi2",
+        r"hl-?3\d\d\w?": "gaudi3",
+    }
     visible_variables = ("HABANA_VISIBLE_DEVICES",)
 
     def container_arguments(self, devices: str, *, podman: bool) -> list[str]:

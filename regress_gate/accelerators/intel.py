@@ -10,7 +10,7 @@ class Intel(Family):
     device_type = "xpu"
     variant = "xpu"
     variant_pattern = "xpu"
-    parts = r"xpu|arc|b5[78]0|b[5-7]0|a7[57]0|max 1[15]\d0"
+    parts = r"xpu|arc|b5[78]0|b[5-7]0|a7[57]0|max 1[15]\d0|flex 1[47]0|battlemage|bmg|ponte vecchio|pvc"
     filler_words = frozenset({"intel"})
     visible_variables = ("ZE_AFFINITY_MASK",)
 

@@ -84,6 +84,8 @@ class Family(ABC):
     """Words that the vendor puts around the name of a part and that distinguish nothing."""
     name_prefixes: ClassVar[str] = ""
     """The same where people write it without a space: `RTX4090`."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Other names of parts to the one that records write, as a replacement: `trn(\\d)` to `trainium\\1`."""
     carriers: ClassVar[str] = ""
     """Names of boards and servers that stand before the name of a part: `Atlas 800I` in `Atlas 800I A2`."""
 

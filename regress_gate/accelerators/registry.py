@@ -39,6 +39,11 @@ VISIBLE_VARIABLES = tuple(dict.fromkeys(name for family in FAMILIES for name in 
 _FILLER_WORDS = frozenset({"gpu", "accelerator"}).union(*(family.filler_words for family in FAMILIES))
 _NAME_PREFIX = re.compile(rf"^(?:{'|'.join(filter(None, (family.name_prefixes for family in FAMILIES)))})+(?=.)")
 _CARRIER = re.compile(rf"\b(?:{'|'.join(filter(None, (family.carriers for family in FAMILIES)))})")
+_ALIASES = tuple(
+    (re.compile(rf"(?<![0-9])(?:{names})(?![a-z0-9])"), part)
+    for family in FAMILIES
+    for names, part in family.aliases.items()
+)
 _COUNT = re.compile(r"^\s*\d+\s*[x×*]\s*(?=\D)", re.IGNORECASE)  # "8x H200", never the "4090" of "4090 x 4"
 _TRADEMARK = re.compile(r"\((?:r|tm)\)", re.IGNORECASE)  # Intel(R) Arc(TM)
 
@@ -134,6 +139,8 @@ def without_count(accelerator: str) -> str:
 def _part_words(text: str) -> list[str]:
     """The part's name in one word, then what qualifies it: `RTX PRO 6000 Blackwell` is [pro6000, blackwell]."""
     text = _CARRIER.sub("", _TRADEMARK.sub(" ", without_count(text)).casefold())
+    for names, part in _ALIASES:
+        text = names.sub(part, text)
     words = [word for word in re.split(r"[^a-z0-9*?]+", text) if word]
     words = [word for word in words if word not in _FILLER_WORDS] or words
     name = ""

@@ -3,6 +3,9 @@
 vLLM publishes no build for them; one that AWS publishes can be started by a launch line.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from regress_gate.accelerators.interface import Family
 
 
@@ -14,3 +17,4 @@ class Trainium(Family):
     variant_pattern = "neuron"
     parts = r"trainium ?\d?|trn\d\w*|inferentia ?\d?|inf\d|neuron"
     filler_words = frozenset({"aws"})
+    aliases: ClassVar[Mapping[str, str]] = {r"trn(\d)\w*": r"trainium\1", r"inf(\d)\w*": r"inferentia\1"}
