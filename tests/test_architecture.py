@@ -179,6 +179,7 @@ MODULES_OF_THEIR_OWN = {
     "regress_gate.__main__": "`python -m` starts this file, the console script the other",
     "regress_gate.accelerators.registry": "a module for each family of accelerators",
     "regress_gate.ingest.registry": "a module for each result format",
+    "regress_gate.gate.audit.engine": "a module of rules for each concern",
 }
 """Importers that keep each of their modules apart, and why: implementations of one interface, which people add."""
 

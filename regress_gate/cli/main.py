@@ -23,6 +23,7 @@ LONGEST_PATH = 1000
 COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("regress_gate.cli.compare:compare", "Decide whether to move from one version to another."),
     "check": ("regress_gate.cli.check:check", "List the known issues of a move; measures nothing."),
+    "audit": ("regress_gate.cli.audit:audit", "Settings and load that cost a deployment its speed."),
     "run": ("regress_gate.cli.run:run", "Measure a suite on one version and store it."),
     "calibrate": ("regress_gate.cli.calibrate:calibrate", "Measure a version against itself: the noise floor."),
     "diff-config": ("regress_gate.cli.diff_config:diff_config", "What changed between two versions besides speed."),

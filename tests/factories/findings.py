@@ -142,7 +142,17 @@ VIEWS_WITH_FINDINGS: dict[str, Callable[[], View]] = {
 }
 
 
-WITH_FINDINGS = ("comparison", "check", "servers", "history", "detection", "configuration", "calibration", "watch")
+WITH_FINDINGS = (
+    "comparison",
+    "check",
+    "servers",
+    "audit",
+    "history",
+    "detection",
+    "configuration",
+    "calibration",
+    "watch",
+)
 """Of `views.EVERY_VIEW`: those in which something passes or fails."""
 
 

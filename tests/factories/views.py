@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from regress_gate.known.tracker.verification import VerificationResult, Verified
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Applies, Status
 from regress_gate.model.metric import Direction, Scale
-from regress_gate.model.policy import Policy
+from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import DeploymentOut
 from regress_gate.model.run import SuiteRef
 from regress_gate.model.suite import ConditionLimits
@@ -34,6 +34,7 @@ from regress_gate.pins.git_tree import EmptyTree
 from regress_gate.pins.moves import PinReport, find_moves, judge_moves
 from regress_gate.pins.pin import Pin, Pinned
 from regress_gate.report.document import Chart, View
+from regress_gate.report.views.audit_view import AuditView
 from regress_gate.report.views.config_view import ConfigChangesView
 from regress_gate.report.views.detection_view import DetectionView
 from regress_gate.report.views.doctor_view import CheckedItem, DoctorView, Health
@@ -61,6 +62,7 @@ from regress_gate.watch.finding_view import FindingView
 from regress_gate.watch.following import Followed
 from regress_gate.watch.tracking_issue import IssueAction
 from regress_gate.watch.visit_view import Look, Visit
+from tests.factories.audits import a_log, an_audit, observed
 from tests.factories.records import record
 from tests.factories.results import checked, filled_with
 from tests.factories.runs import make_run, make_trial
@@ -285,10 +287,30 @@ def bisect_plan(text: str) -> View:
     return SearchPlan(series, SuiteRef(text, "1"), text, "releases", row, 8, expected, True, 90.0, 600.0, None)
 
 
+def audited(text: str) -> View:
+    """A finding with evidence of a line and one without, one that is waived, and rules without an answer."""
+    log = a_log("Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json")
+    config = {"num_attention_heads": 32, "hidden_size": 4096, "num_local_experts": 8}
+    seen = observed(log=log, config=config, engine_args={"tensor_parallel_size": 6})
+    waiver = Waiver(finding="MOE001", until=date(2026, 12, 1), max_change=1.0, owner="o", reason="r")
+    found = an_audit(seen, waivers=[waiver])
+    results = []
+    for one in found.results:
+        evidence = tuple(replace(each, text=text) for each in one.outcome.evidence)
+        needs = tuple(text for _ in one.outcome.needs)
+        results.append(
+            replace(one, outcome=replace(one.outcome, why=text, evidence=evidence, needs=needs, remedy=text))
+        )
+    waivers = tuple(one.model_copy(update={"owner": text, "reason": text, "detail": text}) for one in found.waivers)
+    place = DeploymentOut(name=text, where=text)
+    return AuditView([replace(found, results=tuple(results), log=text, deployment=place, waivers=waivers)])
+
+
 EVERY_VIEW: dict[str, Callable[[str], View]] = {
     "comparison": comparison,
     "check": check,
     "servers": servers,
+    "audit": audited,
     "history": history,
     "detection": detection,
     "configuration": configuration,

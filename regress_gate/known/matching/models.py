@@ -170,6 +170,12 @@ def read_model_directory(model: str) -> Deployment | None:
 
     Raises InputError for a configuration that cannot be read.
     """
+    config = read_model_config(model)
+    return None if config is None else from_model_config(config)
+
+
+def read_model_config(model: str) -> dict[str, Any] | None:
+    """The `config.json` in a model's directory, parsed; None without one. Raises InputError as above."""
     try:
         path = Path(model).expanduser() / "config.json"
         if not path.is_file():
@@ -184,7 +190,7 @@ def read_model_directory(model: str) -> Deployment | None:
         return None
     if not isinstance(document, dict):
         raise InputError("is not a model's configuration", where=path)
-    return from_model_config(document)
+    return document
 
 
 def from_model_config(config: Mapping[str, Any]) -> Deployment:

@@ -1,0 +1,130 @@
+"""Audit a deployment: gather what is known of it, and put the rules to it. Measures nothing and changes nothing."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from regress_gate.app.deployment_facts import deployment_out
+from regress_gate.app.settings import Settings
+from regress_gate.errors import InputError
+from regress_gate.gate.audit.engine import Audit, audit
+from regress_gate.gate.audit.log_signals import ServerLog, read_server_log
+from regress_gate.gate.audit.observations import (
+    MAX_METRICS_BYTES,
+    MetricsWindow,
+    ModelConfig,
+    Observations,
+    Scrape,
+    Targets,
+    parse_scrape,
+)
+from regress_gate.known.matching.models import from_model_config, read_model_config
+from regress_gate.model.version import Ref
+
+_SCRAPE_TIMEOUT = 20.0
+"""Seconds. A busy server answers /metrics late."""
+
+
+def audit_servers(
+    settings: Settings,
+    *,
+    version: str | None = None,
+    metrics: Sequence[str] = (),
+    window: float = 15.0,
+    model_config: Path | None = None,
+    targets: Targets | None = None,
+    report_only: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Audit]:
+    """The audit of each server of the deployment file; without one, of the deployment that the settings describe.
+
+    `metrics` are at most two addresses or files; an address that is given twice is read twice, `window` seconds apart.
+    Raises InputError for what cannot be read, and for a version that is no release.
+    """
+    servers = settings.for_each_server()
+    log = None if settings.server_log is None else read_server_log(settings.server_log)
+    scraped = read_metrics(metrics, window, say)
+    if len(servers) > 1 and (log is not None or scraped is not None):
+        raise InputError("holds several servers", where="--deployment", todo="name one: FILE#NAME")
+    model = None if model_config is None else read_model_config(str(model_config))
+    if model_config is not None and model is None:
+        raise InputError("has no config.json", where=model_config)
+    now = datetime.now(UTC)
+    named = None if version is None else Ref.parse(version).version
+    if version is not None and named is None:
+        raise InputError(f"{version!r} is no version", todo="name the release that runs, such as v0.24.0")
+    audits = []
+    for one in servers:
+        seen = observe(one, log=log, metrics=scraped, model=model, targets=targets or Targets())
+        if named is not None:
+            seen = replace(seen, version=named)
+        deployment = deployment_out(one.deployed_server)
+        audits.append(
+            audit(seen, settings.policy(), settings.waivers, now=now, deployment=deployment, report_only=report_only)
+        )
+    return audits
+
+
+def observe(
+    settings: Settings,
+    *,
+    log: ServerLog | None,
+    metrics: MetricsWindow | None,
+    model: dict[str, object] | None,
+    targets: Targets,
+) -> Observations:
+    """All that the settings and the given sources say of one server."""
+    facts = settings.deployment_facts
+    deployment = facts.deployment
+    if model is None and deployment.model is not None:
+        model = read_model_config(deployment.model)
+    if model is not None:
+        deployment = deployment.over(from_model_config(model))
+    config = None if model is None else ModelConfig.of(model)
+    return Observations(deployment, facts.version, config, log, metrics, targets)
+
+
+def read_metrics(sources: Sequence[str], window: float, say: Callable[[str], None]) -> MetricsWindow | None:
+    """Read one answer of /metrics, or two. Raises InputError for a file or an address that has none."""
+    if not sources:
+        return None
+    if len(sources) > 2:
+        raise InputError("is given more than twice", where="--metrics", todo="two scrapes make a window")
+    begun = time.monotonic()
+    first, measured = _scrape(sources[0]), None
+    if len(sources) == 1:
+        return MetricsWindow(first)
+    if all(_is_address(source) for source in sources):
+        say(f"waiting {window:.0f} s between two scrapes")
+        time.sleep(window)
+        measured = time.monotonic() - begun
+    return MetricsWindow(_scrape(sources[1]), first, measured)
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def _scrape(source: str) -> Scrape:
+    if not _is_address(source):
+        try:
+            with Path(source).open("rb") as file:
+                return parse_scrape(file.read(MAX_METRICS_BYTES + 1).decode("utf-8", "replace"), source)
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", where=source) from None
+    try:
+        content = b""
+        with httpx.stream("GET", source, timeout=_SCRAPE_TIMEOUT) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes():
+                content += part
+                if len(content) > MAX_METRICS_BYTES:
+                    break
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        text = str(error) or type(error).__name__
+        raise InputError(f"cannot be read ({text})", where=source, todo="is the server up?") from None
+    return parse_scrape(content.decode("utf-8", "replace"), source)

@@ -1,0 +1,236 @@
+"""The log lines that rules of `audit` read, by name, and their search in a log of any length.
+
+A signal has a literal, which is searched first because that is fast, and a pattern for the line without its prefix.
+`versions` are the releases that print such a line; tests compare them with the format strings of published releases.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regress_gate.errors import InputError
+from regress_gate.redaction import mask
+from regress_gate.text import clip, one_line
+from regress_gate.vllm.log_lines import strip_prefix
+
+
+@dataclass(frozen=True, slots=True)
+class LogSignal:
+    literal: str
+    """Part of every such line."""
+    pattern: str
+    """Matches the beginning of the line after its prefix; its groups are what a rule reads."""
+    versions: str = ""
+    """Releases that print it, as a PEP 440 specifier; empty: all since 0.11."""
+
+
+SIGNALS: Mapping[str, LogSignal] = {
+    "moe_default": LogSignal(
+        "Using default MoE config.",
+        r"Using default MoE config\. Performance might be sub-optimal! Config file not found at (.+)",
+    ),
+    "moe_tuned": LogSignal("for MoE layer.", r"Using configuration from (.+) for MoE layer\."),
+    "block_fp8_default": LogSignal(
+        "Using default W8A8 Block FP8 kernel config.",
+        r"Using default W8A8 Block FP8 kernel config\. Performance might be sub-optimal! Config file not found at (.+)",
+    ),
+}
+
+START_LINES = 20_000
+"""Lines after the start of a server among which lines about the start are searched."""
+MOST_MATCHES = 20
+"""Lines of one signal that are kept."""
+LONGEST_LINE = 65_536
+_LONGEST_EVIDENCE = 400
+_START = b"non-default args: "
+_BEFORE_START = 60
+"""Lines before the arguments that belong to the same start: the banner with the version."""
+_START_TEXT = 4_000
+_STATISTICS = b"Avg prompt throughput: "
+_STATISTICS_LINE = re.compile(
+    rb"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, "
+    rb"Running: (\d+) reqs, Waiting: (\d+) reqs(?:, Deferred: (\d+) reqs)?(?:, KV fetch: [^,]*, [^,]*, [^,]*)?"
+    rb"(?:, Preemptions: (\d+))?, \w+ KV cache usage: ([\d.]+)%(?:, Prefix cache hit rate: ([\d.]+)%)?"
+)
+HIGH_USAGE = 95.0
+"""Percent of the KV cache."""
+LOW_USAGE = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    number: int
+    """From 1."""
+    text: str
+    """Without its prefix and without secrets."""
+    groups: tuple[str, ...] = ()
+    """Of the signal's pattern; empty text for a group that did not take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """What the periodic lines of a running server say, since its last start."""
+
+    lines: int
+    """With a request running or waiting."""
+    preemptions: int
+    preempting_lines: int
+    high_usage_lines: int
+    """With the KV cache above 95 %."""
+    waiting_lines: int
+    waiting_with_room_lines: int
+    """With requests waiting while the KV cache is below 50 %."""
+    peak_running: int
+    peak_waiting: int
+    peak_usage: float
+    """Percent."""
+    hit_rate: float | None
+    """Of the prefix cache, percent, in the last line that has it."""
+    most_preempting: LogLine | None
+    most_used: LogLine | None
+    most_waiting: LogLine | None
+    last_hit_rate: LogLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """The signals in a log, of the last start of a server in it."""
+
+    name: str
+    has_start: bool
+    """Whether the log has the beginning of the start, so that what is not in it was not printed."""
+    matches: Mapping[str, tuple[LogLine, ...]] = field(default_factory=dict)
+    statistics: EngineStatistics | None = None
+    start_text: str = ""
+    """The lines of the start, for the facts in them."""
+
+    def found(self, signal: str) -> tuple[LogLine, ...]:
+        return self.matches.get(signal, ())
+
+
+@dataclass(slots=True)
+class _Fold:
+    """Statistics while they are read."""
+
+    lines: int = 0
+    preemptions: int = 0
+    preempting_lines: int = 0
+    high_usage_lines: int = 0
+    waiting_lines: int = 0
+    waiting_with_room_lines: int = 0
+    peak_running: int = 0
+    most: dict[str, tuple[float, int, bytes]] = field(default_factory=dict)
+    hit_rate: tuple[float, int, bytes] | None = None
+
+    def add(self, raw: bytes, number: int) -> None:
+        if (match := _STATISTICS_LINE.search(raw)) is None:
+            return
+        _, _, running, waiting, _, preempted, usage, hits = match.groups()
+        if hits is not None:
+            self.hit_rate = (float(hits), number, raw)
+        if running == waiting == b"0" and preempted is None:
+            return
+        self.lines += 1
+        share, queue = float(usage), int(waiting)
+        if preempted is not None:
+            count = int(preempted)
+            self.preemptions += count
+            self.preempting_lines += 1
+            self._keep("preempting", count, number, raw)
+        if share > HIGH_USAGE:
+            self.high_usage_lines += 1
+        self._keep("used", share, number, raw)
+        self.peak_running = max(self.peak_running, int(running))
+        if queue:
+            self.waiting_lines += 1
+            if share < LOW_USAGE:
+                self.waiting_with_room_lines += 1
+            self._keep("waiting", queue, number, raw)
+
+    def _keep(self, what: str, value: float, number: int, raw: bytes) -> None:
+        if what not in self.most or value > self.most[what][0]:
+            self.most[what] = (value, number, raw)
+
+    def result(self) -> EngineStatistics | None:
+        if not self.lines and self.hit_rate is None:
+            return None
+        lines = {what: _line(number, raw) for what, (_, number, raw) in self.most.items()}
+        return EngineStatistics(
+            lines=self.lines,
+            preemptions=self.preemptions,
+            preempting_lines=self.preempting_lines,
+            high_usage_lines=self.high_usage_lines,
+            waiting_lines=self.waiting_lines,
+            waiting_with_room_lines=self.waiting_with_room_lines,
+            peak_running=self.peak_running,
+            peak_waiting=int(self.most.get("waiting", (0, 0, b""))[0]),
+            peak_usage=self.most.get("used", (0.0, 0, b""))[0],
+            hit_rate=None if self.hit_rate is None else self.hit_rate[0],
+            most_preempting=lines.get("preempting"),
+            most_used=lines.get("used"),
+            most_waiting=lines.get("waiting"),
+            last_hit_rate=None if self.hit_rate is None else _line(self.hit_rate[1], self.hit_rate[2]),
+        )
+
+
+def _line(number: int, raw: bytes, groups: Iterable[str | None] = ()) -> LogLine:
+    text = strip_prefix(raw.decode("utf-8", "replace"))
+    return LogLine(number, _shown(text), tuple(_shown(group or "") for group in groups))
+
+
+def _shown(text: str) -> str:
+    return clip(mask(one_line(text)), _LONGEST_EVIDENCE)
+
+
+_COMPILED = {name: (signal.literal.encode(), re.compile(signal.pattern)) for name, signal in SIGNALS.items()}
+
+
+def match_signals(text: str) -> dict[str, tuple[str, ...]]:
+    """The signals in one line without its prefix, with the groups of their patterns."""
+    found = {}
+    for name, (literal, pattern) in _COMPILED.items():
+        if literal.decode() in text and (match := pattern.match(text)):
+            found[name] = tuple(group or "" for group in match.groups())
+    return found
+
+
+def read_server_log(path: Path, name: str | None = None) -> ServerLog:
+    """Read a log line by line; nothing but the matches is kept. Raises InputError for a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return scan_log(file, name or str(path))
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+
+
+def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
+    """The signals in the lines of a log, of the last start in it."""
+    has_start, until = False, START_LINES
+    matches: dict[str, list[LogLine]] = {}
+    fold = _Fold()
+    start: list[bytes] = []
+    for number, raw in enumerate(lines, 1):
+        if _STATISTICS in raw:
+            fold.add(raw[:LONGEST_LINE], number)
+            continue
+        if _START in raw:
+            # An older start in the same log says nothing about the server that runs now.
+            start, first = start[-_BEFORE_START:], number - _BEFORE_START
+            matches = {signal: [line for line in kept if line.number >= first] for signal, kept in matches.items()}
+            has_start, until, fold = True, number + START_LINES, _Fold()
+        if number > until:
+            continue
+        raw = raw[:LONGEST_LINE]
+        if len(start) < _START_TEXT or not has_start:
+            start.append(raw)
+            if not has_start and len(start) > _START_TEXT:
+                del start[:-_BEFORE_START]
+        for signal, (literal, pattern) in _COMPILED.items():
+            if literal in raw and (match := pattern.match(strip_prefix(raw.decode("utf-8", "replace")))):
+                kept = matches.setdefault(signal, [])
+                if len(kept) < MOST_MATCHES:
+                    kept.append(_line(number, raw, match.groups()))
+    text = b"".join(start).decode("utf-8", "replace")
+    found = {signal: tuple(kept) for signal, kept in matches.items() if kept}
+    return ServerLog(name, has_start, found, fold.result(), text)

@@ -1,0 +1,68 @@
+"""`audit` reads what it is given, says what it cannot tell, and exits by the severity of what it finds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regress_gate.errors import ExitCode
+from tests.factories.audits import a_scrape, statistics_line
+
+BUSY = {"vllm:kv_cache_usage_perc": 0.99, "vllm:request_success_total": 10.0, "vllm:num_preemptions_total": 2.0}
+LATER = {"vllm:kv_cache_usage_perc": 0.99, "vllm:request_success_total": 90.0, "vllm:num_preemptions_total": 40.0}
+
+
+@pytest.fixture
+def start_log(tmp_path: Path) -> Path:
+    file = tmp_path / "server.log"
+    lines = ["INFO 11-21 02:11:13 [utils.py:299] vLLM API server version 0.24.0", "non-default args: {'model': 'm'}"]
+    file.write_text("\n".join([*lines, *[statistics_line(usage=99.0, preemptions=4)] * 6]))
+    return file
+
+
+def test_a_log_is_enough_for_a_severe_finding(gate, start_log):
+    done = gate("audit", "--server-log", start_log, "--format", "json")
+    assert done.code == ExitCode.FAIL
+    result = json.loads(done.out)
+    (found,) = [one for one in result["audit"] if one["id"] == "KV003"]
+    assert (found["answer"], found["blocks"], found["evidence"][0]["line"]) == ("fires", True, 3)
+    assert result["version"] == "0.24.0"
+    assert gate("audit", "--server-log", start_log, "--report-only").code == ExitCode.PASS
+
+
+def test_without_any_fact_it_is_inconclusive_and_says_what_it_needs(gate):
+    done = gate("audit")
+    assert done.code == ExitCode.INCONCLUSIVE
+    assert "0 of" in done.out
+    assert "--server-log FILE" in done.out
+
+
+def test_two_scrapes_make_a_window_and_one_does_not(gate, tmp_path):
+    for name, samples in (("first", BUSY), ("second", LATER)):
+        (tmp_path / name).write_text(a_scrape(samples))
+    both = gate("audit", "v0.24.0", "--metrics", tmp_path / "first", "--metrics", tmp_path / "second")
+    assert both.code == ExitCode.FAIL
+    assert "38 preemptions, 80 finished requests" in both.out
+    once = gate("audit", "v0.24.0", "--metrics", tmp_path / "second", "--format", "json")
+    (unknown,) = [one for one in json.loads(once.out)["audit"] if one["id"] == "KV003"]
+    assert unknown["needs"] == ["--metrics twice, some time apart and under load"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--metrics", "none.txt"), "none.txt: cannot be read"),
+        (("--metrics", "http://127.0.0.1:9/metrics"), "is the server up?"),
+        (("--metrics", "page.html"), "page.html: is not the text of /metrics"),
+        (("--metrics", "other.txt"), "other.txt: has no metrics of vLLM"),
+        (("--model-config", "."), "has no config.json"),
+        (("nightly-ish",), "nightly-ish"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(gate, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.html").write_text("<html>{broken")
+    (tmp_path / "other.txt").write_text("process_cpu_seconds_total 7.0\n")
+    done = gate("audit", *arguments)
+    assert done.code == ExitCode.USAGE
+    assert message in done.error

@@ -1,0 +1,92 @@
+"""All rules together: every rule has an answer for every deployment, and no answer is better than a guess."""
+
+from datetime import date
+
+import pytest
+
+from regress_gate.gate.audit.engine import RULES, answer, run_rules
+from regress_gate.gate.audit.log_signals import SIGNALS
+from regress_gate.gate.audit.rule import Answer, FindingSeverity, Rule, clear, fires
+from regress_gate.model.deployment import Deployment
+from regress_gate.model.issue import Severity
+from regress_gate.model.policy import Policy, Waiver
+from regress_gate.model.result import Decision
+from tests.factories.audits import a_log, an_audit, ask, observed, statistics_line
+
+THRASHING = a_log(*[statistics_line(usage=99.0, preemptions=3)] * 6)
+UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x/E=8,N=7168.json"
+
+
+def test_ids_are_unique_and_each_rule_says_what_to_do_and_where_it_is_from() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.why
+        assert rule.remedy
+        assert rule.url.startswith("https://")
+        assert set(rule.signals) <= SIGNALS.keys()
+
+
+def test_of_a_deployment_of_which_nothing_is_known_nothing_is_told() -> None:
+    audit = an_audit(observed(None, deployment=Deployment()))
+    assert audit.answered == 0
+    assert audit.decision is Decision.INCONCLUSIVE
+    assert audit.exit_code == 3
+    assert all(one.outcome.needs for one in audit.of(Answer.CANNOT_TELL))
+
+
+def test_a_rule_is_not_asked_for_other_releases() -> None:
+    rule = Rule("X001", "x", FindingSeverity.LOW, "x", "x", "", "https://x", lambda _: fires("x"), versions=">=0.24")
+    assert answer(rule, observed("0.19.1")).answer is Answer.NOT_APPLICABLE
+    assert answer(rule, observed("0.24.0")).answer is Answer.FIRES
+
+
+def test_an_unknown_release_may_not_print_what_a_rule_reads() -> None:
+    def check(_: object) -> object:
+        return clear("x")
+
+    rule = Rule("X001", "x", FindingSeverity.LOW, "x", "x", "", "https://x", check, ">=0.24", ("moe_default",))  # type: ignore[arg-type]
+    assert answer(rule, observed(None)).needs == ("VERSION, the vLLM that runs",)
+
+
+@pytest.mark.parametrize(
+    ("severity", "block", "expected"),
+    [
+        (FindingSeverity.HIGH, Severity.HIGH, True),
+        (FindingSeverity.MEDIUM, Severity.HIGH, False),
+        (FindingSeverity.MEDIUM, Severity.MEDIUM, True),
+        (FindingSeverity.LOW, Severity.LOW, False),
+        (FindingSeverity.NOTE, Severity.LOW, False),
+        (FindingSeverity.CRITICAL, "never", False),
+    ],
+)
+def test_the_severity_that_blocks_a_check_blocks_an_audit_but_low_ones_and_notes_never(
+    severity: FindingSeverity, block: Severity, expected: bool
+) -> None:
+    assert severity.blocks(Policy(block_severity=block)) is expected
+
+
+def test_a_severe_finding_fails_and_a_mild_one_does_not() -> None:
+    assert an_audit(observed(log=THRASHING)).exit_code == 1
+    mild = an_audit(observed(log=a_log(UNTUNED)))
+    assert [one.rule.id for one in mild.of(Answer.FIRES)] == ["MOE001"]
+    assert mild.exit_code == 0
+
+
+def test_a_waiver_covers_a_finding_until_its_day() -> None:
+    def waiver(until: date) -> Waiver:
+        return Waiver(finding="KV003", until=until, max_change=1.0, owner="me", reason="bigger cards come")
+
+    held = an_audit(observed(log=THRASHING), waivers=[waiver(date(2026, 12, 1))])
+    assert (held.exit_code, held.waivers[0].state) == (0, "used")
+    late = an_audit(observed(log=THRASHING), waivers=[waiver(date(2026, 11, 1))])
+    assert (late.exit_code, late.waivers[0].state) == (1, "expired")
+
+
+def test_findings_come_first_and_the_most_severe_of_them_first() -> None:
+    results = an_audit(observed(log=a_log(UNTUNED, *[statistics_line(usage=99.0, preemptions=3)] * 6))).results
+    assert [one.rule.id for one in results[:2]] == ["KV003", "MOE001"]
+    assert len(results) == len(run_rules(observed()))
+
+
+def test_a_missing_log_is_no_clear_log() -> None:
+    assert ask("MOE001", observed()).answer is Answer.CANNOT_TELL

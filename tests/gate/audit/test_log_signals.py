@@ -1,0 +1,82 @@
+"""Reading a log: its last start, its signals with their lines, and statistics of any length."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regress_gate.gate.audit.log_signals import MOST_MATCHES, scan_log
+from tests.factories.audits import a_log, statistics_line
+
+UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json"
+
+
+def test_a_signal_has_its_line_and_text() -> None:
+    (line,) = a_log("something else", UNTUNED).found("moe_default")
+    assert (line.number, line.groups) == (5, ("/x.json",))
+
+
+def test_only_the_last_start_counts() -> None:
+    lines = [f"{line}\n".encode() for line in [UNTUNED, *["x"] * 100, "INFO x non-default args: {}", "y"]]
+    log = scan_log(lines, "x")
+    assert log.has_start
+    assert log.found("moe_default") == ()
+
+
+def test_what_is_printed_just_before_the_arguments_belongs_to_the_start() -> None:
+    log = scan_log([UNTUNED.encode(), b"non-default args: {}"], "x")
+    assert len(log.found("moe_default")) == 1
+
+
+def test_a_log_without_a_start_says_so() -> None:
+    assert not scan_log([b"x", statistics_line().encode()], "x").has_start
+
+
+def test_statistics_are_summed_over_lines_with_load() -> None:
+    lines = [statistics_line(running=0), statistics_line(preemptions=2, usage=98.0), statistics_line(waiting=7)]
+    statistics = a_log(*lines).statistics
+    assert statistics is not None
+    assert (statistics.lines, statistics.preemptions, statistics.high_usage_lines) == (2, 2, 1)
+    assert (statistics.peak_waiting, statistics.waiting_with_room_lines, statistics.hit_rate) == (7, 1, 12.0)
+    assert statistics.most_used is not None
+    assert statistics.most_used.number == 5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (
+            "Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 9.0 tokens/s, "
+            "Running: 3 reqs, Waiting: 2 reqs, GPU KV cache usage: 7.5%, Prefix cache hit rate: 50.0%"
+        ),
+        (
+            "2 Engines Aggregated: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 9.0 tokens/s, "
+            "Running: 3 reqs, Waiting: 2 reqs, Deferred: 1 reqs, Preemptions: 4, GPU KV cache usage: 7.5%"
+        ),
+        (
+            "Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 9.0 tokens/s, "
+            "Running: 3 reqs, Waiting: 2 reqs, Deferred: 1 reqs, "
+            "KV fetch: 1 waiting to start, 2 in progress, 3 completed waiting, "
+            "Preemptions: 4, CPU KV cache usage: 7.5%, Prefix cache hit rate: 50.0%"
+        ),
+    ],
+    ids=["0.11", "0.24", "0.33"],
+)
+def test_statistics_of_every_release_are_read(line: str) -> None:
+    statistics = a_log(line).statistics
+    assert statistics is not None
+    assert (statistics.peak_running, statistics.peak_waiting, statistics.peak_usage) == (3, 2, 7.5)
+
+
+def test_of_one_signal_only_the_first_lines_are_kept() -> None:
+    assert len(a_log(*[UNTUNED] * 500).found("moe_default")) == MOST_MATCHES
+
+
+def test_a_secret_in_a_line_is_masked() -> None:
+    line = f"{UNTUNED}?token=hf_abcdefghijklmnopqrstuvwxyzABCDEF12"
+    (found,) = a_log(line).found("moe_default")
+    assert "hf_abcdefgh" not in found.text + found.groups[0]
+
+
+@given(st.lists(st.binary(max_size=200)))
+def test_any_lines_have_a_result(lines: list[bytes]) -> None:
+    scan_log(lines, "x")
