@@ -13,6 +13,7 @@ from typing import Literal
 from regress_gate import __version__
 from regress_gate.gate.config_changes import ConfigChange
 from regress_gate.gate.measured_issues import join_issues
+from regress_gate.gate.objectives import judge_objectives, weigh_objectives
 from regress_gate.gate.reasons import (
     WaiverBook,
     advise_compare,
@@ -54,6 +55,7 @@ from regress_gate.model.result import (
     ExplanationOut,
     InterimOut,
     KnownIssueOut,
+    ObjectiveOut,
     PlanOut,
     Reason,
     ReasonCode,
@@ -152,6 +154,7 @@ class Weighed:
     warnings: list[str]
     issues: list[KnownIssueOut]
     explanations: list[ExplanationOut]
+    objectives: list[ObjectiveOut]
     waivers: list[WaiverOut]
 
 
@@ -237,6 +240,14 @@ def weigh(
     issues, reasons = weigh_issues(given.findings, rules.policy, book, has_baseline=True)
     warnings = [*issue_warnings(issues, given.coverage), *gathered.warnings, *exclusions.warnings]
     reasons += [*weigh_config(given.config_changes), *exclusions.reasons]
+    objectives = judge_objectives(
+        gathered.baseline.counted,
+        gathered.candidate.counted,
+        rules.policy,
+        earlier=given.earlier,
+        interim=None if comparison is None else comparison.design.interim,
+    )
+    reasons += weigh_objectives(objectives, rules.policy, book)
     explanations: list[ExplanationOut] = []
     if comparison is not None:
         reasons += weigh_missing_scenarios(comparison, given.definition, gathered.baseline, gathered.candidate)
@@ -255,7 +266,7 @@ def weigh(
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in waivers if w.state == "unused"
     ]
-    return Weighed(order_reasons(reasons), warnings, issues, explanations, waivers)
+    return Weighed(order_reasons(reasons), warnings, issues, explanations, objectives, waivers)
 
 
 def conclude(
@@ -299,6 +310,7 @@ def conclude(
         known_issues=weighed.issues,
         coverage=given.coverage,
         explanations=weighed.explanations,
+        objectives=weighed.objectives,
         waivers=weighed.waivers,
         plan=_plan_out(comparison.design) if comparison else None,
         config_changes=[change.as_document() for change in given.config_changes],

@@ -128,7 +128,9 @@ def _spread_text(series: SeriesResult) -> str:
     return f" (spread {math.sqrt(sum(cv * cv for cv in cvs) / len(cvs)):.0%})"
 
 
-_OPEN_REASONS = (ReasonCode.INCOMPARABLE, ReasonCode.MISSING_SERIES, ReasonCode.NO_GATED_SERIES)
+_OPEN_REASONS = (
+    ReasonCode.INCOMPARABLE, ReasonCode.MISSING_SERIES, ReasonCode.NO_GATED_SERIES, ReasonCode.SLO_UNCLEAR,
+)  # fmt: skip
 """Reasons that another block may remove, and that are neither a pass nor a failure of a series."""
 
 _MAX_NAMED_SERIES = 3
@@ -151,6 +153,9 @@ def decide_stop(result: Result, *, made: int, most: int) -> StopDecision:
     codes = {reason.code for reason in result.reasons}
     if ReasonCode.REGRESSION in codes:
         return StopDecision(True, _regressions_text(result))
+    broken = next((reason.text for reason in result.reasons if reason.code is ReasonCode.SLO_BROKEN), None)
+    if broken is not None:
+        return StopDecision(True, broken)
     gated = [series for series in result.series if series.gated and series.baseline.runs and series.candidate.runs]
     if ReasonCode.UNDECIDED not in codes:
         unsettled = next((reason.text for reason in result.reasons if reason.code in _OPEN_REASONS), None)

@@ -126,9 +126,10 @@ FAILING_CODES = (
     ReasonCode.FLAG_REMOVED,
     ReasonCode.LAUNCH_LINE,
     ReasonCode.REGRESSION,
+    ReasonCode.SLO_BROKEN,
     ReasonCode.KNOWN_ISSUE,
 )
-PASSING_CODES = (ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
+PASSING_CODES = (ReasonCode.SLO_CARRIED, ReasonCode.WAIVED, ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 
 
 def decision_of(reasons: Sequence[Reason]) -> Decision:
@@ -193,7 +194,8 @@ def advise_compare(
             return f"Stay on {baseline}: {candidate} does not serve this reliably; read its log lines above."
         if heaviest.code is ReasonCode.FLAG_REMOVED:
             return f"Stay on {baseline} until the launch line is changed: {heaviest.text}."
-        named = [reason for reason in reasons if reason.code in (ReasonCode.REGRESSION, ReasonCode.KNOWN_ISSUE)]
+        blocking = (ReasonCode.REGRESSION, ReasonCode.SLO_BROKEN, ReasonCode.KNOWN_ISSUE)
+        named = [reason for reason in reasons if reason.code in blocking]
         return f"Stay on {baseline}: {_blockers_text(named)}{_workaround_text(issues)}."
     if decision is Decision.PASS:
         caveat = "" if comparable else _INCOMPARABLE_CAVEAT
@@ -205,6 +207,8 @@ def advise_compare(
             return f"No decision is possible until both sides are comparable: {heaviest.text}."
         case ReasonCode.MISSING_SERIES:
             return f"Measure what is missing, then compare again: {heaviest.text}."
+        case ReasonCode.SLO_UNCLEAR:
+            return f"Do not move to {candidate} on this evidence: add runs, then compare again: {heaviest.text}."
         case ReasonCode.NO_GATED_SERIES:
             return (
                 "Measure a gated metric on both sides, with enough requests, or name others in [gate], and try again."

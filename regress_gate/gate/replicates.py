@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.model.metric import Scale, metric
-from regress_gate.model.run import BlockPosition, Run
+from regress_gate.model.run import BlockPosition, Run, Trial
 from regress_gate.stats.design import InterimStage
 from regress_gate.stats.multiplicity import MeasurementDesign
 
@@ -45,6 +45,21 @@ def server_group(run: Run) -> str:
     return SERVER_GROUP if run.place is None else run.place.group
 
 
+def trial_metrics(trial: Trial) -> Mapping[str, float]:
+    """Its metrics, with the share of all requests that met the scenario's objectives, where the goodput says it.
+
+    Requests that failed are counted: a server that drops its slowest requests serves nobody better.
+    """
+    if "slo_attainment" in trial.metrics or not trial.requests or trial.completed is None:
+        return trial.metrics
+    if not trial.completed:
+        return {**trial.metrics, "slo_attainment": 0.0} if trial.workload.get("slo") else trial.metrics
+    goodput, rate = trial.metrics.get("goodput"), trial.metrics.get("request_throughput")
+    if goodput is None or not rate:
+        return trial.metrics
+    return {**trial.metrics, "slo_attainment": min(goodput / rate, 1.0) * trial.completed / trial.requests}
+
+
 def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> RunLevelValues:
     """A run's value of a metric is the mean over its trials: trials share the run's luck.
 
@@ -56,7 +71,7 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
         for trial in run.trials:
             if ordinals and trial.ordinal not in ordinals.get(trial.scenario, {trial.ordinal}):
                 continue
-            for name, value in trial.metrics.items():
+            for name, value in trial_metrics(trial).items():
                 key = (trial.scenario, name)
                 by_series[key].append(value)
                 entry = values[key]

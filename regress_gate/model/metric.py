@@ -94,6 +94,8 @@ def _catalogue() -> dict[str, Metric]:
         for name in ("request_throughput", "output_throughput", "total_throughput", "goodput", "batch_throughput")
     ]
     metrics += [
+        # Requests that succeeded within the scenario's objectives, as a share of all that were sent.
+        Metric("slo_attainment", "fraction", Direction.HIGHER, Scale.DIFFERENCE),
         Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
         # From `vllm bench startup`, which starts the engine without a server, several times in one trial.

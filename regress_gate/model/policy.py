@@ -1,5 +1,7 @@
-"""The policy of the gate: which metrics decide, the largest acceptable loss, the error budget; and waivers."""
+"""The policy of the gate: which metrics decide, margins, objectives, the error budget; and waivers."""
 
+import math
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,16 +25,58 @@ def _matches_some_metric(pattern: str) -> str:
 
 
 MetricPattern = Annotated[str, AfterValidator(_matches_some_metric)]
+_LIMIT = re.compile(r"(?P<number>\d+(\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµ%/]*)")
+_LIMIT_UNITS: dict[str, dict[str, float]] = {
+    "s": {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0},
+    "bytes": {"MiB": 2.0**20, "GiB": 2.0**30, "MB": 1e6, "GB": 1e9},
+    "1/s": {"": 1.0, "/s": 1.0},
+    "tokens": {"": 1.0},
+    "fraction": {"": 1.0, "%": 0.01},
+}
+_LIMIT_EXAMPLES = {"s": '"500ms"', "bytes": '"70GiB"', "1/s": "40", "tokens": "200000", "fraction": "0.99"}
+OBJECTIVE_FRACTIONS = ("slo_attainment", "failed_requests")
+
+
+def objective_limit(key: str, limit: str | float) -> float:
+    """The limit of `[gate.slo]` in the catalogue's unit. `key`: a metric, or `scenario/metric` with patterns for the
+    scenario. Raises ValueError for a metric that has no limit of its own, and for another unit."""
+    name = key.rpartition("/")[2]
+    if name not in METRICS:
+        raise ValueError(f"unknown metric {name!r}" + did_you_mean(name, METRICS))
+    known = METRICS[name]
+    if known.is_descriptive or (known.unit == "fraction" and name not in OBJECTIVE_FRACTIONS):
+        raise ValueError(f"{name} has no level that could be promised: only changes of it mean something")
+    if known.unit == "s" and name.endswith("_mean"):
+        raise ValueError(f"{name} leaves out requests that failed: give a percentile, in which they count as too slow")
+    units = _LIMIT_UNITS[known.unit]
+    found = _LIMIT.fullmatch(str(limit).strip())
+    if found is None or isinstance(limit, bool) or found["unit"] not in units:
+        raise ValueError(f"{limit!r} is no limit for {name}; write {_LIMIT_EXAMPLES[known.unit]}")
+    value = float(found["number"]) * units[found["unit"]]
+    if not 0 < value < math.inf or (known.unit == "fraction" and value > 1):
+        raise ValueError(f"{limit!r} is out of range for {name}")
+    return value
+
+
+def _valid_objectives(given: dict[str, str | float]) -> dict[str, str | float]:
+    for key, limit in given.items():
+        objective_limit(key, limit)
+    return given
+
+
+Objectives = Annotated[dict[str, str | StrictFloat], AfterValidator(_valid_objectives)]
+"""Metric, or `scenario/metric`, to a limit as people write it: `"500ms"`, `0.99`."""
 OpenFraction = Annotated[StrictFloat, Field(gt=0, lt=1)]
 FalseAlarmBudget = Annotated[StrictFloat, Field(gt=0, le=0.5)]
 ConfidenceLevel = Annotated[StrictFloat, Field(ge=0.5, lt=1)]
 
 
 class PolicyOverrides(StrictModel):
-    """A part of a policy: given keys replace the default, margins pattern by pattern."""
+    """A part of a policy: given keys replace the default, margins and objectives key by key."""
 
     metrics: list[MetricPattern] | None = None
     margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
+    slo: Objectives = Field(default_factory=dict)
     false_alarm_budget: FalseAlarmBudget | None = None
     confidence: ConfidenceLevel | None = None
     expected_cv: OpenFraction | None = None
@@ -57,6 +101,7 @@ DEFAULT_METRICS: tuple[str, ...] = (
     "e2el_median",
     "output_throughput",
     "goodput",
+    "slo_attainment",
     "failed_requests",
     "normalized_latency_median",
     "tpot_per_token_median",
@@ -94,6 +139,8 @@ class Policy(StrictModel):
     """The metrics that gate, if they were measured. All others are only reported."""
     margins: dict[MetricPattern, OpenFraction] = Field(default_factory=dict)
     """The largest acceptable loss by metric or glob, later patterns first; before `DEFAULT_MARGINS`."""
+    slo: Objectives = Field(default_factory=dict)
+    """Service-level objectives: limits that the candidate has to keep, whatever the baseline does."""
     false_alarm_budget: FalseAlarmBudget = 0.05
     """Probability of a false `fail` over all gated series together."""
     confidence: ConfidenceLevel = 0.90
@@ -145,11 +192,12 @@ class Policy(StrictModel):
         """This policy, overridden by each layer in turn."""
         merged = self
         for layer in layers:
-            given = {key: value for key, value in layer if value is not None and key != "margins"}
+            given = {key: value for key, value in layer if value is not None and key not in ("margins", "slo")}
             # A repeated pattern moves to the end: the patterns of a layer precede all patterns of the layers below.
             kept = {key: value for key, value in merged.margins.items() if key not in layer.margins}
             margins = {**kept, **layer.margins}
-            merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins})
+            objectives = {**merged.slo, **layer.slo}
+            merged = Policy.model_validate({**merged.model_dump(), **given, "margins": margins, "slo": objectives})
         return merged
 
 
@@ -162,6 +210,7 @@ DEFAULT_MARGINS: dict[str, float] = {
     "*_p95": 0.10,
     "*_p90": 0.10,
     "failed_requests": 0.01,
+    "slo_attainment": 0.01,
     "accuracy_agreement": 0.05,
     "accuracy_logprob": 0.05,
     "accuracy_*": 0.01,

@@ -44,6 +44,8 @@ class ReasonCode(StrEnum):
     FLAG_REMOVED = "flag_removed"
     LAUNCH_LINE = "launch_line"
     REGRESSION = "regression"
+    SLO_BROKEN = "slo_broken"
+    """The candidate does not keep a service-level objective that the baseline is not shown to break."""
     KNOWN_ISSUE = "known_issue"
     COPIED_RUNS = "copied_runs"
     """Runs of both versions hold the same measurement."""
@@ -51,7 +53,11 @@ class ReasonCode(StrEnum):
     NO_GATED_SERIES = "no_gated_series"
     MISSING_SERIES = "missing_series"
     NOT_COVERED = "not_covered"
+    SLO_UNCLEAR = "slo_unclear"
+    """It is not shown that the candidate keeps an objective."""
     UNDECIDED = "undecided"
+    SLO_CARRIED = "slo_carried"
+    """The candidate does not keep an objective, and the baseline is shown to break it as well."""
     WAIVED = "waived"
     ALL_WITHIN_MARGIN = "all_within_margin"
     NO_BLOCKING_ISSUE = "no_blocking_issue"
@@ -332,6 +338,45 @@ class SeriesResult(ResultModel):
         return f"{size:+.1%}" if self.scale is Scale.RATIO else f"{100 * size:+.1f} pp"
 
 
+class ObjectiveSide(ResultModel):
+    """The level of one side, over fresh servers."""
+
+    level: float | None
+    """Estimate, in the unit of the series; failed requests count as never answered. Null: unknown, or without end."""
+    interval: tuple[float | None, float | None] | None
+    """Two-sided, at the result's confidence; a null end has no bound. Null: no spread is known."""
+    runs: int
+    """Server starts behind it."""
+
+
+class ObjectiveOut(ResultModel):
+    """A service-level objective of one scenario, and whether it is kept."""
+
+    scenario: str
+    """Of the suite, or as the import named it."""
+    metric: str
+    """A name of the catalogue."""
+    unit: str
+    """Of limit and levels: `s`, `bytes`, `tokens`, `1/s` or `fraction`."""
+    direction: Direction
+    """Whether the limit is the most (`lower_is_better`) or the least."""
+    limit: float
+    """As configured, in this unit."""
+    baseline: ObjectiveSide
+    """Level of the version that runs now."""
+    candidate: ObjectiveSide
+    """Level of the version to move to."""
+    state: Literal["kept", "broken", "carried", "unclear"]
+    """Of the candidate. `kept`: its whole interval is within the limit. `broken`: it is shown to be beyond, over all
+    objectives together. `carried`: not kept, and the baseline is shown to break it as well."""
+    text: str
+    """The same in one sentence."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.scenario}/{self.metric}"
+
+
 class WorkaroundOut(ResultModel):
     """A way around a known issue."""
 
@@ -538,6 +583,8 @@ class Result(ResultModel):
     """Null for a check, or without runs."""
     series: list[SeriesResult] = Field(default_factory=list)
     """By scenario, then as the metrics are catalogued."""
+    objectives: list[ObjectiveOut] = Field(default_factory=list)
+    """Of `[gate.slo]`, for each scenario that has the metric."""
     void_runs: list[VoidRun] = Field(default_factory=list)
     """Runs that do not count."""
     failed_runs: list[FailedRun] = Field(default_factory=list)

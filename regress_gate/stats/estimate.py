@@ -25,11 +25,12 @@ that only affects what is slow already, so the percentile of the plain requests 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
 from regress_gate.model.metric import Direction, Metric, Scale
 
@@ -227,3 +228,89 @@ def _percentile(centred: Floats, slope: float, prompts: Floats, tail: float) -> 
         above = len(effects) * len(left) - int(np.searchsorted(left, middle - effects, side="right").sum())
         low, high = (middle, high) if above > beyond else (low, middle)
     return high
+
+
+# The level of one side
+
+_MOST_BORROWED = 8.0
+"""Degrees of freedom that other groups of runs may add: their spread need not be this group's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What fresh servers of one version give, in the metric's unit; bounds may be infinite."""
+
+    value: float
+    interval: tuple[float, float] | None
+    """Two-sided. None: no spread is known."""
+    runs: int
+
+
+def estimate_level(
+    values: Floats,
+    *,
+    confidence: float,
+    alike: Sequence[Floats] = (),
+    requests: float | None = None,
+    min_cv: float = 0.0,
+) -> Level:
+    """The mean level over server starts with its interval, from run-level values of shape (runs,), at least one.
+
+    The server start is the unit: requests of one server share its luck, and an interval that counts them is far too
+    narrow. Positive values are analysed in logarithms with Student's t. Fractions (`requests`: what a run sent) have
+    the interval of E. L. Korn and B. I. Graubard (1998, Survey Methodology 24:193) for clustered data: that of C. J.
+    Clopper and E. S. Pearson (1934, doi 10.1093/biomet/26.4.404) for the number of independent requests that would
+    scatter as much as the servers do. `alike`: groups of runs of other versions or days, whose spread within each group
+    is pooled with that of these. An infinite value is a server that never answered in time: with at least half of the
+    servers infinite, and at least two, so is the level.
+    """
+    never = np.isinf(values)
+    if never.any():
+        most = never.sum() >= max(2, len(values) / 2)
+        low = math.inf if most else 0.0
+        return Level(math.inf if most else float(np.median(values)), (low, math.inf), len(values))
+    if requests is not None:
+        return _level_of_fractions(values, alike, max(requests, 1.0), confidence)
+    logs = np.log(values)
+    variance, freedom = _pooled(_spread(logs), [_spread(np.log(group)) for group in alike])
+    centre = float(logs.mean())
+    if freedom == 0:
+        return Level(math.exp(centre), None, len(values))
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * max(math.sqrt(variance), min_cv) / math.sqrt(len(values))
+    return Level(math.exp(centre), (math.exp(centre - half), math.exp(centre + half)), len(values))
+
+
+def _level_of_fractions(values: Floats, alike: Sequence[Floats], requests: float, confidence: float) -> Level:
+    value = min(max(float(values.mean()), 0.0), 1.0)
+    ratio, freedom = _pooled(_relative_spread(values), [_relative_spread(group) for group in alike])
+    if freedom == 0:
+        return Level(value, None, len(values))
+    independent = len(values) / max(ratio, 1 / requests)
+    normal, student = float(ndtri(0.5 + confidence / 2)), float(stdtrit(freedom, 0.5 + confidence / 2))
+    size = min(independent * (normal / student) ** 2, len(values) * requests)
+    good, error = value * size, (1 - confidence) / 2
+    low = float(betaincinv(good, size - good + 1, error)) if good > 0 else 0.0
+    high = float(betaincinv(good + 1, size - good, 1 - error)) if good < size else 1.0
+    return Level(value, (min(low, value), max(high, value)), len(values))
+
+
+def _spread(values: Floats) -> tuple[float, int]:
+    """Variance and its degrees of freedom."""
+    return (float(values.var(ddof=1)), len(values) - 1) if len(values) > 1 else (0.0, 0)
+
+
+def _relative_spread(values: Floats) -> tuple[float, int]:
+    """Of fractions: the variance as a share of the largest that their mean allows."""
+    variance, freedom = _spread(values)
+    mean = float(values.mean()) if len(values) else 0.0
+    return (variance / (mean * (1 - mean)), freedom) if 0 < mean < 1 else (0.0, freedom)
+
+
+def _pooled(own: tuple[float, int], others: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """The variance within groups and its degrees of freedom: those of the others count up to `_MOST_BORROWED`."""
+    borrowed = sum(freedom for _, freedom in others)
+    weight = min(1.0, _MOST_BORROWED / borrowed) if borrowed else 0.0
+    total = own[0] * own[1]
+    total += weight * sum(variance * freedom for variance, freedom in others)
+    freedom = own[1] + weight * borrowed
+    return (total / freedom, freedom) if freedom else (0.0, 0.0)

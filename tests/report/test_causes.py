@@ -1,10 +1,13 @@
-"""Causes of regressions and what came of claims, in a line each."""
+"""Causes of regressions and what came of claims, in a line each; objectives in a table."""
 
 import pytest
 
 from regress_gate.model.issue import Applies
-from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation
+from regress_gate.model.metric import Direction
+from regress_gate.model.result import CauseOut, ExplanationOut, IssueObservation, ObjectiveOut, ObjectiveSide
+from regress_gate.report.document import Cell, Detail, Section, Styled, Table
 from regress_gate.report.views import issues_view
+from regress_gate.report.views.result_view import ResultView
 from tests.factories.results import a_result, an_issue
 
 
@@ -75,3 +78,41 @@ def test_nothing_is_shown_as_certain() -> None:
 )
 def test_what_came_of_an_issue_is_said_where_it_applies(changes: dict[str, object], expected: str | None) -> None:
     assert issues_view.observation_text(an_issue(**changes)) == expected
+
+
+def objective(**changes: object) -> ObjectiveOut:
+    given = {
+        "scenario": "c4",
+        "metric": "ttft_p99",
+        "unit": "s",
+        "direction": Direction.LOWER,
+        "limit": 0.5,
+        "baseline": ObjectiveSide(level=0.4, interval=(0.38, 0.42), runs=5),
+        "candidate": ObjectiveSide(level=0.6123, interval=(0.59, 0.64), runs=4),
+        "state": "broken",
+        "text": "told elsewhere",
+    }
+    return ObjectiveOut.model_validate(given | changes)
+
+
+def objective_cells(*objectives: ObjectiveOut) -> list[list[str]]:
+    result = a_result(objectives=list(objectives))
+    document = ResultView(result).document(Detail(is_page=True))
+    section = next(one for one in document.blocks if isinstance(one, Section) and one.title == "Objectives")
+    table = next(one for one in section.blocks if isinstance(one, Table))
+    cells = [[each if isinstance(each, Cell) else Cell(each) for each in row.cells] for row in table.rows]
+    return [[f"{plain(cell.text)} {cell.detail}".strip() for cell in row] for row in cells]
+
+
+def plain(text: object) -> str:
+    return text.text if isinstance(text, Styled) else str(text)
+
+
+def test_objectives_have_their_limit_and_both_levels_and_those_that_are_broken_come_first() -> None:
+    unanswered = ObjectiveSide(level=None, interval=(None, None), runs=3)
+    rows = objective_cells(objective(state="kept", scenario="c1"), objective(), objective(candidate=unanswered))
+    assert rows[0] == [
+        "c4/ttft_p99", "≤ 500.0 ms", "400.0 ms [380.0, 420.0] n=5", "612.3 ms [590.0, 640.0] n=4", "broken",
+    ]  # fmt: skip
+    assert rows[1][3] == "no answer n=3"
+    assert [row[4] for row in rows] == ["broken", "broken", "kept"]

@@ -48,19 +48,30 @@ _TITLES = {
     ReasonCode.FLAG_REMOVED: "The candidate does not take an argument",
     ReasonCode.LAUNCH_LINE: "The candidate refuses the launch line",
     ReasonCode.REGRESSION: "A series is worse",
+    ReasonCode.SLO_BROKEN: "The candidate does not keep an objective",
     ReasonCode.COPIED_RUNS: "Runs of both versions hold the same measurement",
     ReasonCode.INCOMPARABLE: "The two sides are not comparable",
     ReasonCode.NO_GATED_SERIES: "No gated metric was measured on both sides",
     ReasonCode.MISSING_SERIES: "A gated series is missing",
     ReasonCode.NOT_COVERED: "The known-issue records do not reach this far",
+    ReasonCode.SLO_UNCLEAR: "It is not shown that an objective is kept",
     ReasonCode.UNDECIDED: "The evidence decides neither",
+    ReasonCode.SLO_CARRIED: "Both versions break an objective",
 }
 """Of the reasons that do not pass and are no known issue: the title of the rule."""
-_FAILING = (ReasonCode.SERVER_FAILED, ReasonCode.FLAG_REMOVED, ReasonCode.LAUNCH_LINE, ReasonCode.REGRESSION)
+_FAILING = (
+    ReasonCode.SERVER_FAILED,
+    ReasonCode.FLAG_REMOVED,
+    ReasonCode.LAUNCH_LINE,
+    ReasonCode.REGRESSION,
+    ReasonCode.SLO_BROKEN,
+)
 _PASSING = (ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE)
 _HELP = {
     ReasonCode.REGRESSION: "The loss is shown, over all gated series together, and is at least half of the margin. "
     "Stay on the baseline, find the cause (regress-gate bisect, known issues), or waive it with an owner and a date.",
+    ReasonCode.SLO_BROKEN: "The level over fresh servers is shown to be beyond the limit of [gate.slo], over all "
+    "objectives together. Lower the load, change the limit, or waive slo:SERIES with an owner and a date.",
     ReasonCode.LAUNCH_LINE: "Change the launch line before you move: regress-gate diff-config shows what changed.",
     ReasonCode.FLAG_REMOVED: "Change the launch line before you move: regress-gate diff-config shows what changed.",
     ReasonCode.NOT_COVERED: "The absence of a record means nothing here: measure, or check again with newer records.",

@@ -12,11 +12,23 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, ClassVar
 
-from regress_gate.model.result import Decision, Move, ReasonCode, Result, Verdict, WaiverOut
+from regress_gate.model.metric import Direction
+from regress_gate.model.result import (
+    Decision,
+    Move,
+    ObjectiveOut,
+    ObjectiveSide,
+    ReasonCode,
+    Result,
+    Verdict,
+    WaiverOut,
+)
 from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.report.document import (
     Block,
+    Cell,
     Code,
+    Column,
     Detail,
     Document,
     Entry,
@@ -26,9 +38,11 @@ from regress_gate.report.document import (
     Pair,
     Pairs,
     Paragraph,
+    Row,
     Section,
     Style,
     Styled,
+    Table,
     View,
 )
 from regress_gate.report.findings import Findings
@@ -107,6 +121,7 @@ def _report(result: Result, detail: Detail) -> list[Block]:
     warnings = _first(_own_warnings(result), MOST_ALIKE, "warning") if is_brief else result.warnings[: detail.lines]
     return [
         *_answer(result, detail),
+        *_section("Objectives", _objectives(result, detail)),
         *(_section("Pictures", result_figures(result)) if detail.figures else []),
         *([series_section(result, detail)] if result.command == "compare" else []),
         *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
@@ -212,10 +227,44 @@ def _terminal_reasons(result: Result, *, verbose: bool) -> list[str]:
         for one in result.reasons
         if one.code not in _SAID_BY_THE_ADVICE
         and one.text not in result.advice
-        # The table below has every number of these.
+        # The tables below have every number of these.
         and not (one.code is ReasonCode.REGRESSION and one.series in shown)
+        and one.code not in (ReasonCode.SLO_BROKEN, ReasonCode.SLO_UNCLEAR, ReasonCode.SLO_CARRIED)
     ]
     return _first(wording.reasons(others), MOST_REASONS, "reason")
+
+
+_OBJECTIVE_STYLE = {"kept": Style.GOOD, "broken": Style.BAD, "carried": Style.WARNING, "unclear": Style.WARNING}
+
+
+def _objectives(result: Result, detail: Detail) -> list[Block]:
+    """The limits of `[gate.slo]`, those that are not kept first."""
+    ordered = sorted(result.objectives, key=lambda one: list(_OBJECTIVE_STYLE).index(one.state), reverse=True)
+    rows = []
+    for one in ordered[: detail.rows]:
+        sign = "≤" if one.direction is Direction.LOWER else "≥"
+        levels = [Cell(*_level_text(side, one)) for side in (one.baseline, one.candidate)]
+        limit = f"{sign} {units.values((one.limit, None), one.unit, one.metric)[0]}"
+        rows.append(Row((one.name, Cell(limit), *levels, Styled(one.state, _OBJECTIVE_STYLE[one.state]))))
+    titles = ("OBJECTIVE", "LIMIT", "BASELINE", "CANDIDATE", "STATE")
+    columns = [Column(title, "INTERVAL, n" if title in titles[2:4] else "") for title in titles]
+    rest = len(ordered) - len(rows)
+    more = [Paragraph(f"and {plural(rest, 'more objective')}")] if rest > 0 else []
+    return [Table.of(tuple(columns), tuple(rows)), *more] if rows else []
+
+
+def _level_text(side: ObjectiveSide, one: ObjectiveOut) -> tuple[str, str]:
+    """The level, and its interval with the number of servers."""
+    if not side.runs:
+        return units.UNKNOWN, ""
+    if side.level is None:
+        return "no answer", f"n={side.runs}"
+    (level, _), bounds = units.values((side.level, one.limit), one.unit, one.metric), side.interval
+    if bounds is None:
+        return level, f"no interval, n={side.runs}"
+    factor, _ = units.axis_unit((side.level, one.limit), one.unit, one.metric)
+    low, high = ("?" if bound is None else units.number(bound * factor) for bound in bounds)
+    return level, f"[{low}, {high}] n={side.runs}"
 
 
 def _left_out(result: Result, detail: Detail) -> list[str]:
@@ -236,6 +285,7 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
             "explanation of regressions",
             "explanations of regressions",
         ),
+        (len(result.objectives) - detail.rows, "objective", "objectives"),
         (len(result.waivers) - detail.lines, "waiver", "waivers"),
         (len(result.warnings) - detail.lines, "warning", "warnings"),
         (len(wording.reasons(result.reasons, verbose=detail.verbose)) - detail.reasons, "reason", "reasons"),
