@@ -20,8 +20,11 @@ def render(view: View, options: RenderOptions) -> str:  # noqa: ARG001 - the sam
 def json_text(value: Any) -> str:
     """JSON for a terminal: what is not printable is escaped, also where JSON would allow it, and secrets are masked."""
     text = json.dumps(_redacted(value), indent=2, ensure_ascii=False)
-    text = "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
-    return _without_commands(text)
+    return _without_commands("\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n")))
+
+
+def _escaped(line: str) -> str:
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in line)
 
 
 def _redacted(value: Any) -> Any:
