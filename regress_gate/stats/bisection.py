@@ -287,6 +287,8 @@ def choose_run(
     runs = np.bincount([entry.position for entry in observations], minlength=count)
     if min(runs[0], runs[last]) < LEAST_END_RUNS:
         return NextRun(0 if runs[0] <= runs[last] else last, Goal.ENDS)
+    if (end := _end_to_link(observations, runs)) is not None:
+        return NextRun(end, Goal.ENDS)
     ends = compare_ends(observations, count, prior)
     assert ends is not None  # noqa: S101 - both ends have runs  # nosec B101
     if ends.p_value > _ALIKE:
@@ -298,6 +300,24 @@ def choose_run(
     due = isinstance(choice, Conclusion) or len(observations) % _SECOND_EVERY == 0
     found = find_two_steps(observations, prior) if due else None
     return Conclusion.TWO_STEPS if found is not None and found.are_comparable else choice
+
+
+def _end_to_link(observations: Sequence[Observation], runs: npt.NDArray[np.int_]) -> int | None:
+    """The end to be measured next so that a block holds both; None: one does, or no block stays open for it.
+
+    Without that the machine's state, which a block's runs share, may be all that the ends differ by, or may hide that
+    they do not: a row that is as good at its end as at its beginning then looks like one step.
+    """
+    last = len(runs) - 1
+    ends: dict[int, set[int]] = {}
+    for entry in observations:
+        ends.setdefault(entry.block, set()).update({entry.position} & {0, last})
+    if min(runs[0], runs[last]) >= MOST_END_RUNS or any(len(held) == 2 for held in ends.values()):
+        return None
+    newest = ends[max(ends)]
+    if newest:
+        return last if 0 in newest else 0
+    return 0 if runs[0] <= runs[last] else last
 
 
 def next_block(observations: Sequence[Observation], position: int, count: int) -> int:
