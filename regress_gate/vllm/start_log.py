@@ -21,7 +21,7 @@ from regress_gate.redaction import mask, names_secret
 from regress_gate.vllm.log_lines import MAX_LINES_SCANNED, strip_prefix
 
 _VERSION = re.compile(
-    r"vLLM API server version (?P<a>\S+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
+    r"vLLM (?:API )?server version (?P<a>[^\s,]+)|[^█]*█.*\bversion (?P<b>\S+)|version (?P<c>\d\S*)"
     r"|Initializing a V\d LLM engine \(v?(?P<d>[^)]+)\)"
 )
 _NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
@@ -30,8 +30,8 @@ _KV_CACHE = re.compile(r"\bKV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
 _ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
 _WEIGHTS = re.compile(r"Loading (?:model )?weights took ([\d.]+) ?s")
-_MODEL = re.compile(r"Model loading took ([\d.]+) ?GiB(?: memory)?(?: and ([\d.]+) ?s)?")
-_COMPILE = re.compile(r"torch\.compile (?:takes|took) ([\d.]+) ?s(?: in total)?")
+_MODEL = re.compile(r"Model loading took ([\d.]+) ?Gi?B(?: memory)?(?: and ([\d.]+) ?s)?")
+_COMPILE = re.compile(r"(?:\[[^\]]*\] )?torch\.compile (?:takes|took) ([\d.]+) ?s(?: in total)?")
 _CAPTURE = re.compile(r"Graph capturing finished in ([\d.]+) ?s(?:ecs)?")
 _ENGINE = re.compile(r"init engine \(.*\) took ([\d.]+) ?s(?:econds)?(?: \(compilation: ([\d.]+) ?s)?")
 _PROCESS = re.compile(r"^(?:\x1b\[[0-9;]*m)?\((\S+) pid=(\d+)\)")
@@ -39,15 +39,18 @@ _PROCESS = re.compile(r"^(?:\x1b\[[0-9;]*m)?\((\S+) pid=(\d+)\)")
 _BACKENDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("attention", re.compile(r"Using (\w+) attention backend\b")),
     ("attention", re.compile(r"Using (?:AttentionBackendEnum\.|_Backend\.)(\w+) backend\b")),
-    ("attention", re.compile(r"Using (\w[\w ]*?) backend on V\d engine")),
+    # On ROCm and the CPU: by name, and from 0.14 to 0.18 in words.
+    ("attention", re.compile(r"Using ([A-Z][A-Z\d_]+) backend(?:\.$| out of potential| \(selected via)")),
+    ("attention", re.compile(r"Using ([A-Z][\w/]*(?: \w+)* (?:Attention|MLA)) backend\.$")),
+    ("attention", re.compile(r"Using (\w[\w /]*?) backend on V\d engine")),
     ("attention", re.compile(r"Using \w+ KV cache layout for (\w+) backend")),
     ("attention_encoder", re.compile(r"Using AttentionBackendEnum\.(\w+) for MMEncoderAttention")),
     ("attention_mla_prefill", re.compile(r"Using (\w+) MLA prefill backend")),
     ("flash_attention_version", re.compile(r"Using FlashAttention version (\d+)")),
     ("kv_cache_layout", re.compile(r"Using (\w+) KV cache layout")),
-    ("moe", re.compile(r"Using '?(\w[\w ]*?)'? \w+ MoE backend\b")),
+    ("moe", re.compile(r"Using '?(\w[\w ()]*?)'?(?: W4A8 Int8| \w+)? MoE backend\b")),
     ("linear", re.compile(r"Using (\w+(?:LinearKernel|Kernel)) for ")),
-    ("sampler", re.compile(r"Using (\w+) for top-p & top-k sampling")),
+    ("sampler", re.compile(r"Using (?:the )?(\w[\w ]*?) for top-p & top-k sampling")),
     ("model_runner", re.compile(r".*[Uu]sing (?:the )?(V\d) [Mm]odel [Rr]unner")),
 )
 

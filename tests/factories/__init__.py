@@ -11,4 +11,5 @@
 | `serve_results` | result files of `vllm bench serve`, in every dialect |
 | `server_starts` | folders of such files, one a server start |
 | `tables` | tables of nightly results |
+| `released_signals` | log lines and metrics as each release of vLLM prints and creates them |
 """
