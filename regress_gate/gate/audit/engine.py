@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from packaging.specifiers import SpecifierSet
 
-from regress_gate.gate.audit import cache, kernels, parallelism
+from regress_gate.gate.audit import cache, graphs, kernels, parallelism, scheduling, settings
 from regress_gate.gate.audit.observations import NEEDS_VERSION, MissingFact, Observations
 from regress_gate.gate.audit.rule import Answer, Outcome, Rule, RuleResult, not_applicable
 from regress_gate.gate.reasons import WaiverBook, exit_code
@@ -15,7 +15,14 @@ from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision, DeploymentOut, WaiverOut
 from regress_gate.model.version import Version
 
-RULES: tuple[Rule, ...] = (*kernels.RULES, *cache.RULES, *parallelism.RULES)
+RULES: tuple[Rule, ...] = (
+    *cache.RULES,
+    *scheduling.RULES,
+    *graphs.RULES,
+    *kernels.RULES,
+    *parallelism.RULES,
+    *settings.RULES,
+)
 """In the order of a report, among findings of one severity."""
 
 

@@ -332,9 +332,9 @@ class Observations:
             raise MissingFact("the sizes of the model are not known", NEEDS_MODEL)
         return self.model
 
-    def device_name(self) -> str | None:
-        """The accelerator as the user or the log names it."""
-        return self.deployment.accelerator
+    def has_experts(self) -> bool | None:
+        """Whether the model has experts; None: not known."""
+        return self.facts.features.get("moe") if self.model is None else self.model.is_moe
 
 
 def argument_evidence(name: str, value: object) -> Evidence:

@@ -1,0 +1,184 @@
+"""Rules on CUDA graphs and compilation."""
+
+import re
+
+from regress_gate.gate.audit.observations import (
+    NEEDS_LOG,
+    NEEDS_WINDOW,
+    Evidence,
+    MissingFact,
+    Observations,
+    argument_evidence,
+    log_evidence,
+)
+from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, fires, not_applicable
+
+_GRAPHS = "https://docs.vllm.ai/en/latest/design/cuda_graphs.html"
+_COMPILE = "https://docs.vllm.ai/en/latest/design/torch_compile.html"
+_LARGEST_CAPTURED = re.compile(r"max_cudagraph_capture_size['\"]?: (\d{1,6})")
+_LONG_COMPILATION = 10.0
+"""Seconds."""
+_NO_GRAPHS = ("cpu", "tpu")
+"""Platforms whose servers have no graphs to lose."""
+
+
+def _without_graphs(seen: Observations) -> str | None:
+    platform = seen.facts.platform
+    return f"{platform} has no CUDA graphs" if platform in _NO_GRAPHS else None
+
+
+def _eager(seen: Observations) -> Outcome:
+    if why := _without_graphs(seen):
+        return not_applicable(why)
+    if seen.arguments.get("enforce_eager") is True:
+        return fires("the launch line switches graphs and compilation off", argument_evidence("enforce_eager", ""))
+    if seen.log is not None and (lines := [*seen.log.found("eager"), *seen.log.found("graphs_off")]):
+        return fires("the server runs in eager mode", *log_evidence(lines))
+    if seen.is_on("enforce_eager"):
+        return fires("the server runs in eager mode", argument_evidence("enforce_eager", "true"))
+    return clear("eager mode is not set")
+
+
+def _overridden(seen: Observations) -> Outcome:
+    if why := _without_graphs(seen):
+        return not_applicable(why)
+    mode = str(seen.arguments.get("compilation_config.cudagraph_mode", "")).upper()
+    if mode == "NONE":
+        return fires(
+            "the launch line switches the graphs off", argument_evidence("compilation_config.cudagraph_mode", mode)
+        )
+    if lines := seen.lines("graph_mode_overridden", "capture_skipped"):
+        return fires("vLLM captures fewer graphs than were asked for; its line says why", *log_evidence(lines))
+    return clear("vLLM did not change the mode of the graphs")
+
+
+def _largest_captured(seen: Observations) -> tuple[int, Evidence]:
+    """The largest batch with a graph: as printed, as given, or the default that follows from --max-num-seqs."""
+    for name in ("max_cudagraph_capture_size", "compilation_config.max_cudagraph_capture_size"):
+        given = seen.arguments.get(name)
+        if isinstance(given, int) and not isinstance(given, bool):
+            return given, argument_evidence(name, given)
+    printed = "" if seen.start is None else seen.start.config.get("compilation_config", "")
+    if match := _LARGEST_CAPTURED.search(printed):
+        return int(match[1]), Evidence("log", f"max_cudagraph_capture_size: {match[1]}")
+    raise MissingFact("the largest batch with a graph is not known", NEEDS_LOG)
+
+
+def _beyond_graphs(seen: Observations) -> Outcome:
+    if why := _without_graphs(seen):
+        return not_applicable(why)
+    if seen.arguments.get("enforce_eager") is True:
+        return not_applicable("there are no graphs")
+    largest, source = _largest_captured(seen)
+    if seen.metrics is not None:
+        running = int(max(seen.metrics.last.values("vllm:num_requests_running") or [0]))
+        evidence = seen.metrics.evidence(f"{running} requests running in one engine")
+    else:
+        statistics = seen.statistics()
+        running = statistics.peak_running
+        evidence = Evidence("log", f"at most {running} requests running")
+    if running > largest:
+        return fires(f"{running} requests run at once, and the largest graph holds {largest}", source, evidence)
+    if not running:
+        raise MissingFact("no request runs in the scrapes", NEEDS_WINDOW)
+    return clear(f"graphs reach {largest} requests, and {running} run", source, evidence)
+
+
+def _capped(seen: Observations) -> Outcome:
+    if lines := seen.lines("capture_capped"):
+        first, to = lines[0].groups
+        return fires(f"graphs reach batches of {to} instead of {first}", *log_evidence(lines))
+    return clear("vLLM did not limit the sizes")
+
+
+def _cold_compilation(seen: Observations) -> Outcome:
+    architecture = seen.facts.architecture or ""
+    if architecture.startswith("Llama4"):
+        return not_applicable("vLLM's recipe for Llama 4 switches the cache off on purpose")
+    if seen.arguments.get("enforce_eager") is True:
+        return not_applicable("nothing is compiled")
+    disabled = seen.facts.env.get("VLLM_DISABLE_COMPILE_CACHE")
+    if disabled not in (None, "", "0"):
+        variable = Evidence("environment", f"VLLM_DISABLE_COMPILE_CACHE={disabled}")
+        return fires("the cache of compiled graphs is switched off", variable)
+    if hits := seen.lines("compile_cache_hit"):
+        return clear("compiled graphs were loaded from the cache", *log_evidence(hits, 1))
+    long = [line for line in seen.lines("compiled") if _seconds(line.groups[0]) > _LONG_COMPILATION]
+    if long:
+        return fires("this start compiled all graphs anew", *log_evidence(long))
+    return clear("this start compiled nothing for long")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:  # a number with two points
+        return 0.0
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="CG001",
+        title="Eager mode",
+        severity=FindingSeverity.MEDIUM,
+        why="Every kernel is started by the CPU one by one, and nothing is fused: decoding of small batches is often "
+        "bound by the CPU.",
+        remedy="leave --enforce-eager out; to save start-up time or memory only, capture fewer sizes "
+        "(--cudagraph-capture-sizes)",
+        cost="start-up time and some GiB of memory",
+        url=_GRAPHS,
+        check=_eager,
+        signals=("eager", "graphs_off"),
+    ),
+    Rule(
+        id="CG002",
+        title="CUDA graphs are off or reduced",
+        severity=FindingSeverity.MEDIUM,
+        why="Parts of each step, or all of it, are started by the CPU kernel by kernel, which lengthens ITL.",
+        remedy="drop what is incompatible with full graphs (the line names it), or choose an attention backend that "
+        "supports them",
+        cost="what the incompatible feature gives",
+        url=_GRAPHS,
+        check=_overridden,
+        versions=">=0.15",
+        signals=("graph_mode_overridden", "capture_skipped"),
+    ),
+    Rule(
+        id="CG003",
+        title="Batches beyond the captured graphs",
+        severity=FindingSeverity.MEDIUM,
+        why="A step with more requests than the largest graph holds runs without one: ITL jumps at that batch.",
+        remedy="raise --max-cudagraph-capture-size to the requests that run at once, or limit --max-num-seqs to the "
+        "largest graph",
+        cost="start-up time and memory for the larger graphs",
+        url=_GRAPHS,
+        check=_beyond_graphs,
+        versions=">=0.12",
+        metrics=("vllm:num_requests_running",),
+    ),
+    Rule(
+        id="CG004",
+        title="Graph sizes are limited by the Mamba cache",
+        severity=FindingSeverity.MEDIUM,
+        why="There are fewer state blocks than requests in the largest graph, so that larger batches run without one.",
+        remedy="lower --max-num-seqs, or give the cache more memory",
+        cost="fewer requests at once, or memory",
+        url=_GRAPHS,
+        check=_capped,
+        versions=">=0.19",
+        signals=("capture_capped",),
+    ),
+    Rule(
+        id="COMP001",
+        title="Graphs are compiled at every start",
+        severity=FindingSeverity.LOW,
+        why="Compilation takes from half a minute to several; a container without a lasting cache pays it at "
+        "every start "
+        "and every scale-up.",
+        remedy="keep ~/.cache/vllm (VLLM_CACHE_ROOT) on a volume, and leave VLLM_DISABLE_COMPILE_CACHE out",
+        cost="a volume; its content belongs to one version, model and accelerator",
+        url=_COMPILE,
+        check=_cold_compilation,
+        signals=("compiled", "compile_cache_hit"),
+    ),
+)
