@@ -103,7 +103,8 @@ def look_around(directory: Path, accelerator: str | None = None) -> Surroundings
     version = pinned
     found: DeployedServer | None = None
     if servers:
-        name, found = servers[0]
+        # A Dockerfile often names the image alone, and another file what is served with it.
+        name, found = next((one for one in servers if one[1].words), servers[0])
         others = f"; {len(servers) - 1} more start servers, too" if len(servers) > 1 else ""
         deployment = Detected(name, f"it starts a vLLM server{others}")
         if found.version is not None:

@@ -101,6 +101,13 @@ def test_a_file_that_was_not_added_yet_is_found_and_one_that_git_ignores_is_not(
     assert "0.18.0 (requirements.txt:1 pins it)" in gate("init", *FLAGS, "--dry-run").out
 
 
+def test_a_file_that_says_what_is_served_is_preferred_to_one_that_names_the_image_alone(gate, repo):
+    repo.commit({"Dockerfile": "FROM vllm/vllm-openai:v0.19.1\n"})
+    assert "Dockerfile (it starts a vLLM server)" in gate("init", *FLAGS, "--dry-run").out
+    repo.write("deploy/compose.yaml", COMPOSE)
+    assert "deploy/compose.yaml (it starts a vLLM server; 1 more" in gate("init", *FLAGS, "--dry-run").out
+
+
 def test_another_repository_and_links_among_the_new_files_are_left_alone(gate, repo, tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "compose.yaml").write_text(COMPOSE)
