@@ -1,4 +1,5 @@
-"""Installs regress-gate from this checkout into an environment of its own, for action.yml. Standard library alone.
+"""Installs regress-gate into an environment of its own, for action.yml: from this checkout, or another version that is
+named, from the package index. Standard library alone.
 
     install.py plan       writes the outputs `path`, `key` and `ready` of a step
     install.py PATH       makes the environment, unless it is complete
@@ -11,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -19,18 +21,30 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("regress_gate", "known_issues", "baselines", "constraints.txt", "hatch_build.py", "pyproject.toml")
+PARTS = ("regress_gate", "known_issues", "baselines", "ci", "constraints.txt", "hatch_build.py", "pyproject.toml")
 """What an installation depends on, besides the Python that makes it."""
 EXTRAS = "gpu,postgresql"
 MARKER = "complete"
 
 
-def plan() -> dict[str, str]:
+class VersionError(Exception):
+    """The input `version` names no version."""
+
+
+def wanted_version() -> str:
+    """The input `version`; empty: that of this checkout. Raises VersionError."""
+    version = os.environ.get("INPUT_VERSION", "").strip().removeprefix("v")
+    if version and not re.fullmatch(r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?", version):
+        raise VersionError("input version is one version of regress-gate, such as 1.4.2")
+    return version
+
+
+def plan(version: str = "") -> dict[str, str]:
     """Where the environment belongs, its key in a cache, and whether it is there."""
     directory = Path(os.environ.get("RUNNER_TOOL_CACHE") or os.environ["RUNNER_TEMP"]) / "regress-gate"
     digest = hashlib.sha256()
     # An environment points to its Python and holds its own place; it works nowhere else.
-    for fact in (sys.version, os.path.realpath(sys.executable), str(directory), EXTRAS):
+    for fact in (sys.version, os.path.realpath(sys.executable), str(directory), EXTRAS, version):
         digest.update(fact.encode() + b"\0")
     for file in _files():
         content = file.read_bytes()
@@ -44,7 +58,7 @@ def plan() -> dict[str, str]:
     }
 
 
-def install(path: Path) -> None:
+def install(path: Path, version: str = "") -> None:
     """Make the environment. Raises CalledProcessError where pip fails, whose output then stands in the log."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Runners of one machine may share the tool cache.
@@ -56,7 +70,12 @@ def install(path: Path) -> None:
         venv.create(path, with_pip=True, symlinks=True)
         # -I: nothing from the working directory, which is the checkout of a pull request, or from PYTHONPATH.
         pip = [str(path / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
-        wanted = ["--constraint", str(ROOT / "constraints.txt"), f"{ROOT}[{EXTRAS}]"]
+        # The constraints are those of this checkout's version; another one may want others.
+        wanted = (
+            [f"vllm-regress-gate[{EXTRAS}]=={version}"]
+            if version
+            else ["--constraint", str(ROOT / "constraints.txt"), f"{ROOT}[{EXTRAS}]"]
+        )
         subprocess.run([*pip, "install", *wanted], check=True)
         # Later steps get the one command, not the environment's python and pip.
         (path / "command").mkdir()
@@ -77,12 +96,17 @@ def _files() -> list[Path]:
 
 
 def main(what: str) -> int:
+    try:
+        version = wanted_version()
+    except VersionError as error:
+        print(f"::error title=regress-gate::{error}")
+        return 2
     if what == "plan":
         with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
-            outputs.writelines(f"{name}={value}\n" for name, value in plan().items())
+            outputs.writelines(f"{name}={value}\n" for name, value in plan(version).items())
         return 0
     try:
-        install(Path(what))
+        install(Path(what), version)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"::error title=regress-gate::the tool could not be installed: {str(error).splitlines()[0]}")
         return 4

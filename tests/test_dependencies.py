@@ -36,6 +36,20 @@ def test_every_dependency_is_pinned_to_a_version_that_it_allows(line: str) -> No
         assert wanted.specifier.contains(specifier.version)
 
 
+def test_the_image_and_the_action_know_all_that_a_wheel_is_made_of() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {*wheel["packages"], *wheel["force-include"], wheel["hooks"]["custom"]["path"], "pyproject.toml"}
+    for name in ("README.md", "LICENSE"):  # the metadata's
+        assert f"!{name}" in (ROOT / ".dockerignore").read_text().splitlines()
+    assert needed <= {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines()}
+    install = importlib.util.spec_from_file_location("install", ROOT / "ci" / "install.py")
+    assert install is not None
+    assert install.loader is not None
+    module = importlib.util.module_from_spec(install)
+    install.loader.exec_module(module)
+    assert needed <= set(module.PARTS)
+
+
 def test_constraints_name_no_host() -> None:
     assert not [line for line in LINES if "://" in line or "--" in line or "@" in line]
 

@@ -219,6 +219,34 @@ def test_an_environment_is_known_by_all_that_it_is_made_of(
     assert install.plan()["ready"] == "true"
 
 
+def test_a_version_that_is_named_comes_from_the_index_into_an_environment_of_its_own(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_TOOL_CACHE", str(tmp_path))
+    for name in ("GITHUB_OUTPUT", "GITHUB_PATH"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    calls: list[list[str]] = []
+    monkeypatch.setattr(install.subprocess, "run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr(install.venv, "create", lambda path, **_: path.mkdir(parents=True))
+    own = install.plan()
+    monkeypatch.setenv("INPUT_VERSION", "v1.4.2")
+    assert install.main("plan") == 0
+    planned = dict(line.split("=", 1) for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
+    assert planned["path"] != own["path"]
+    assert install.main(planned["path"]) == 0
+    ((*_, command, wanted),) = calls
+    assert (command, wanted) == ("install", "vllm-regress-gate[gpu,postgresql]==1.4.2")
+
+
+@pytest.mark.parametrize("version", ["--index-url=x", "1.0 evil", "../x", "latest", "1.0; x", ">=1"])
+def test_what_is_no_version_is_not_installed(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    monkeypatch.setenv("INPUT_VERSION", version)
+    assert install.main("plan") == 2
+    assert capsys.readouterr().out.startswith("::error title=regress-gate::input version is one version")
+
+
 @pytest.mark.parametrize(
     ("pythons", "found"),
     [
