@@ -26,6 +26,14 @@ from tests.fake_github.state import READ_ONLY, WRITE, State
 from tests.workflows.runner import ROOT, TOKEN, Run, Runner, export_action, link_action, read_run
 
 NAME = "team/serving"
+PAGES = {"shown.yml": ROOT / "ci" / "README.md"} | {
+    f"{name}.yml": ROOT / "docs" / f"{name}.md"
+    for name in ("baselines-in-files", "postgresql", "baselines-on-a-branch", "baselines-in-artifacts")
+}
+"""Pages with a workflow to copy, by the name that its file has here."""
+GPU_NAMES = "          suite: serving.yaml\n          testbed: h200-node-3\n"
+CPU_NAMES = GPU_NAMES.replace("serving.yaml", "cpu-tiny").replace("h200-node-3", "cpu-2core")
+"""Of what the workflows on pages compare, and of the measurements in `baselines/`."""
 PUBLISHES = "$ regress-gate ci publish "
 """Begins the lines of the log that say how the action called it."""
 COMPOSE = """\
@@ -75,6 +83,8 @@ class Team:
     runs: int = 0
     variables: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=lambda: {"GITHUB_TOKEN": TOKEN})
+    settings: dict[str, str] = field(default_factory=dict)
+    """The variables of the repository, as a person sets them."""
     edits: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What the team has put into its copies of the workflows: by file, the text before and after."""
     last: dict[str, str] = field(default_factory=dict)
@@ -144,13 +154,12 @@ class Team:
         }
 
     def workflows(self) -> dict[str, str]:
-        """Those to copy, and the one that ci/README.md shows, as they stand there."""
+        """Those to copy, and those that pages show, as they stand there."""
         files = {file.name: file.read_text() for file in (ROOT / "ci").glob("*.yml") if file.name != "gitlab.yml"}
-        shown = re.search(
-            r"^```yaml\n(name: .*?)^```", (ROOT / "ci" / "README.md").read_text(), re.DOTALL | re.MULTILINE
-        )
-        assert shown
-        files["shown.yml"] = shown[1]
+        for name, page in PAGES.items():
+            shown = re.search(r"^```yaml\n(name: .*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+            assert shown
+            files[name] = shown[1]
         for name, (before, after) in self.edits.items():
             assert before in files[name]
             files[name] = files[name].replace(before, after)
@@ -216,7 +225,7 @@ class Team:
         """Run a workflow of the clone. `write`: the token may do what a workflow of the repository can be given, or
         just what is in `permissions`; `cancel_after`: somebody cancels it when the log has this."""
         self.runs += 1
-        here = self.directory / f"run-{self.runs}"
+        here = self.directory / str(1000 + self.runs)
         here.mkdir()
         artifacts = here / "artifacts"
         artifacts.mkdir()
@@ -255,13 +264,14 @@ class Team:
             "GITHUB_API_URL": url,
             "STUB_ORIGIN": self.origin.as_uri(),
             "STUB_ARTIFACTS": str(here / "artifacts"),
+            "STUB_RUNS": str(self.directory),
             "STUB_CACHE": str(self.runner.cache),
             "STUB_PYTHON": sys.executable,
             **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
             **self.variables,
         }
         path = self.clone / ".github" / "workflows" / workflow
-        return self.runner.command(path, event, here / "event.json", variables, self.secrets)
+        return self.runner.command(path, event, here / "event.json", variables, self.secrets, self.settings)
 
     @contextmanager
     def github(self, here: Path) -> Iterator[str]:

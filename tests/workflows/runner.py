@@ -114,7 +114,13 @@ class Runner:
         return self.directory / "cache" / "act" / "tool_cache" / "regress-gate"
 
     def command(
-        self, workflow: Path, event: str, event_file: Path, variables: Mapping[str, str], secrets: Mapping[str, str]
+        self,
+        workflow: Path,
+        event: str,
+        event_file: Path,
+        variables: Mapping[str, str],
+        secrets: Mapping[str, str],
+        settings: Mapping[str, str],
     ) -> list[str]:
         documents = [yaml.safe_load(file.read_text()) for file in (workflow, self.action / "action.yml")]
         replaced = {}
@@ -128,6 +134,7 @@ class Runner:
             *(program("act"), event, "--json", "--workflows", str(workflow), "--eventpath", str(event_file)),
             *("--no-cache-server", "--no-skip-checkout"),
             *(part for name, value in secrets.items() for part in ("--secret", f"{name}={value}")),
+            *(part for name, value in settings.items() for part in ("--var", f"{name}={value}")),
             *(part for label in labels for part in ("--platform", f"{label}=-self-hosted")),
             *(part for name, path in replaced.items() for part in ("--local-repository", f"{name}={path}")),
             *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),

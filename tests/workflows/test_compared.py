@@ -1,29 +1,23 @@
-"""The workflow that compares measurements which lie in the repository, as ci/README.md shows it; without a GPU.
+"""What a comparison of measurements answers that lie in the repository, by the workflow of its page; without a GPU.
 
 The measurements are the real ones of `baselines/`.
 """
 
-import re
-
 import pytest
 
-from tests.workflows.conftest import Team, deployment
+from tests.workflows.conftest import CPU_NAMES, GPU_NAMES, Team, deployment
 from tests.workflows.runner import ROOT
 
 pytestmark = pytest.mark.workflows
 
 CPU = {"accelerator": "cpu", "model": "meta-llama/Llama-3.1-8B-Instruct"}
-STEP = "      - uses: OWNER/regress-gate@v1\n"
+WORKFLOW = "baselines-in-files.yml"
 
 
 @pytest.fixture
 def comparing(team: Team) -> Team:
-    """The team with the page's workflow, whose step is the page's for files in the repository."""
-    page = (ROOT / "ci" / "README.md").read_text(encoding="utf-8")
-    step = re.search(rf"^```yaml\n({STEP}(?:(?!```).)*?^ *baselines: .*?\n)```", page, re.DOTALL | re.MULTILINE)
-    assert step
-    text = step[1].replace("serving.yaml", "cpu-tiny").replace("h200-node-3", "cpu-2core")
-    team.edits["shown.yml"] = (STEP, text)
+    """The team with the page's workflow, for the measurements that there are."""
+    team.edits[WORKFLOW] = (GPU_NAMES, CPU_NAMES)
     return team
 
 
@@ -46,7 +40,7 @@ def test_stored_measurements_decide(
     comparing: Team, base: str, candidate: str, code: int, conclusion: str, said: str
 ) -> None:
     move(comparing, base, candidate)
-    run = comparing.run("shown.yml", write=True)
+    run = comparing.run(WORKFLOW, write=True)
     assert run.failed == (["OWNER/regress-gate"] if code else []), run.text
     assert not code or f"exit status {code}" in run.text
     assert comparing.conclusions == {"regress-gate: upgrade": conclusion}

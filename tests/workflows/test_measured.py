@@ -36,8 +36,10 @@ def test_a_finished_measurement_is_answered_and_leaves_a_baseline_to_commit(meas
     result = json.loads(run.artifact("regress-gate-measured")["gate.json"])
     assert result["decision"] == "pass"
     assert [one["metric"] for one in result["series"] if one["gated"]] == ["tpot_median"]
-    (baseline,) = (json.loads(text) for name, text in run.artifact("baselines").items() if name.endswith("@1.json"))
-    assert len(baseline["runs"]) == result["candidate"]["runs"] >= 2
+    baselines = [json.loads(text) for text in run.artifact("baselines").values()]
+    assert sorted(one["version"]["number"] for one in baselines) == ["0.19.0", "0.19.1"]
+    assert {len(one["runs"]) for one in baselines} == {result["candidate"]["runs"]}
+    assert result["candidate"]["runs"] >= 2
 
 
 def test_a_candidate_that_does_not_serve_fails(measuring: Team) -> None:
