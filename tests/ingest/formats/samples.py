@@ -4,7 +4,8 @@ Key: `format/generation`. Value: the file's name, what makes its bytes, and the 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tests.factories.serve_results import console, detailed, made_up, plain, pooling, script_0_6_2, script_0_6_4
 from tests.ingest.formats import aiperf_results as aiperf
@@ -135,3 +136,5 @@ SAMPLES: dict[str, Sample] = {
     "long-table/json": Sample("table.json", lambda: long_tables.as_json(long_tables.rows(testbed="box"))),
     "long-table/lines": Sample("table.jsonl", lambda: long_tables.as_lines(long_tables.rows(testbed="box"))),
 }
+# Each is made once: the tests ask for the same bytes a hundred times.
+SAMPLES = {key: replace(sample, make=cache(sample.make)) for key, sample in SAMPLES.items()}
