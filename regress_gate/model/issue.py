@@ -84,6 +84,9 @@ class Scope(StrictModel):
     architecture: Globs | None = None
     """As in the model's `config.json`, if a whole family is affected."""
     features: list[Feature] | None = Field(default=None, min_length=1)
+    """Any of them, as in every list."""
+    all_features: list[Feature] | None = Field(default=None, min_length=2)
+    """All of them, for a fault of their combination."""
     quantization: list[str] | None = Field(default=None, min_length=1)
     """Of the weights."""
     kv_cache_dtype: Globs | None = None

@@ -40,6 +40,14 @@ UNLESS_VARIABLE = {"unless": [{"env": {"VLLM_USE_DEEP_GEMM": "*"}}]}
         ({"features": ["moe", "lora"]}, {**DENSE, "features": {"lora": True}}, YES, "lora is in use"),
         ({"features": ["moe", "lora"]}, DENSE, UNKNOWN, "whether lora is in use is not known (--feature lora=true or"),
         ({"features": ["lora"]}, {"complete": True}, NO, "lora is not in use"),
+        ({"all_features": ["moe", "lora"]}, {**DENSE, "features": {"lora": True}}, NO, "moe is not in use"),
+        ({"all_features": ["moe", "lora"]}, {"model": "openai/gpt-oss-20b"}, UNKNOWN, "whether lora is in use is not"),
+        (
+            {"all_features": ["moe", "lora"]},
+            {"model": "openai/gpt-oss-20b", "features": {"lora": True}},
+            YES,
+            "moe is in use; lora is in use",
+        ),
         (
             {"kv_cache_dtype": ["fp8*"]},
             {"engine_args": {"kv_cache_dtype": "fp8_e4m3"}},

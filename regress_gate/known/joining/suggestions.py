@@ -92,7 +92,7 @@ def _scenario(issue: KnownIssue, losses: Sequence[SignaturePart], deployment: De
     server = _server(issue.scope, deployment)
     if isinstance(server, str):
         return server
-    features = issue.scope.features or []
+    features = _features(issue.scope)
     api = next((name for name in ("embeddings", "rerank") if name.removesuffix("s") in features), "completions")
     api = "rerank" if "rerank" in features and not deployment.features.get("embedding") else api
     why = "its regions contradict each other"
@@ -106,16 +106,20 @@ def _scenario(issue: KnownIssue, losses: Sequence[SignaturePart], deployment: De
     return why
 
 
+def _features(scope: Scope) -> list[str]:
+    return [*(scope.features or []), *(scope.all_features or [])]
+
+
 def _server(scope: Scope, deployment: Deployment) -> ServerConfig | str:
     """The deployment's server with the settings of the scope."""
     model = deployment.model or next((name for name in scope.model or [] if not _GLOB.search(name)), None)
     if model is None:
         return "the model is not known (--model)"
     args: dict[str, ArgValue] = dict(deployment.engine_args)
-    if unsent := [name for name in scope.features or [] if name in _UNSUPPORTED_FEATURES]:
+    if unsent := [name for name in _features(scope) if name in _UNSUPPORTED_FEATURES]:
         return f"it needs {unsent[0].replace('_', ' ')}, which no workload of a suite can send"
     speculates = any(key.startswith("speculative") for key in args)
-    if "speculative_decoding" in (scope.features or []) and not speculates:
+    if "speculative_decoding" in _features(scope) and not speculates:
         return "it needs speculative decoding (--engine-arg speculative_config=…)"
     args |= _parallel(scope, args)
     args |= {key: _first(value) for key, value in (scope.engine_args or {}).items() if key not in args}

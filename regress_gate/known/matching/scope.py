@@ -192,6 +192,11 @@ def _features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
         )
 
 
+def _all_features(wanted: Sequence[str], facts: ScopeFacts) -> Iterator[KeyMatch]:
+    for name in wanted:
+        yield from _features([name], facts)
+
+
 def _may_be_on(features: Iterable[str], facts: ScopeFacts) -> bool:
     """Whether an argument that switches one of the features on is set to an unknown value."""
     return any(key in facts.open_args for feature in features for key in FEATURE_ARGS.get(feature, ()))
@@ -379,6 +384,7 @@ _KEY_MATCHERS: dict[str, Callable[..., Iterator[KeyMatch]]] = {
     "model": _model,
     "architecture": _architecture,
     "features": _features,
+    "all_features": _all_features,
     "quantization": _quantization,
     "kv_cache_dtype": _kv_cache_dtype,
     "moe_quantization": _moe_quantization,
