@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from regress_gate.app.settings import CONFIG_NAME, PYPROJECT, Settings, read_config, toml_string
 from regress_gate.errors import InputError
 from regress_gate.files import create_file, read_bounded, write_output_file
-from regress_gate.known.records.curation import draft_id, draft_record, lint_records
+from regress_gate.known.records.curation import ReportedCase, draft_id, draft_record, lint_records
 from regress_gate.known.records.loading import SUFFIX, load_records, record_files
 from regress_gate.model.documents import LintMessage
 from regress_gate.model.issue import CodeCondition
@@ -153,14 +153,15 @@ def draft_issue_record(
     with_folder: bool = False,
     fix: str | None = None,
     conditions: Sequence[CodeCondition] = (),
+    case: ReportedCase | None = None,
 ) -> tuple[str, Path | None]:
     """The text of a new record of a thread, and the file of `directory` that it was written to (None: no directory).
 
-    `conditions` are proposed for its `code`, by the diff of `fix`. A missing directory is made only `with_folder`: one
-    that a person names may be misspelt. Raises InputError for any
+    `conditions` are proposed for its `code`, by the diff of `fix`; `case` is what the thread says of itself. A
+    missing directory is made only `with_folder`: one that a person names may be misspelt. Raises InputError for any
     other address, and if the file exists.
     """
-    text = draft_record(url, today=today(), fix=fix, conditions=conditions)
+    text = draft_record(url, today=today(), fix=fix, conditions=conditions, case=case)
     if directory is None:
         return text, None
     path = directory / (draft_id(url) + SUFFIX)

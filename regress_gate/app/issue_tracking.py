@@ -8,7 +8,7 @@ from pathlib import Path
 from regress_gate.app.authoring import draft_issue_record
 from regress_gate.errors import InputError
 from regress_gate.github import GitHub, GitHubError, UnavailableError
-from regress_gate.known.records.curation import draft_id
+from regress_gate.known.records.curation import ReportedCase, draft_id, read_reported
 from regress_gate.known.records.loading import SUFFIX, load_records
 from regress_gate.known.threads import ThreadRef
 from regress_gate.known.tracker.fixes import propose_code
@@ -24,6 +24,7 @@ from regress_gate.known.tracker.snapshot import (
 )
 from regress_gate.known.tracker.sync import Discovery, SyncResult, covered_threads, discover, rank_candidates
 from regress_gate.known.tracker.sync import sync as sync_threads
+from regress_gate.known.tracker.threads import read_thread
 from regress_gate.known.tracker.verification import measured_fixed, read_result, verify_issues
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Ref, Version
@@ -145,23 +146,38 @@ def _write_drafts(threads: Iterable[FoundThread], directory: Path | None) -> tup
 
 
 def draft_with_code(url: str, directory: Path | None) -> tuple[str, Path | None, str]:
-    """A draft as `draft_issue_record` makes it, with proposals for its `code` from the diff of the pull request that
-    fixes the thread; and why there are none, empty if there are. Raises InputError."""
+    """A draft as `draft_issue_record` makes it, with what the thread says of itself and with proposals for its `code`
+    from the diff of the pull request that fixes the thread; and why there are none, empty if there are.
+
+    Raises InputError.
+    """
     draft_id(url)  # refuses what is no thread before anything is asked
-    thread, proposal, why = ThreadRef.parse(url), None, ""
+    thread, proposal, why, case = ThreadRef.parse(url), None, "", None
     if thread is None:
         why = "the address names no thread of the tracker"
     else:
         try:
             with open_github(os.environ, offline=False) as github:
+                case = _reported_case(github, thread)
                 proposal = propose_code(github, thread)
         except UnavailableError as error:
             why = str(error)
     if proposal is None:
-        text, path = draft_issue_record(url, directory)
+        text, path = draft_issue_record(url, directory, case=case)
         return text, path, why or "no merged pull request closes it"
-    text, path = draft_issue_record(url, directory, fix=proposal.fix, conditions=proposal.conditions)
+    text, path = draft_issue_record(url, directory, fix=proposal.fix, conditions=proposal.conditions, case=case)
     return text, path, "" if proposal.conditions else f"{proposal.fix} changes no Python file of the package"
+
+
+def _reported_case(github: GitHub, ref: ThreadRef) -> ReportedCase | None:
+    """None for a thread that is gone. Raises UnavailableError."""
+    thread = read_thread(github, ref)
+    if thread.state == "gone":
+        return None
+    with github.reading():
+        post = github.api.get_repo(ref.repo).get_issue(ref.number).body or ""
+    version, deployment = read_reported(post)
+    return ReportedCase(thread.state, thread.reason, thread.seen.date(), version, deployment)
 
 
 def open_github(environment: Mapping[str, str], *, offline: bool) -> GitHub:

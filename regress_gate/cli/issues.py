@@ -292,8 +292,9 @@ def lint(directory: Path | None, events: bool) -> int:
 def new(url: str, output: Path | None, offline: bool) -> None:
     """Draft a record from the address of a thread. What you have to find out is marked TODO, which `lint` refuses.
 
-    GitHub is asked for the pull request that fixes the thread: identifiers that its diff removes or brings are proposed
-    as `code`, in comments. Without an answer the draft has none, and a note says why.
+    GitHub is asked for the thread: its state, and of the first post the version, GPU, model and arguments. Identifiers
+    that the diff of the pull request that fixes it removes or brings are proposed as `code`, in comments. Without an
+    answer the draft has none, and a note says why.
     """
     if offline:
         from regress_gate.app.authoring import draft_issue_record  # as above

@@ -72,7 +72,9 @@ def parse_collect_env(text: str) -> CollectEnv:
         match = _LABEL.fullmatch(line.strip())
         if match and match[2].strip().casefold() not in _NO_VALUE:
             labels.setdefault(match[1], match[2].strip())
-    gpus = {_GPU_UUID.sub("", match[1]).strip() for line in head if (match := _GPU.fullmatch(line))}
+    # A machine with one GPU has it on the line of the label.
+    lines = [*head, *(labels[label] for label in _GPU_LABELS if label in labels)]
+    gpus = {_GPU_UUID.sub("", match[1]).strip() for line in lines if (match := _GPU.fullmatch(line))}
     packages = (_PACKAGE.match(line.strip()) for line in head)
     assignments = (_VARIABLE.fullmatch(line.strip()) for line in variables[:_MAX_VARIABLES])
     return CollectEnv(

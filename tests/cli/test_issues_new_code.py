@@ -104,3 +104,61 @@ def test_an_answer_that_fails_leaves_the_draft(gate: Gate, github: GitHub) -> No
     assert done.code == 0
     assert done.out.startswith("id: VLLM-41306\n")
     assert "no code is proposed" in done.err
+
+
+POST = """### Your current environment
+```text
+GPU models and configuration: GPU 0: NVIDIA H200
+vLLM Version                 : 0.20.0
+[pip3] torch==2.11.0
+```
+### Describe the bug
+```bash
+$ VLLM_USE_V1=1 vllm serve openai/gpt-oss-120b \\
+    --tensor-parallel-size 4 --quantization mxfp4 --max-num-seqs 64
+```
+"""
+
+
+def test_the_draft_says_what_the_thread_says_of_version_deployment_and_state(gate: Gate, github: GitHub) -> None:
+    github.issue(41306, closed(MERGED), body=POST, state="closed", state_reason="not_planned", closed_at=MERGED)
+    text = gate("issues", "new", URL).out
+    drafted = parse_yaml(text, "draft").data
+    assert drafted["affected"][0]["ranges"][0]["events"] == [{"introduced": "0.20.0"}]
+    assert drafted["scope"] == {
+        "platform": ["cuda"],
+        "accelerator": ["NVIDIA H200"],
+        "model": ["openai/gpt-oss-120b"],
+        "quantization": ["mxfp4"],
+    }
+    assert (drafted["tracker"]["state"], drafted["tracker"]["state_reason"]) == ("closed", "not_planned")
+    assert '# parallel: {tensor: "4"}' in text
+    assert '# engine_args: {"max_num_seqs": "64"} # of the launch line' in text
+
+
+def test_a_development_build_is_named_and_is_no_event(gate: Gate, github: GitHub) -> None:
+    github.issue(41306, body=POST.replace("0.20.0", "0.21.1rc1.dev315+g0b68f21e7"))
+    text = gate("issues", "new", URL).out
+    assert parse_yaml(text, "draft").data["affected"][0]["ranges"][0]["events"] == [{"introduced": "TODO"}]
+    assert "# the author runs 0.21.1rc1.dev315+g0b68f21e7" in text
+
+
+@pytest.mark.parametrize(
+    "post",
+    [
+        "",
+        "Words.",
+        'vllm serve "unfinished',
+        "vllm serve x\\",
+        'vllm serve "a]}: !!python/object\\n- b" --served-model-name "{x: y}"',
+        "GPU models and configuration: GPU 0: ]}: !!python/object {\nvLLM Version : 9\u202e9",
+        "vllm serve " + "\\\n" * 50_000,
+    ],
+)
+def test_whatever_a_post_holds_the_draft_is_one_document(gate: Gate, github: GitHub, post: str) -> None:
+    github.issue(41306, body=post)
+    done = gate("issues", "new", URL)
+    assert done.code == 0
+    drafted = parse_yaml(done.out, "draft").data
+    assert drafted["id"] == "VLLM-41306"
+    assert set(drafted["scope"]) <= {"platform", "accelerator", "model", "quantization"}

@@ -130,3 +130,8 @@ def test_any_text_can_be_parsed(lines: list[str]) -> None:
     except InputError:
         return
     assert "verysecret" not in str(facts)
+
+
+def test_the_only_gpu_may_stand_on_the_line_of_its_label() -> None:
+    text = "GPU models and configuration: GPU 0: NVIDIA H200\nvLLM Version: 0.20.0\n"
+    assert deployment_from_collect_env(text, "env.txt").deployment.accelerator == "NVIDIA H200"

@@ -1,6 +1,7 @@
 """What the linters say of the workflows, of those to copy as of our own, and what no linter knows."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -117,3 +118,41 @@ def test_the_page_names_every_input_and_output() -> None:
 def test_the_scripts_are_valid_shell() -> None:
     for script in (ROOT / "ci").glob("*.sh"):
         call("bash", "-n", script)
+
+
+def test_the_curators_workflow_reads_the_changed_records_that_carry_code_and_fails_with_the_command(
+    tmp_path: Path,
+) -> None:
+    step = next(
+        one
+        for one in read(ROOT / ".github/workflows/records.yml")["jobs"]["builds"]["steps"]
+        if "BASE" in one.get("env", {})
+    )
+    records, tools, calls = tmp_path / "known_issues", tmp_path / "tools", tmp_path / "calls"
+    records.mkdir()
+    tools.mkdir()
+    (tools / "regress-gate").write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexit 1\n')
+    (tools / "regress-gate").chmod(0o755)
+
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example", *words]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    def run(base: str) -> int:
+        environ = {"PATH": f"{tools}:{os.environ['PATH']}", "BASE": base}
+        assert step["shell"] == "bash"  # as the runner starts it:
+        shell = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+        return subprocess.run(shell, cwd=tmp_path, env=environ, check=False).returncode
+
+    (records / "A-1.yaml").write_text("id: A-1\ncode:\n")
+    git("init", "-q")
+    git("add", "known_issues")
+    git("commit", "-qm", "before")
+    base = git("rev-parse", "HEAD")
+    (records / "A-2.yaml").write_text("id: A-2\ncode:\n")
+    (records / "A-3.yaml").write_text("id: A-3\n")
+    git("add", "known_issues")
+    git("commit", "-qm", "after")
+    assert (run(base), calls.read_text()) == (1, "issues verify --builds --quiet A-2\n")
+    calls.write_text("")
+    assert (run(""), calls.read_text()) == (1, "issues verify --builds --quiet\n")

@@ -2,12 +2,16 @@
 
 The linter finds everything wrong or doubtful in a directory of records, in one pass over all files. Loading answers
 "can this record be used?"; linting answers "should it be believed?". Not for: what only a person or GitHub can answer
-(does the thread support it? is the fix in the tag?). A draft is written from a thread's address alone: a placeholder
-marks what the curator must write, and the linter refuses a draft until every placeholder is gone.
+(does the thread support it? is the fix in the tag?). A draft is written from a thread's address, and from what the
+thread says of itself where it was read: a placeholder marks what the curator must write, and the linter refuses a draft
+until every placeholder is gone.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -24,6 +28,7 @@ from regress_gate.known.records.releases import (
     release_date,
     shown_by_history,
 )
+from regress_gate.model.deployment import Deployment
 from regress_gate.model.documents import Document, KeyPath, LintMessage, LocatedMessage
 from regress_gate.model.issue import (
     VLLM_REPO,
@@ -36,8 +41,11 @@ from regress_gate.model.issue import (
     Reference,
     Scope,
 )
-from regress_gate.text import did_you_mean
+from regress_gate.model.version import Version
+from regress_gate.text import did_you_mean, sanitise
+from regress_gate.vllm.collect_env import deployment_from_collect_env
 from regress_gate.vllm.release_tables import names_of
+from regress_gate.vllm.serve_command import parse_serve_command
 
 _UNSCOPED_KINDS = (IssueKind.DEFAULT_CHANGE, IssueKind.REMOVED_FLAG, IssueKind.NOT_A_BUG)
 _GLOB_KEYS = (
@@ -394,10 +402,94 @@ def draft_id(url: str) -> str:
     return f"{prefix}-{match['number']}"
 
 
-def draft_record(url: str, *, today: date, fix: str | None = None, conditions: Sequence[CodeCondition] = ()) -> str:
+_LAUNCH_LINE = re.compile(
+    r"^[ \t>$#]*((?:[A-Z][A-Z0-9_]*=\S+[ \t]+)*vllm[ \t]+serve[ \t](?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE
+)
+_MAX_POST = 200_000
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.post\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedCase:
+    """What a thread says of itself, for a draft of its record."""
+
+    state: str
+    """open, closed, merged or unknown."""
+    reason: str | None
+    """Why it was closed."""
+    seen: date
+    version: Version | None
+    """That its author runs, by the output of collect-env in the first post."""
+    deployment: Deployment
+    """By that output, and by the first launch line in the post."""
+
+
+def read_reported(post: str) -> tuple[Version | None, Deployment]:
+    """Version and deployment of a thread's first post, which may hold anything; nothing for one without them."""
+    post = post[:_MAX_POST]
+    version, told = None, Deployment()
+    with suppress(InputError):
+        facts = deployment_from_collect_env(post, "the thread")
+        version, told = facts.version, facts.deployment
+    if line := _LAUNCH_LINE.search(post):
+        with suppress(InputError):
+            served = parse_serve_command(line[1])
+            told = told.model_copy(
+                update={"model": served.model, "quantization": served.quantization, "engine_args": served.engine_args}
+            )
+    return version, told
+
+
+def _quoted(text: str) -> str:
+    """A YAML scalar on one line, whatever the text holds."""
+    return json.dumps(sanitise(text)[:120])
+
+
+def _draft_events(case: ReportedCase | None) -> str:
+    note = '# {fixed: "…"} needs a FIX reference that shows it'
+    if case is None or case.version is None:
+        return f'[{{introduced: "{PLACEHOLDER}"}}] {note}'
+    if _RELEASE.fullmatch(str(case.version)) is None:
+        return f'[{{introduced: "{PLACEHOLDER}"}}] # the author runs {case.version}; {note[2:]}'
+    return f'[{{introduced: "{case.version}"}}] # that the author runs: an earlier one may have it; {note[2:]}'
+
+
+def _draft_scope(case: ReportedCase | None) -> Iterator[str]:
+    """Lines of the scope. What the thread does not say is marked."""
+    told = case.deployment if case else Deployment()
+    if told.platform:
+        yield f"platform: [{told.platform}]"
+    note = " # without vendor, memory and form factor" if told.accelerator else ""
+    yield f"accelerator: [{_quoted(told.accelerator or PLACEHOLDER)}]{note}"
+    yield f"model: [{_quoted(told.model or PLACEHOLDER)}]"
+    if told.quantization:
+        yield f"quantization: [{_quoted(told.quantization)}]"
+    for name, key in (("tensor", "tensor_parallel_size"), ("pipeline", "pipeline_parallel_size")):
+        size = told.engine_args.get(key)
+        if isinstance(size, int) and size > 1:
+            yield f"# parallel: {{{name}: {_quoted(str(size))}}}"
+    others = {
+        key: value
+        for key, value in told.engine_args.items()
+        if not key.endswith("_parallel_size") and key != "quantization"
+    }
+    if others:
+        listed = ", ".join(f"{_quoted(key)}: {_quoted(str(value))}" for key, value in others.items())
+        yield f"# engine_args: {{{listed}}} # of the launch line: keep those that matter"
+
+
+def draft_record(
+    url: str,
+    *,
+    today: date,
+    fix: str | None = None,
+    conditions: Sequence[CodeCondition] = (),
+    case: ReportedCase | None = None,
+) -> str:
     """The text of the file `ID.yaml`. Raises InputError as `draft_id` does.
 
-    `conditions`: proposals for `code` from the diff of `fix`, which stand in the draft as comments.
+    `conditions`: proposals for `code` from the diff of `fix`, which stand in the draft as comments. `case`: what the
+    thread says of itself, None if it was not read.
     """
     thread = _match_thread(url)[0]
     proposed = (
@@ -406,6 +498,10 @@ def draft_record(url: str, *, today: date, fix: str | None = None, conditions: S
     for condition in conditions:
         key, texts = ("present", condition.present) if condition.present else ("absent", condition.absent)
         proposed += f"#   - {{file: {condition.file}, {key}: {(texts or [''])[0]}}}\n"
+    scope = "\n  ".join(_draft_scope(case))
+    state = "state: unknown # open closed merged; with state_reason where closed"
+    if case and case.state != "unknown":
+        state = f"state: {case.state}" + (f"\n  state_reason: {case.reason}" if case.reason else "")
     return f"""\
 id: {draft_id(url)}
 summary: "{PLACEHOLDER}: what the user sees, with the model, the hardware and the size, in at most 160 signs"
@@ -417,17 +513,16 @@ affected:
   - package: {{ecosystem: PyPI, name: vllm}}
     ranges:
       - type: ECOSYSTEM
-        events: [{{introduced: "{PLACEHOLDER}"}}] # {{fixed: "…"}} needs a FIX reference that shows it
+        events: {_draft_events(case)}
 {proposed}scope: # every key must hold, a list means any of; as narrow as the evidence
-  accelerator: ["{PLACEHOLDER}"]
-  model: ["{PLACEHOLDER}"]
+  {scope}
 signature: # the loss as a fraction, positive for worse; leave `change` out where the thread has no number
   - {{metric: ttft, direction: worse}}
 workarounds: []
 tracker:
   url: {thread}
-  state: unknown # open closed merged; with state_reason where closed
-  checked: {today.isoformat()}
+  {state}
+  checked: {(case.seen if case else today).isoformat()}
 confidence: low # high medium low
 evidence: >-
   {PLACEHOLDER}: which statement in the thread supports which version and which part of the scope, and what is inferred.
