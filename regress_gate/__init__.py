@@ -9,10 +9,21 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in typing, which would have to be imported
 
 if TYPE_CHECKING:
-    from regress_gate.app.api import DetectionResult, GateResult, Store, check, compare, detect, open_store
+    from regress_gate.app.api import (
+        AuditResult,
+        DetectionResult,
+        GateResult,
+        Store,
+        audit,
+        check,
+        compare,
+        detect,
+        open_store,
+    )
     from regress_gate.errors import InputError, NoDataError, RegressGateError, StoreError
 
 __all__ = [
+    "AuditResult",
     "DetectionResult",
     "GateResult",
     "InputError",
@@ -21,6 +32,7 @@ __all__ = [
     "Store",
     "StoreError",
     "__version__",
+    "audit",
     "check",
     "compare",
     "detect",

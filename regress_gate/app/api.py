@@ -4,7 +4,7 @@ Everything here reads; measuring is the command line's. Documented in docs/pytho
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,10 @@ from regress_gate.suites import find_shipped_suite
 if TYPE_CHECKING:
     import pandas as pd
 
+    from regress_gate.gate.audit.engine import Audit
     from regress_gate.gate.table_changes import DetectionReport
     from regress_gate.model.run import Run
+    from regress_gate.report.views.audit_view import AuditView
 
 DeploymentLike = Deployment | Mapping[str, Any]
 """What known issues are matched against: `{"accelerator": "H200", "model": …, "engine_args": {…}, "env": {…}}`."""
@@ -215,6 +217,56 @@ class DetectionResult:
         return _notebook_html(self.decision, "", [], self.to_frame())
 
 
+@dataclass(frozen=True)
+class AuditResult:
+    """What `audit` found."""
+
+    audits: "list[Audit]"
+    """One for each server of a deployment file, else one."""
+
+    @property
+    def decision(self) -> str:
+        """`pass`, `fail` or `inconclusive`: the worst of all servers."""
+        return self._view().decision.value
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would exit with."""
+        return self._view().exit_code
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row for each rule and server."""
+        import pandas as pd  # slow to import, and only frames need it
+
+        from regress_gate.report.views.audit_view import finding_data  # with the rules
+
+        rows = [
+            {
+                "server": None if audit.deployment is None else audit.deployment.name,
+                **finding_data(one, blocks=one.rule.id in audit.blocking),
+            }
+            for audit in self.audits
+            for one in audit.results
+        ]
+        return pd.DataFrame(rows)
+
+    def to_json(self) -> str:
+        """As `audit --format json` prints it."""
+        return render(self._view(), "json")
+
+    def _view(self) -> "AuditView":
+        from regress_gate.report.views.audit_view import AuditView  # with the rules
+
+        return AuditView(self.audits)
+
+    def __repr__(self) -> str:
+        return f"<audit: {self.decision}>"
+
+    def _repr_html_(self) -> str:
+        frame = self.to_frame()
+        return _notebook_html(self.decision.upper(), "", [], frame.loc[frame["answer"] == "fires"])
+
+
 def _notebook_html(decision: str, advice: str, reasons: Sequence[str], frame: "pd.DataFrame") -> str:
     """What a notebook shows of a result. Texts come from result files and from GitHub, so all of them are escaped."""
     from markupsafe import Markup  # with the templates: only notebooks need them
@@ -284,6 +336,33 @@ def check(
     return GateResult(check_version(settings, version, baseline=baseline, offline=True).result)
 
 
+def audit(
+    version: str | None = None,
+    *,
+    deployment: DeploymentLike | None = None,
+    serve_command: str | None = None,
+    deployment_file: str | Path | None = None,
+    server_log: str | Path | None = None,
+    metrics: Sequence[str | Path] = (),
+    model_config: str | Path | None = None,
+    config: str | Path | None = None,
+) -> AuditResult:
+    """What costs a deployment its speed; see `regress-gate audit --help`. `metrics` are at most two files or addresses.
+
+    Raises InputError for what cannot be read.
+    """
+    from regress_gate.app.audit import audit_servers  # with the rules
+
+    settings = _settings(
+        config=config, deployment=deployment, launch_line=serve_command, deployment_file=deployment_file
+    )
+    if server_log is not None:
+        settings = replace(settings, server_log=Path(server_log))
+    directory = None if model_config is None else Path(model_config)
+    sources = [str(source) for source in metrics]
+    return AuditResult(audit_servers(settings, version=version, metrics=sources, model_config=directory))
+
+
 def detect(
     source: "pd.DataFrame | str | Path",
     *,
@@ -337,10 +416,12 @@ def _settings(
 
 
 __all__ = [
+    "AuditResult",
     "DetectionResult",
     "GateResult",
     "InputError",
     "Store",
+    "audit",
     "check",
     "compare",
     "detect",

@@ -234,3 +234,15 @@ def test_the_notebook_runs_from_top_to_bottom_and_holds_no_output() -> None:
     assert all(not cell["outputs"] and cell["execution_count"] is None for cell in cells)
     last_values = ["".join(cell["source"]) for cell in cells]
     run_python("\n".join(last_values) + "\nassert result.decision == 'pass'")
+
+
+def test_an_audit_says_what_costs_speed_and_what_it_needs(tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text("INFO 11-21 02:11:13 [x.py:1] non-default args: {'model': 'm', 'enforce_eager': True}\n")
+    found = rg.audit("0.24.0", server_log=log, deployment={"accelerator": "H100"})
+    assert (found.decision, found.exit_code) == ("pass", 0)
+    rows = found.to_frame().set_index("id")
+    assert rows.loc["CG001", "answer"] == "fires"
+    assert rows.loc["KV003", "needs"] == ["--metrics twice, some time apart and under load"]
+    assert '"answer": "fires"' in found.to_json()
+    assert "CG001" in found._repr_html_()

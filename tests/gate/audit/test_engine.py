@@ -1,6 +1,8 @@
 """All rules together: every rule has an answer for every deployment, and no answer is better than a guess."""
 
+import re
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,12 @@ def test_ids_are_unique_and_each_rule_says_what_to_do_and_where_it_is_from() -> 
         assert rule.remedy
         assert rule.url.startswith("https://")
         assert set(rule.signals) <= SIGNALS.keys()
+
+
+def test_the_page_lists_every_rule() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "audit.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (\w+\d{3}) \| (\w+) \| (.+?) \|", page, re.MULTILINE)
+    assert listed == [(rule.id, rule.severity.value, rule.title) for rule in RULES]
 
 
 def test_of_a_deployment_of_which_nothing_is_known_nothing_is_told() -> None:
