@@ -92,7 +92,8 @@ def test_only_the_places_that_were_asked_for_are_shown(tmp_path):
 
 def test_texts_of_others_are_texts_on_the_page(tmp_path):
     hostile = "<script>alert(1)</script>{{ 7*7 }}"
-    built(watched_store(tmp_path / "store.db", NOW, hostile, title=hostile, bisect_command=hostile), tmp_path / "site")
+    store = watched_store(tmp_path / "store.db", NOW, hostile, title=hostile, bisect_command=hostile)
+    built(store, tmp_path / "site", suite_flag="soak")
     for name in ("index.html", "watch.html"):
         content = files_of(tmp_path / "site")[name].decode()
         assert "<script>alert" not in content
@@ -101,5 +102,5 @@ def test_texts_of_others_are_texts_on_the_page(tmp_path):
 
 def test_a_long_history_of_looks_is_cut_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(watch_page, "MOST_LOOKS", 2)
-    pages = built(watched_store(tmp_path / "store.db", NOW), tmp_path / "site")
+    pages = built(watched_store(tmp_path / "store.db", NOW), tmp_path / "site", suite_flag="soak")
     assert "and 3 older looks" in words(pages["watch.html"])

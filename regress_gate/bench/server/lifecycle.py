@@ -137,19 +137,25 @@ def end_processes(
     """
     begin = time.monotonic()
     signalled = set(already_asked)
-    remaining = find()
+    remaining = _find_again(find)
     while remaining and time.monotonic() - begin < grace:
         _signal_each([process for process in remaining if process.pid not in signalled], psutil.Process.terminate)
         signalled |= {process.pid for process in remaining}
         time.sleep(_END_POLL)
-        remaining = find()
+        remaining = _find_again(find)
     forced = bool(remaining)
     deadline = time.monotonic() + KILL_WAIT
     while remaining and time.monotonic() < deadline:
         _signal_each(remaining, psutil.Process.kill)
         time.sleep(_END_POLL)
-        remaining = find()
+        remaining = _find_again(find)
     return StopReport(time.monotonic() - begin, forced, tuple(process.pid for process in remaining))
+
+
+def _find_again(find: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+    """Asked twice before nothing is left: a process that starts another and ends while the system's list is read hides
+    both from one look."""
+    return find() or find()
 
 
 def port_closes(port: int) -> bool:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from regress_gate.bench.provision.docker import DockerProvisioner
+from regress_gate.bench.server.lifecycle import end_processes
 from regress_gate.bench.server.processes import TOKEN_VARIABLE, ProcessIdentity, identify_process
 from regress_gate.bench.server.recovery import ServerState, end_orphan, find_orphans, read_states, write_state
 from regress_gate.bench.server.server import Server, start_server
@@ -192,6 +194,20 @@ def test_a_grandchild_without_our_environment_is_found_by_the_log_that_it_inheri
 def test_grandchildren_that_leave_are_ended_whenever_the_tool_is_killed(states: Path, round_: int) -> None:
     # Killed at once, the tool may leave only the last of a chain of processes: each ends when the next is there.
     assert end_scattered(states, delay=round_ * 0.01)
+
+
+def test_a_process_that_one_look_at_the_systems_list_missed_is_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as child:
+        process, missed = psutil.Process(child.pid), iter([[]])
+
+        def find() -> list[psutil.Process]:
+            return next(missed, [process] if child.poll() is None else [])
+
+        try:
+            assert end_processes(find, grace=30).left == ()
+            assert child.poll() is not None
+        finally:
+            child.kill()
 
 
 def end_scattered(states: Path, *, delay: float) -> list[int]:
