@@ -11,6 +11,8 @@ from math import isfinite
 from typing import Literal
 
 from regress_gate import __version__
+from regress_gate.gate.audit.causes import explain_regressions
+from regress_gate.gate.audit.server_changes import ServerChange, find_server_changes
 from regress_gate.gate.config_changes import ConfigChange
 from regress_gate.gate.measured_issues import join_issues
 from regress_gate.gate.objectives import judge_objectives, weigh_objectives
@@ -50,6 +52,7 @@ from regress_gate.known.records.coverage import move_of
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
+    AuditFindingOut,
     CoverageOut,
     DifferenceOut,
     ExplanationOut,
@@ -153,6 +156,7 @@ class Weighed:
     """The heaviest first."""
     warnings: list[str]
     issues: list[KnownIssueOut]
+    audit: list[AuditFindingOut]
     explanations: list[ExplanationOut]
     objectives: list[ObjectiveOut]
     waivers: list[WaiverOut]
@@ -249,6 +253,7 @@ def weigh(
     )
     reasons += weigh_objectives(objectives, rules.policy, book)
     explanations: list[ExplanationOut] = []
+    changes: list[ServerChange] = []
     if comparison is not None:
         reasons += weigh_missing_scenarios(comparison, given.definition, gathered.baseline, gathered.candidate)
         unmeasured, remarks = weigh_named_metrics(
@@ -262,11 +267,15 @@ def weigh(
         issues, explanations = join_issues(
             comparison.series, given.findings, issues, definition=given.definition, side=gathered.candidate
         )
+        changes = find_server_changes(gathered.baseline.counted, gathered.candidate.counted)
+        sides = gathered.baseline, gathered.candidate
+        explanations = explain_regressions(explanations, comparison.series, changes, sides, _suite_out(given))
     waivers = book.outcome()
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in waivers if w.state == "unused"
     ]
-    return Weighed(order_reasons(reasons), warnings, issues, explanations, objectives, waivers)
+    audit = [change.finding for change in changes]
+    return Weighed(order_reasons(reasons), warnings, issues, audit, explanations, objectives, waivers)
 
 
 def conclude(
@@ -309,6 +318,7 @@ def conclude(
         failed_runs=failed_runs(gathered.baseline, gathered.candidate),
         known_issues=weighed.issues,
         coverage=given.coverage,
+        audit=weighed.audit,
         explanations=weighed.explanations,
         objectives=weighed.objectives,
         waivers=weighed.waivers,

@@ -83,6 +83,14 @@ class Move(StrEnum):
     SAME = "same"
 
 
+class AuditEffect(StrEnum):
+    """What the move does to a finding about the servers."""
+
+    NEW = "new"
+    CARRIED = "carried"
+    RESOLVED = "resolved"
+
+
 class ReviewDepth(StrEnum):
     """How deeply a release was reviewed, the deepest first; coverage.yaml says how each was done."""
 
@@ -442,6 +450,60 @@ class CauseOut(ResultModel):
     """That it did, 0 to 1, under the model of docs/joining.md."""
 
 
+class AuditFindingOut(ResultModel):
+    """What costs a server speed or may cost it, by its start log and /metrics, on at least one of the two sides."""
+
+    id: str
+    """Its kind, with what it is about after a colon: `kv_cache_smaller`, `backend_changed:moe`."""
+    text: str
+    """One sentence, with both sides."""
+    effect: AuditEffect
+    """What the move does: brings it, carries it over or resolves it."""
+    baseline: str | None = None
+    """What the baseline's servers had; null: they did not print it."""
+    candidate: str | None = None
+    """What the candidate's servers had."""
+    evidence: list[str] = Field(default_factory=list)
+    """Where it was seen, with the number of server starts."""
+
+
+class CounterTestOut(ResultModel):
+    """What would take a cause away, to measure whether it was one."""
+
+    side: Literal["candidate", "baseline"]
+    """Whose servers are given another setting: the candidate's, that of the baseline; or the other way around."""
+    text: str
+    """`0.20.0 with --moe-backend triton`."""
+    engine_args: dict[str, Any] = Field(default_factory=dict)
+    """Engine arguments to set."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables to set."""
+    command: str
+    """That measures it and decides."""
+    outcome: Literal["confirmed", "refuted", "unclear", "failed"] | None = None
+    """Whether the regression is gone with it; `failed`: that server did not start. Null: not measured."""
+    outcome_text: str = ""
+    """The measured change, with its interval."""
+
+
+class ObservedCauseOut(ResultModel):
+    """A difference between the servers that may have caused a regression."""
+
+    finding: str
+    """Id of the finding in `audit`, or the part of a request that is slower by itself: `prefill_slower`."""
+    text: str
+    """One sentence."""
+    evidence: list[str]
+    """Numbers of both sides, with the number of server starts."""
+    weight: float
+    """0 to 1, for the order: the share of the loss in the parts of a request on which it acts, times how directly the
+    evidence shows it. No probability."""
+    counter_test: CounterTestOut | None = None
+    """Null: no flag or variable is known that undoes it."""
+    measured: bool = False
+    """Whether a counter-test has confirmed it."""
+
+
 class ExplanationOut(ResultModel):
     """Regressions of one scenario that are one piece of evidence, and the known issues that may have caused them."""
 
@@ -451,6 +513,10 @@ class ExplanationOut(ResultModel):
     """The issue that explains them; null: unexplained."""
     causes: list[CauseOut] = Field(default_factory=list)
     """The most likely first. The rest of the probability is that of causes without a record."""
+    breakdown: list[str] = Field(default_factory=list)
+    """The parts of a request (waiting, prefill, decoding) as the servers counted them, on both sides."""
+    observed: list[ObservedCauseOut] = Field(default_factory=list)
+    """What the servers did differently, the most likely cause first."""
 
 
 class WaiverOut(ResultModel):
@@ -597,6 +663,8 @@ class Result(ResultModel):
     """Every record in question, also those that do not apply."""
     coverage: CoverageOut | None = None
     """How far the records reach. Null: results from before this was recorded."""
+    audit: list[AuditFindingOut] = Field(default_factory=list)
+    """What differs between the servers of both sides, new findings first. Empty: nothing, or nothing was kept."""
     explanations: list[ExplanationOut] = Field(default_factory=list)
     """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)

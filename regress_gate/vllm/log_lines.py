@@ -87,6 +87,26 @@ def strip_prefix(line: str) -> str:
     return _split(line).text
 
 
+_NOTABLE = re.compile(
+    r"backend|kernel|cache size|memory|cuda ?graph|capture|tuned|configuration from|default \w+ config|schedul"
+    r"|disabl|overrid|fall(?:ing)? ?back|chunked prefill|prefix caching|all-?reduce|DeepGEMM|quantiz",
+    re.IGNORECASE,
+)
+MAX_NOTABLE_LINES = 100
+
+
+def notable_lines(text: str) -> tuple[str, ...]:
+    """Lines of a start that say what the server chose, switched off or warns of; each once, without its prefix."""
+    chosen: dict[str, None] = {}
+    for raw in text.split("\n")[:MAX_LINES_SCANNED]:
+        line = _split(raw)
+        if line.level in ("WARNING", "INFO") and (line.level == "WARNING" or _NOTABLE.search(line.text)):
+            chosen[_cut(mask(line.text))] = None
+        if len(chosen) == MAX_NOTABLE_LINES:
+            break
+    return tuple(chosen)
+
+
 def decisive_lines(text: str, secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The likeliest cause first, then other causes, the last one first; if there are none, the last errors or lines.
 

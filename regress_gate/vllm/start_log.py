@@ -28,6 +28,9 @@ _NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \([^)]*\) with config: (.*)")
 _KV_CACHE = re.compile(r"\bKV cache size: ([\d,]+) tokens")
 _CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x")
+_CAPTURE_SIZES = re.compile(
+    r"max_(?:cudagraph_)?capture_size'?[:=] ?(\d{1,6})\b|cudagraph_capture_sizes'?[:=] ?\[([\d, ]+)\]"
+)
 _ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
 _WEIGHTS = re.compile(r"Loading (?:model )?weights took ([\d.]+) ?s")
 _MODEL = re.compile(r"Model loading took ([\d.]+) ?Gi?B(?: memory)?(?: and ([\d.]+) ?s)?")
@@ -111,6 +114,8 @@ class StartLog:
     weights_bytes: float | None = None
     """Per device."""
     split: StartupSplit = StartupSplit()
+    max_capture_size: int | None = None
+    """The largest batch for which a graph is captured."""
 
 
 def read_start_log(text: str) -> StartLog:
@@ -124,6 +129,7 @@ def read_start_log(text: str) -> StartLog:
     seconds: dict[str, float] = {}
     concurrency: float | None = None
     weights: float | None = None
+    captured: int | None = None
 
     def longest(name: str, value: str | None) -> None:
         if value is not None and (number := _number(value)) is not None:
@@ -142,6 +148,7 @@ def read_start_log(text: str) -> StartLog:
             arguments = arguments or _printed_arguments(match[1])
         elif match := _CONFIG.match(line):
             config = config or dict(_pairs(match[1], "="))
+            captured = captured or _max_capture_size(match[1])
         elif match := _ARCHITECTURE.match(line):
             architecture = architecture or match[1]
         elif match := _WEIGHTS.match(line):
@@ -174,7 +181,18 @@ def read_start_log(text: str) -> StartLog:
         max_concurrency=concurrency,
         weights_bytes=None if weights is None else weights * 2**30,
         split=StartupSplit(**seconds),
+        max_capture_size=captured,
     )
+
+
+def _max_capture_size(config: str) -> int | None:
+    """Of a printed configuration: stated, or the largest of the sizes."""
+    found: list[int] = []
+    for match in _CAPTURE_SIZES.finditer(config):
+        if match[1]:
+            return int(match[1])
+        found += [int(size) for size in match[2].split(",") if 0 < len(size.strip()) < 7 and size.strip().isdecimal()]
+    return max(found, default=None)
 
 
 def _number(text: str) -> float | None:

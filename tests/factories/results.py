@@ -4,13 +4,16 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import metric
 from regress_gate.model.result import (
+    AuditEffect,
+    AuditFindingOut,
     CauseOut,
     ChangePointOut,
+    CounterTestOut,
     CoverageOut,
     Decision,
     DifferenceOut,
@@ -20,6 +23,7 @@ from regress_gate.model.result import (
     IssueObservation,
     KnownIssueOut,
     Move,
+    ObservedCauseOut,
     QuantilesOut,
     Reason,
     ReasonCode,
@@ -125,6 +129,22 @@ def a_failed_run(**changes: Any) -> FailedRun:
             **changes,
         }
     )
+
+
+def a_cause(**changes: Any) -> ObservedCauseOut:
+    cause = ObservedCauseOut(
+        finding="kv_cache_smaller",
+        text="KV cache 18% smaller",
+        evidence=["start log: 174,720 → 143,270 tokens (5 server starts a side)"],
+        weight=0.97,
+        counter_test=CounterTestOut(
+            side="baseline",
+            text="0.19.0 with --num-gpu-blocks-override 8954",
+            engine_args={"num_gpu_blocks_override": 8954},
+            command="regress-gate compare 0.19.0 0.20.0 --measure --attribute --suite cpu-tiny",
+        ),
+    )
+    return cause.model_copy(update=changes)
 
 
 def a_change(name: str = "--swap-space", **changes: Any) -> dict[str, Any]:
@@ -416,7 +436,22 @@ def _failing() -> Result:
                 issue=None,
                 causes=[CauseOut(issue="VLLM-28882", probability=0.31), CauseOut(issue="VLLM-30101", probability=0.05)],
             ),
-            ExplanationOut(series=["batch-c256/output_throughput"], issue=None),
+            ExplanationOut(
+                series=["batch-c256/output_throughput"],
+                issue=None,
+                breakdown=["waiting: 12 ms → 87 ms a request (at least 5120 requests and 5 server starts a side)"],
+                observed=[a_cause()],
+            ),
+        ],
+        audit=[
+            AuditFindingOut(
+                id="kv_cache_smaller",
+                text="KV cache 18% smaller",
+                effect=AuditEffect.NEW,
+                baseline="174720 tokens",
+                candidate="143270 tokens",
+                evidence=["start log: 174,720 → 143,270 tokens (5 server starts a side)"],
+            ),
         ],
         known_issues=[
             an_issue(
@@ -679,6 +714,7 @@ def filled_with(text: str, url: str | None = None) -> Result:
     """A result in which every free text is this one."""
     url = text if url is None else url
     made = with_pictures(_failing())
+    outcomes: tuple[Literal["confirmed"] | None, ...] = (None, "confirmed")
     return a_result(
         decision=Decision.FAIL,
         exit_code=1,
@@ -728,9 +764,36 @@ def filled_with(text: str, url: str | None = None) -> Result:
             )
             for effect in Effect
         ],
+        audit=[
+            AuditFindingOut(id=text, text=text, effect=AuditEffect.NEW, baseline=text, candidate=text, evidence=[text]),
+        ],
         explanations=[
             ExplanationOut(series=[text, text], issue=text, causes=[CauseOut(issue=text, probability=0.9)]),
-            ExplanationOut(series=[text], issue=None, causes=[CauseOut(issue=text, probability=0.2)]),
+            *(
+                ExplanationOut(
+                    series=[text],
+                    issue=None,
+                    causes=[CauseOut(issue=text, probability=0.2)],
+                    breakdown=[text],
+                    observed=[
+                        a_cause(
+                            finding=text,
+                            text=text,
+                            evidence=[text, text],
+                            counter_test=CounterTestOut(
+                                side="candidate",
+                                text=text,
+                                engine_args={text: text},
+                                env={text: text},
+                                command=text,
+                                outcome=outcome,
+                                outcome_text=text,
+                            ),
+                        ),
+                    ],
+                )
+                for outcome in outcomes
+            ),
         ],
         waivers=[
             WaiverOut(

@@ -80,8 +80,14 @@ class Engine:
         preempted = options.preempt_every is not None and number % options.preempt_every == 0
         for chunk in range(chunks):
             base = options.ttft if chunk == 0 else options.tpot * options.tokens_per_chunk
-            if chunk and options.max_capture_size is not None and self.running > options.max_capture_size:
+            if (
+                chunk
+                and options.max_cudagraph_capture_size is not None
+                and self.running > options.max_cudagraph_capture_size
+            ):
                 base *= options.uncaptured_slowdown
+            if options.slow_moe_backend is not None and options.slow_moe_backend == options.moe_backend:
+                base *= options.slow_moe_factor
             if preempted and chunk == chunks // 2:
                 self.preemptions += 1
                 base += options.preemption_cost

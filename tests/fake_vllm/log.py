@@ -23,8 +23,8 @@ def starting(options: Options) -> None:
     info("model.py:549", "Resolved architecture: LlamaForCausalLM")
     engine = "EngineCore"
     config = f"model={options.model!r}"
-    if options.max_capture_size is not None:
-        sizes = [1, 2, 4, *range(8, options.max_capture_size + 1, 8)]
+    if options.max_cudagraph_capture_size is not None:
+        sizes = [1, 2, 4, *range(8, options.max_cudagraph_capture_size + 1, 8)]
         config += f", compilation_config={{'cudagraph_capture_sizes': {sizes}}}"
     info("core.py:105", f"Initializing a V1 LLM engine (v{options.vllm_version}) with config: {config}", engine)
     if options.moe_backend is not None:

@@ -37,11 +37,14 @@ class Options:
     tokens_per_request: int
     preempt_every: int | None
     preemption_cost: float
-    max_capture_size: int | None
+    max_cudagraph_capture_size: int | None
+    num_gpu_blocks_override: int | None
     metrics_lines: int
     metrics_busy: float
     uncaptured_slowdown: float
     moe_backend: str | None
+    slow_moe_backend: str | None
+    slow_moe_factor: float
     kv_cache_tokens: int
     memory_mb: float
     output_noise: float
@@ -66,6 +69,8 @@ class Options:
     short_every: int | None
     tokenize: str
     leak_mb: float
+    launch_flags: tuple[str, ...]
+    """Flags of real vLLM that have an effect here."""
     engine_args: tuple[str, ...]
     """Flags of real vLLM that mean nothing here, kept for the start log."""
 
@@ -113,11 +118,16 @@ def parser() -> argparse.ArgumentParser:
     )
     cause.add_argument("--preempt-every", type=int, metavar="N", help="preempt these requests once")
     cause.add_argument("--preemption-cost", type=float, default=0.1, help="time that a preemption adds")
-    cause.add_argument("--max-capture-size", type=int, metavar="N", help="largest batch that runs in a graph")
+    cause.add_argument(
+        "--max-cudagraph-capture-size", type=int, metavar="N", help="largest batch that runs in a graph, as vLLM's"
+    )
+    cause.add_argument("--num-gpu-blocks-override", type=int, metavar="N", help="16 tokens of KV cache each, as vLLM's")
     cause.add_argument("--uncaptured-slowdown", type=float, default=2.0, metavar="X", help="of larger batches")
     cause.add_argument("--metrics-lines", type=int, default=0, metavar="N", help="further lines of /metrics")
     cause.add_argument("--metrics-busy", type=float, default=0.0, help="time of the event loop that /metrics takes")
-    cause.add_argument("--moe-backend", metavar="NAME", help="what the log says of a default MoE backend")
+    cause.add_argument("--moe-backend", metavar="NAME", help="what the log says of it, as vLLM's")
+    cause.add_argument("--slow-moe-backend", metavar="NAME", help="one with which everything takes longer")
+    cause.add_argument("--slow-moe-factor", type=float, default=1.5, metavar="X", help="how much longer")
     fault = parser.add_argument_group("faults")
     fault.add_argument(
         "--faulty-start",
@@ -171,7 +181,8 @@ def parse(argv: list[str]) -> Options:
         model, arguments = arguments[1], arguments[2:]
     known = parser()
     version = known.parse_known_args(arguments)[0].vllm_version
-    arguments += _behaviour(version)
+    # What a real vLLM takes wins over what a version does by default.
+    arguments += [*_behaviour(version), *(launch_flags := _launch_flags(arguments) if serves else [])]
     engine_args: list[str] = []
     if serves:
         found, engine_args = known.parse_known_args(arguments)
@@ -185,7 +196,22 @@ def parse(argv: list[str]) -> Options:
         values["seed"] += start
         if values["faulty_start"] and start not in values["faulty_start"]:
             values |= {name: known.get_default(name) for name in _faults(known)}
-    return Options(model=model, engine_args=tuple(engine_args), **values)
+    if values["num_gpu_blocks_override"] is not None:
+        values["kv_cache_tokens"] = 16 * values["num_gpu_blocks_override"]
+    return Options(model=model, engine_args=tuple(engine_args), launch_flags=tuple(launch_flags), **values)
+
+
+_REAL_FLAGS = ("--max-cudagraph-capture-size", "--num-gpu-blocks-override", "--moe-backend")
+
+
+def _launch_flags(arguments: list[str]) -> list[str]:
+    """Flags of real vLLM that have an effect here, as `--name=value`."""
+    found = []
+    for number, word in enumerate(arguments):
+        name, has_value, value = word.partition("=")
+        if name in _REAL_FLAGS:
+            found.append(f"{name}={value if has_value else arguments[number + 1]}")
+    return found
 
 
 def _behaviour(version: str) -> list[str]:

@@ -74,6 +74,7 @@ class Server:
                 _send(writer, 200, self.metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
             case "GET", "/fake/requests":
                 report = {"peak_running": self.peak_running, "luck": self._engine.luck, "requests": self.requests}
+                report["launch_flags"] = list(self._options.launch_flags)
                 _send_json(writer, 200, report)
             case _:
                 _send_json(writer, 404, {"detail": "Not Found"})

@@ -257,10 +257,10 @@ class SimulatedMeter:
     ) -> LoadResult:
         """Stands for `OwnClientMeter.__call__`. From then on the page of the real server is that of the simulated."""
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            server = SimulatedServer(
-                runner, f"--served-model-name={model}", *self._flags[_get(url, "/version")["version"]]
-            )
-            server.set_luck(_get(url, "/fake/requests")["luck"])
+            report = _get(url, "/fake/requests")
+            flags = [*self._flags[_get(url, "/version")["version"]], *report["launch_flags"]]
+            server = SimulatedServer(runner, f"--served-model-name={model}", *flags)
+            server.set_luck(report["luck"])
             return server.measure_workload(
                 workload,
                 model=model,

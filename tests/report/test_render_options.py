@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import json
 import os
 import pty
 import struct
@@ -71,7 +72,7 @@ def test_a_process_in_an_ascii_locale_prints_the_report() -> None:
     environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONIOENCODING": "ascii"}
     process = subprocess.run(
         [sys.executable, "-c", script],
-        input=failing().model_dump_json(),
+        input=json.dumps(failing().model_dump(mode="json")),  # in ASCII, as stdin is here
         capture_output=True,
         text=True,
         env=environ,

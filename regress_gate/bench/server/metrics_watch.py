@@ -23,8 +23,9 @@ PAGE_TIMEOUT = 5.0
 """Seconds for one page, in all."""
 MAX_PAGE = 2**24
 """Bytes of a page. A larger one is refused: it is read while requests are measured."""
-SAMPLE_INTERVAL = 2.0
-"""Seconds between two readings during a trial, at least."""
+SAMPLE_INTERVAL = 10.0
+"""Seconds between two readings during a trial, at least. Every two seconds, a reading met more than one in a hundred
+first tokens of 50 ms, and the p99 of the time to them was 7 % longer."""
 REST = 200
 """Times the length of the last reading that the next one waits, at least. A vLLM server answers in its event loop,
 where it also sends tokens: so at most 0.5 % of the gaps between tokens contain a reading."""

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 from regress_gate.redaction import MASK, mask, mask_values, names_secret
-from regress_gate.vllm.log_lines import read_log_ends
+from regress_gate.vllm.log_lines import notable_lines, read_log_ends
 from regress_gate.vllm.start_log import StartLog, kv_cache_tokens, parse_metrics, read_start_log
 
 MAX_ENTRIES = 200
@@ -109,6 +109,8 @@ class ServerFacts:
     """From the log, else from /metrics."""
     log: StartLog
     """Empty for a server without a readable log."""
+    lines: tuple[str, ...] = ()
+    """Of the start: warnings, and what was chosen or switched off. Without prefixes."""
 
     def as_document(self) -> dict[str, Any]:
         """Plain JSON values of bounded size, stored with the run."""
@@ -123,16 +125,19 @@ class ServerFacts:
             "split": asdict(log.split),
             "max_concurrency": log.max_concurrency,
             "weights_bytes": log.weights_bytes,
+            "max_capture_size": log.max_capture_size,
+            "lines": bounded_json(list(self.lines)),
         }
 
 
 def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
     """Read the facts of a ready server. `secrets` are masked in its log; `as_document` also masks by pattern."""
-    start = read_start_log(mask_values(read_log_ends(log), secrets)) if log else StartLog()
+    text = mask_values(read_log_ends(log), secrets) if log else ""
+    start = read_start_log(text)
     tokens = start.kv_cache_tokens
     if tokens is None and (answer := http_get(url, "/metrics", FACTS_TIMEOUT)) is not None and answer[0] == 200:
         tokens = kv_cache_tokens(parse_metrics(answer[1].decode("utf-8", "replace")))
-    return ServerFacts(_reported_version(url) or _parse_version(start.version), tokens, start)
+    return ServerFacts(_reported_version(url) or _parse_version(start.version), tokens, start, notable_lines(text))
 
 
 def _reported_version(url: str) -> Version | None:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from regress_gate.model.metric import Direction
 from regress_gate.model.result import (
     Decision,
+    ExplanationOut,
     Move,
     ObjectiveOut,
     ObjectiveSide,
@@ -62,6 +63,7 @@ from regress_gate.text import plural
 MAX_CONFIG_CHANGES = 2
 """Changes besides speed that a terminal lists; `-v` lists all that matter, `diff-config` all."""
 MOST_REASONS = 6
+MOST_CAUSES = 5
 MOST_ALIKE = 2
 """Void or failed runs, differences and warnings that a terminal lists of each kind."""
 
@@ -74,6 +76,17 @@ _PARENTHESES = re.compile(r" \([^()]*\)")
 _LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
+_OUTCOMES = {
+    ("candidate", "confirmed"): "measured: {} is not slower",
+    ("candidate", "refuted"): "measured, and not the cause: {} is slower, too",
+    ("candidate", "unclear"): "measured without a decision whether {} is slower",
+    ("candidate", "failed"): "not measured: {} did not serve",
+    ("baseline", "confirmed"): "measured: {} is as slow",
+    ("baseline", "refuted"): "measured, and not the cause: {} is not as slow",
+    ("baseline", "unclear"): "measured without a decision whether {} is as slow",
+    ("baseline", "failed"): "not measured: {} did not serve",
+}
+"""Of a counter-test, by the side whose servers were changed."""
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
 _WAIVER_ORDER = list(_WAIVER_STYLE)
 
@@ -176,6 +189,41 @@ def _policy(result: Result) -> list[Block]:
     return [Paragraph(Styled(f"Weaker than the defaults: {text}.", Style.WARNING)) for text in shown]
 
 
+def _why(result: Result, *, verbose: bool) -> list[Block]:
+    """What the servers did differently, for each regression that this may explain: the likeliest cause, what shows it,
+    and what would settle it."""
+    groups: dict[str, list[ExplanationOut]] = {}
+    for one in result.explanations:
+        if one.observed:
+            groups.setdefault(one.observed[0].text, []).append(one)
+    if not groups:
+        return []
+    most = MOST_CAUSES if verbose else MOST_ALIKE
+    items = [_cause_text(members, verbose=verbose) for members in list(groups.values())[:most]]
+    blocks: list[Block] = [Paragraph(Styled("Why it is slower:", Style.STRONG)), *_list(items)]
+    if more := len(groups) - len(items):
+        blocks.append(Paragraph(f"and {plural(more, 'more cause')}: --format json has all"))
+    tests = [one.observed[0].counter_test for members in groups.values() for one in members]
+    open_test = next((test for test in tests if test is not None and test.outcome is None), None)
+    if open_test is not None:
+        speed = "slower" if open_test.side == "candidate" else "as slow"
+        blocks.append(Paragraph((f"Measure whether {open_test.text} is {speed}: ", Code(open_test.command))))
+    return blocks
+
+
+def _cause_text(members: Sequence[ExplanationOut], *, verbose: bool) -> str:
+    cause, names = members[0].observed[0], [name for one in members for name in one.series]
+    series = ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE} more" if len(names) > MOST_ALIKE else "")
+    text = f"{series}: {cause.text}"
+    test = cause.counter_test
+    if test is not None and test.outcome is not None:
+        text += f" ({_OUTCOMES[test.side, test.outcome].format(test.text)}: {test.outcome_text})"
+    if verbose and cause.evidence:
+        text += f". {'. '.join(cause.evidence)}"
+    others = [other.text for other in members[0].observed[1:]]
+    return text + (f". Or: {'; '.join(others)}" if verbose and others else "")
+
+
 def _search(result: Result) -> list[Block]:
     """How to find the build that brought the largest regression, where the tool can measure it."""
     worse = [one for one in decisive_series(result.series) if one.gated and one.verdict is Verdict.REGRESSION]
@@ -205,13 +253,15 @@ def _answer(result: Result, detail: Detail) -> list[Block]:
         advice: Line = Styled(result.advice, Style.STRONG)
         facts = _facts(result) if detail.verbose else _loud_facts(result)
         reasons = _terminal_reasons(result, verbose=detail.verbose)
-        return [*_policy(result), Paragraph(advice), *_list(reasons), *_search(result), *_pairs(facts)]
+        why = _why(result, verbose=detail.verbose)
+        return [*_policy(result), Paragraph(advice), *_list(reasons), *why, *_search(result), *_pairs(facts)]
     facts, left_out = _loud_facts(result)[: detail.lines], ", ".join(_left_out(result, detail))
     note = (Styled("Left out, too long for this place:", Style.STRONG), f" {left_out}. Other formats have everything.")
     return [
         *_policy(result),
         Paragraph((Styled("What to do:", Style.STRONG), f" {result.advice}"), is_lead=True),
         *_list(wording.reasons(result.reasons, verbose=detail.verbose)[: detail.reasons]),
+        *_why(result, verbose=True),
         *_search(result),
         *([Paragraph(note)] if left_out else []),
         *([Paragraph(Styled("What was compared:", Style.STRONG)), *_pairs(facts)] if facts else []),

@@ -1,0 +1,267 @@
+"""What the servers of two versions did differently, from what is kept with their runs: facts of the start log, and what
+they counted during the trials. Not for what made a series worse (`causes`), and not for the rules on one deployment.
+
+A difference counts where it is larger than the servers of one side differ among themselves.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from statistics import mean, stdev
+from typing import Any
+
+from regress_gate.gate.config_changes import resolved_changes
+from regress_gate.model.result import AuditEffect, AuditFindingOut
+from regress_gate.model.run import Run
+from regress_gate.text import clip, plural
+
+SMALLER_BY = 0.03
+"""Relative loss of KV cache from which it is told: profiling alone moves it by less."""
+PREEMPTED_SHARE = 0.01
+"""Preemptions for each request from which a server counts as preempting."""
+_SPREADS = 3.0
+"""Standard errors by which a difference must exceed what server starts of one version differ by."""
+_LINE_LENGTH = 200
+
+UNTUNED = {
+    "moe_untuned": "Using default MoE config.",
+    "fp8_untuned": "Using default W8A8 Block FP8 kernel config.",
+    "ssm_untuned": "Using default Mamba SSU config.",
+    "async_scheduling_off": "Async scheduling will be disabled",
+    "custom_allreduce_off": "Custom allreduce is disabled",
+    "deep_gemm_off": "Auto-disabled DeepGemm",
+    "graphs_skipped": "Skipping CUDA graph capture",
+    "graphs_overridden": "Overriding cudagraph_mode",
+    "prefix_caching_off": "Disabling prefix caching",
+}
+"""By finding: how the line begins, or what it contains, in all releases since 0.11 that print it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A number of one side, over its server starts."""
+
+    values: tuple[float, ...]
+    """One for each run."""
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values)
+
+    @property
+    def error(self) -> float:
+        return stdev(self.values) / sqrt(len(self.values)) if len(self.values) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSide:
+    """What is kept of the servers of one version. Only runs that count."""
+
+    runs: Sequence[Run]
+
+    @property
+    def servers(self) -> list[Mapping[str, Any]]:
+        return [run.server for run in self.runs if run.server]
+
+    def fact(self, name: str) -> Measured | None:
+        """A number of the start log."""
+        values = [float(value) for server in self.servers if isinstance(value := server.get(name), int | float)]
+        return Measured(tuple(values)) if values else None
+
+    def lines(self, text: str) -> list[str]:
+        """A line of the start log that contains the text, of each server that printed it."""
+        found = []
+        for server in self.servers:
+            lines = server.get("lines")
+            line = next((line for line in lines if text in str(line)), None) if isinstance(lines, list) else None
+            if line is not None:
+                found.append(str(line))
+        return found
+
+    @property
+    def has_lines(self) -> bool:
+        return bool(self.servers) and all("lines" in server for server in self.servers)
+
+    def per(self, name: str, other: str, scenario: str | None = None) -> Measured | None:
+        """A counter divided by another, of a scenario or all; runs without both are left out."""
+        values = []
+        for run in self.runs:
+            counts = [t.server_metrics for t in run.trials if scenario in (None, t.scenario) and t.server_metrics]
+            over = sum(count.get(other, 0.0) for count in counts)
+            if over > 0 and any(name in count for count in counts):
+                values.append(sum(count.get(name, 0.0) for count in counts) / over)
+        return Measured(tuple(values)) if values else None
+
+    def mean_time(self, name: str, scenario: str) -> Measured | None:
+        """Seconds a request, of a histogram."""
+        return self.per(f"{name}_sum", f"{name}_count", scenario)
+
+    def largest(self, name: str, scenario: str) -> float | None:
+        """The maximum of a gauge, as far as it was read during trials."""
+        seen = [
+            trial.server_metrics[name]
+            for run in self.runs
+            for trial in run.trials
+            if trial.scenario == scenario and name in trial.server_metrics
+        ]
+        return max(seen, default=None)
+
+    def requests(self, scenario: str) -> int:
+        trials = [trial for run in self.runs for trial in run.trials if trial.scenario == scenario]
+        return sum(trial.completed or 0 for trial in trials)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChange:
+    """One finding, with what `causes` needs of it."""
+
+    finding: AuditFindingOut
+    before: Any = None
+    """What the baseline had, as an argument would take it."""
+    after: Any = None
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_shown(before: Measured | None, after: Measured | None) -> bool:
+    """Whether the difference exceeds what starts of one version differ by."""
+    if before is None or after is None:
+        return False
+    error = sqrt(before.error**2 + after.error**2)
+    return abs(after.mean - before.mean) > _SPREADS * error
+
+
+def find_server_changes(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[ServerChange]:
+    """What differs between the servers, new findings first."""
+    sides = ServerSide(baseline), ServerSide(candidate)
+    found = [
+        *_cache_changes(*sides),
+        *_graph_changes(*sides),
+        *_resolved(*sides),
+        *_lines(*sides),
+        *_preemptions(*sides),
+        *_shares(*sides),
+    ]
+    order = list(AuditEffect)
+    return sorted(found, key=lambda change: order.index(change.finding.effect))
+
+
+def _cache_changes(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    had, has = before.fact("kv_cache_tokens"), after.fact("kv_cache_tokens")
+    if had is None or has is None or not had.mean or not is_shown(had, has):
+        return
+    change = has.mean / had.mean - 1
+    if abs(change) < SMALLER_BY:
+        return
+    text = f"KV cache {abs(change):.0%} {'smaller' if change < 0 else 'larger'}"
+    evidence = [f"start log: {had.mean:,.0f} → {has.mean:,.0f} tokens ({_starts(had, has)})"]
+    held, holds = before.fact("max_concurrency"), after.fact("max_concurrency")
+    if held is not None and holds is not None:
+        evidence.append(f"start log: holds {held.mean:.1f} → {holds.mean:.1f} requests of full length")
+    effect = AuditEffect.NEW if change < 0 else AuditEffect.RESOLVED
+    yield ServerChange(
+        _finding("kv_cache_smaller", text, effect, f"{had.mean:.0f} tokens", f"{has.mean:.0f} tokens", evidence),
+        round(had.mean),
+        round(has.mean),
+        {"change": change},
+    )
+
+
+def _graph_changes(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    had, has = before.fact("max_capture_size"), after.fact("max_capture_size")
+    if had is None or has is None or had.mean == has.mean or not is_shown(had, has):
+        return
+    text = f"graphs are captured for batches of up to {has.mean:.0f} instead of {had.mean:.0f}"
+    effect = AuditEffect.NEW if has.mean < had.mean else AuditEffect.RESOLVED
+    evidence = [f"start log: largest captured batch {had.mean:.0f} → {has.mean:.0f} ({_starts(had, has)})"]
+    finding = _finding("graphs_smaller", text, effect, f"{had.mean:.0f}", f"{has.mean:.0f}", evidence)
+    yield ServerChange(finding, round(had.mean), round(has.mean))
+
+
+def _resolved(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    """Backends and settings that servers with the same arguments resolved differently."""
+    for name, old, new in resolved_changes(before.servers, after.servers):
+        if name.startswith("compilation_config.") and "capture_size" in name:
+            continue  # said by the graphs
+        is_backend = name.endswith(" backend")
+        what = name if is_backend else f"setting {name}"
+        evidence = [f"start log: {old} → {new} ({_count(before.servers, after.servers)})"]
+        yield ServerChange(
+            _finding(
+                f"{'backend' if is_backend else 'setting'}_changed:{name.removesuffix(' backend')}",
+                f"{what} changed: {old} → {new}",
+                AuditEffect.NEW,
+                old,
+                new,
+                evidence,
+            ),
+            old,
+            new,
+        )
+
+
+def _lines(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    """Warnings of the start. A side of which no lines were kept says nothing."""
+    if not (before.has_lines and after.has_lines):
+        return
+    for name, text in UNTUNED.items():
+        had, has = before.lines(text), after.lines(text)
+        if not had and not has:
+            continue
+        effect = AuditEffect.CARRIED if had and has else AuditEffect.NEW if has else AuditEffect.RESOLVED
+        line = clip((has or had)[0], _LINE_LENGTH)
+        count = f"{len(had)} of {len(before.servers)} → {len(has)} of {len(after.servers)} server starts"
+        yield ServerChange(
+            _finding(name, line, effect, had[0] if had else None, has[0] if has else None, [f"start log: {count}"])
+        )
+
+
+def _preemptions(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    had, has = before.per("preemptions", "requests"), after.per("preemptions", "requests")
+    if had is None or has is None or max(had.mean, has.mean) < PREEMPTED_SHARE:
+        return
+    effect = AuditEffect.CARRIED
+    if is_shown(had, has) and had.mean < PREEMPTED_SHARE:
+        effect = AuditEffect.NEW
+    elif is_shown(had, has) and has.mean < PREEMPTED_SHARE:
+        effect = AuditEffect.RESOLVED
+    text = f"requests are preempted: {had.mean:.2f} → {has.mean:.2f} preemptions a request"
+    evidence = [f"/metrics: {text.removeprefix('requests are preempted: ')} ({_starts(had, has)})"]
+    finding = _finding("preemptions", text, effect, f"{had.mean:.3f}", f"{has.mean:.3f}", evidence)
+    yield ServerChange(finding, facts={"before": had.mean, "after": has.mean})
+
+
+def _shares(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    """Shares that should be high: tokens found in the prefix cache, drafted tokens that are accepted."""
+    for name, text, part, whole in (
+        (
+            "prefix_cache_misses",
+            "of prompt tokens found in the prefix cache",
+            "prefix_cache_hits",
+            "prefix_cache_queries",
+        ),
+        ("drafts_rejected", "of drafted tokens accepted", "accepted_draft_tokens", "draft_tokens"),
+    ):
+        had, has = before.per(part, whole), after.per(part, whole)
+        if had is None or has is None or not is_shown(had, has) or abs(has.mean - had.mean) < PREEMPTED_SHARE:
+            continue
+        effect = AuditEffect.NEW if has.mean < had.mean else AuditEffect.RESOLVED
+        line = f"{had.mean:.0%} → {has.mean:.0%} {text}"
+        evidence = [f"/metrics: {line} ({_starts(had, has)})"]
+        finding = _finding(name, line, effect, f"{had.mean:.3f}", f"{has.mean:.3f}", evidence)
+        yield ServerChange(finding, facts={"before": had.mean, "after": has.mean})
+
+
+def _finding(
+    id_: str, text: str, effect: AuditEffect, before: str | None, after: str | None, evidence: Iterable[str]
+) -> AuditFindingOut:
+    return AuditFindingOut(id=id_, text=text, effect=effect, baseline=before, candidate=after, evidence=list(evidence))
+
+
+def _starts(before: Measured, after: Measured) -> str:
+    return _count(before.values, after.values)
+
+
+def _count(before: Sequence[object], after: Sequence[object]) -> str:
+    if len(before) == len(after):
+        return f"{plural(len(before), 'server start')} a side"
+    return f"{len(before)} and {len(after)} server starts"

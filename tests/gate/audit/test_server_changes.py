@@ -1,0 +1,106 @@
+"""What servers of two versions did differently, by what is kept with their runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from regress_gate.gate.audit.server_changes import find_server_changes
+from regress_gate.model.result import AuditEffect
+from tests.factories.runs import make_run, make_trial
+
+
+def runs(version="0.19.0", number=3, *, counted=None, **server):
+    """Server starts with these facts of the log; `counted` is what /metrics counted, a function of the number."""
+    made = []
+    for n in range(1, number + 1):
+        metrics = {} if counted is None else counted(n)
+        trial = replace(make_trial(), server_metrics=metrics)
+        facts = {name: value(n) if callable(value) else value for name, value in server.items()}
+        made.append(make_run(str(n), version, trial, server={"non_default_args": {}, **facts}))
+    return made
+
+
+def findings(baseline, candidate):
+    return {change.finding.id: change.finding for change in find_server_changes(baseline, candidate)}
+
+
+def test_a_smaller_cache_is_new_and_says_both_sizes() -> None:
+    found = findings(runs(kv_cache_tokens=174720), runs(kv_cache_tokens=143270))
+    assert found["kv_cache_smaller"].text == "KV cache 18% smaller"
+    assert found["kv_cache_smaller"].effect is AuditEffect.NEW
+    assert found["kv_cache_smaller"].evidence == ["start log: 174,720 → 143,270 tokens (3 server starts a side)"]
+
+
+def test_a_larger_cache_is_resolved() -> None:
+    assert findings(runs(kv_cache_tokens=100), runs(kv_cache_tokens=150))["kv_cache_smaller"].effect == "resolved"
+
+
+@pytest.mark.parametrize("size", [174720, 171000, lambda n: 100_000 * n])
+def test_a_cache_that_differs_by_no_more_than_starts_do_is_no_finding(size) -> None:
+    baseline = runs(kv_cache_tokens=174720 if not callable(size) else lambda n: 90_000 * n)
+    assert findings(baseline, runs(kv_cache_tokens=size)) == {}
+
+
+def test_another_backend_and_another_setting_are_new() -> None:
+    before = runs(backends={"moe": "TRITON"}, config={"dtype": "torch.bfloat16", "seed": "0"})
+    after = runs(backends={"moe": "CUTLASS"}, config={"dtype": "torch.float16", "seed": "1"})
+    found = findings(before, after)
+    assert found["backend_changed:moe"].text == "moe backend changed: TRITON → CUTLASS"
+    assert found.keys() == {"backend_changed:moe", "setting_changed:dtype"}
+
+
+def test_smaller_graphs_are_new() -> None:
+    found = findings(runs(max_capture_size=512), runs(max_capture_size=256))
+    assert found["graphs_smaller"].text == "graphs are captured for batches of up to 256 instead of 512"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [([], ["x"], "new"), (["x"], ["x"], "carried"), (["x"], [], "resolved")],
+)
+def test_a_warning_of_the_start_is_new_carried_or_resolved(before, after, effect) -> None:
+    line = "Using default MoE config. Performance might be sub-optimal! Config file not found at /a/E=8.json"
+    sides = [runs(lines=[line] if lines else ["other"]) for lines in (before, after)]
+    (finding,) = findings(*sides).values()
+    assert (finding.id, finding.effect) == ("moe_untuned", effect)
+
+
+def test_where_one_side_kept_no_lines_nothing_is_said_of_them() -> None:
+    assert findings(runs(), runs(lines=["Async scheduling will be disabled because of pipelines"])) == {}
+
+
+def test_preemptions_where_there_were_none_are_new() -> None:
+    calm = runs(counted=lambda _: {"preemptions": 0.0, "requests": 200.0})
+    busy = runs(counted=lambda n: {"preemptions": 80.0 + n, "requests": 200.0})
+    assert findings(calm, busy)["preemptions"].text == "requests are preempted: 0.00 → 0.41 preemptions a request"
+    assert findings(busy, calm)["preemptions"].effect == "resolved"
+    assert findings(busy, busy)["preemptions"].effect == "carried"
+
+
+def test_fewer_accepted_drafts_and_prefix_hits_are_new() -> None:
+    def counted(share):
+        return lambda n: {
+            "accepted_draft_tokens": share * 1000 + n,
+            "draft_tokens": 1000.0,
+            "prefix_cache_hits": share * 500 + n,
+            "prefix_cache_queries": 500.0,
+        }
+
+    found = findings(runs(counted=counted(0.8)), runs(counted=counted(0.5)))
+    assert found["drafts_rejected"].text == "80% → 50% of drafted tokens accepted"
+    assert found["prefix_cache_misses"].effect == "new"
+
+
+def test_new_findings_come_first() -> None:
+    before = runs(kv_cache_tokens=100, max_capture_size=512)
+    after = runs(kv_cache_tokens=200, max_capture_size=256)
+    assert list(findings(before, after)) == ["graphs_smaller", "kv_cache_smaller"]
+
+
+def test_runs_of_which_nothing_is_kept_have_no_findings() -> None:
+    assert find_server_changes([make_run()], [make_run(version="0.19.1")]) == []
+
+
+def test_values_of_a_strange_type_are_passed_over() -> None:
+    strange = runs(kv_cache_tokens="many", max_capture_size=None, lines="no list", backends=3, config=[])
+    assert findings(strange, strange) == {}
