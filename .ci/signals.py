@@ -26,6 +26,7 @@ from packaging.version import Version
 
 from regress_gate.bench.inspect.published_wheels import DISTRIBUTION, find_published, open_wheel, published_versions
 from regress_gate.files import write_output_file
+from regress_gate.gate.audit.log_signals import SIGNALS
 
 TABLE = Path(__file__).resolve().parent.parent / "tests" / "factories" / "released_signals.json"
 FIRST_RELEASE = "0.8.0"
@@ -45,7 +46,7 @@ LINES: Mapping[str, str] = {
     "loading_weights": "Loading weights took",
     "model_loading": "Model loading took",
     "compile_takes": "torch.compile takes",
-    "compile_took": "torch.compile took",
+    "compiled": "torch.compile took",
     "graph_capture": "Graph capturing finished in",
     "init_engine": "init engine (",
     "detected_platform": "Automatically detected platform %s",
@@ -68,7 +69,8 @@ LINES: Mapping[str, str] = {
     "statistics_of_several": "Engines Aggregated",
 }
 """Lines that `start_log` and the audit's statistics read: name in the table, and a phrase of every such line. `…`
-stands for any text."""
+stands for any text. Those of the audit rules stand in `log_signals`; of two with a name, this is narrower."""
+PHRASES = {**{name: signal.literal for name, signal in SIGNALS.items()}, **LINES}
 FORMER_ENGINE = ("vllm/engine/metrics.py", "vllm/worker/", "vllm/spec_decode/", "vllm/core/")
 """Files of engine V0, which the releases up to 0.10 carry beside V1."""
 NOT_SERVING = ("vllm/benchmarks/", "vllm/v1/metrics/reader.py", "vllm/v1/metrics/ray_wrappers.py")
@@ -287,13 +289,13 @@ def main(arguments: list[str]) -> int:
     known: dict[str, Signals] = {}
 
     def read(release: str) -> Signals:
-        signals = read_signals(_release_files(release, chosen.sources), LINES, known)
+        signals = read_signals(_release_files(release, chosen.sources), PHRASES, known)
         print(f"{release}: {len(signals)} signals", file=sys.stderr)
         return signals
 
     with ThreadPoolExecutor(1 if chosen.sources else 3) as pool:  # the time goes into waiting for the index
         found = dict(zip(releases, pool.map(read, releases), strict=True))
-    text = dump(table_of(found, LINES))
+    text = dump(table_of(found, PHRASES))
     if chosen.write:
         write_output_file(TABLE, text)
     elif chosen.releases:

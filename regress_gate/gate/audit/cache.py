@@ -225,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         cost="the rounding of 8-bit queries",
         url="https://docs.vllm.ai/en/latest/features/quantization/quantized_kvcache.html",
         check=logged("fp8_cache_prefill", "prefill does not use the 8-bit cache as it is", "vLLM did not say so"),
-        versions=">=0.24",
+        versions=">=0.20",
         signals=("fp8_cache_prefill",),
     ),
     Rule(

@@ -140,7 +140,6 @@ RULES: tuple[Rule, ...] = (
         cost="what the incompatible feature gives",
         url=_GRAPHS,
         check=_overridden,
-        versions=">=0.15",
         signals=("graph_mode_overridden", "capture_skipped"),
     ),
     Rule(
@@ -165,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         cost="fewer requests at once, or memory",
         url=_GRAPHS,
         check=_capped,
-        versions=">=0.19",
+        versions=">=0.18,<0.20",
         signals=("capture_capped",),
     ),
     Rule(

@@ -149,7 +149,7 @@ RULES: tuple[Rule, ...] = (
         cost="another checkpoint, whose accuracy is to be compared",
         url="https://docs.vllm.ai/en/latest/design/moe_kernel_features.html",
         check=_emulated_experts,
-        versions=">=0.19",
+        versions=">=0.15",
         signals=("moe_backend",),
     ),
     Rule(
@@ -174,6 +174,7 @@ RULES: tuple[Rule, ...] = (
         cost="some hours on the accelerator, once",
         url=f"{_CONFIGS}/quantization/utils/configs",
         check=_missing_block_configuration("block_int8_default", "int8"),
+        versions=">=0.11,<0.28",
         signals=("block_int8_default",),
     ),
     Rule(
@@ -189,7 +190,7 @@ RULES: tuple[Rule, ...] = (
             "vLLM found no tuned configuration for the state update",
             "vLLM did not say that it lacks one",
         ),
-        versions=">=0.24",
+        versions=">=0.22",
         signals=("mamba_default",),
     ),
     Rule(
@@ -213,7 +214,7 @@ RULES: tuple[Rule, ...] = (
         cost="",
         url="https://github.com/vllm-project/vllm/blob/main/vllm/config/vllm.py",
         check=logged("deep_gemm_off", "vLLM fell back to CUTLASS for this model", "vLLM did not switch it off"),
-        versions=">=0.19",
+        versions=">=0.18.1",
         signals=("deep_gemm_off",),
     ),
     Rule(
@@ -227,7 +228,7 @@ RULES: tuple[Rule, ...] = (
         cost="",
         url="https://docs.vllm.ai/en/latest/design/attention_backends.html",
         check=_slow_attention,
-        versions=">=0.15",
+        versions=">=0.12",
         signals=("attention_backend",),
     ),
     Rule(
@@ -242,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         cost="another random sequence for seeded requests",
         url="https://docs.vllm.ai/en/latest/configuration/env_vars.html",
         check=logged("sampler_fallback", "FlashInfer's sampler is not used", "vLLM did not fall back"),
-        versions=">=0.19",
+        versions=">=0.21",
         signals=("sampler_fallback",),
     ),
 )

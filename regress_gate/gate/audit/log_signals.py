@@ -32,7 +32,7 @@ SIGNALS: Mapping[str, LogSignal] = {
         r"Using default MoE config\. Performance might be sub-optimal! Config file not found at (.+)",
     ),
     "moe_tuned": LogSignal("for MoE layer.", r"Using configuration from (.+) for MoE layer\."),
-    "moe_backend": LogSignal("MoE backend", r"Using '?(\w[\w ]*?)'? (?:\w+ )?MoE backend\b"),
+    "moe_backend": LogSignal("MoE backend", r"Using '?(\w[\w ]*?)'? (?:\w+ )?MoE backend\b", ">=0.15"),
     "block_fp8_default": LogSignal(
         "Using default W8A8 Block FP8 kernel config.",
         r"Using default W8A8 Block FP8 kernel config\. Performance might be sub-optimal! Config file not found at (.+)",
@@ -41,23 +41,24 @@ SIGNALS: Mapping[str, LogSignal] = {
         "Using default W8A8 Block INT8 kernel config.",
         r"Using default W8A8 Block INT8 kernel config\. Performance might be sub-optimal! Config file not "
         r"found at (.+)",
+        ">=0.11,<0.28",
     ),
     "mamba_default": LogSignal(
         "Using default Mamba SSU config.",
         r"Using default Mamba SSU config\. Performance might be sub-optimal!(?: Config file not found at (.+))?",
-        ">=0.24",
+        ">=0.22",
     ),
-    "lora_default": LogSignal("Using default LoRA kernel configs", r"Using default LoRA kernel configs", ">=0.15"),
-    "deep_gemm_off": LogSignal("Auto-disabled DeepGemm", r"Auto-disabled DeepGemm for model_type=(\S+)", ">=0.19"),
+    "lora_default": LogSignal("Using default LoRA kernel configs", r"Using default LoRA kernel configs", ">=0.11.1"),
+    "deep_gemm_off": LogSignal("Auto-disabled DeepGemm", r"Auto-disabled DeepGemm for model_type=(\S+)", ">=0.18.1"),
     "attention_backend": LogSignal(
         "attention backend out of potential backends",
         r"Using (\w+) attention backend out of potential backends: (.+)",
-        ">=0.15",
+        ">=0.12",
     ),
     "sampler_fallback": LogSignal(
         "FlashInfer top-p/top-k sampling",
-        r"FlashInfer top-p/top-k sampling (unavailable: .*; falling back|disabled via|is available but disabled)",
-        ">=0.19",
+        r"FlashInfer top-p/top-k sampling ((?:unavailable:|not supported) .*; falling back|disabled via)",
+        ">=0.21",
     ),
     "no_custom_all_reduce": LogSignal("Custom allreduce is disabled", r"Custom allreduce is disabled (.+)"),
     "no_native_fp8": LogSignal("native support for FP8", r"Your GPU does not have native support for FP8 computation"),
@@ -70,36 +71,36 @@ SIGNALS: Mapping[str, LogSignal] = {
         "CUDA graph memory profiling is enabled",
         r"CUDA graph memory profiling is enabled .*--gpu-memory-utilization=([\d.]+) is equivalent to "
         r"--gpu-memory-utilization=([\d.]+) without",
-        ">=0.19",
+        ">=0.18",
     ),
     "hybrid_cache_off": LogSignal(
-        "Turning off hybrid kv cache manager", r"Turning off hybrid kv cache manager (.+)", ">=0.15"
+        "Turning off hybrid kv cache manager", r"Turning off hybrid kv cache manager (.+)", ">=0.11.1"
     ),
     "chunked_local_off": LogSignal(
         "latency regression when using chunked local",
         r"There is a latency regression when using chunked local attention with the hybrid KV cache manager",
     ),
     "fp8_cache_prefill": LogSignal(
-        "prefill queries are not", r"FP8 KV cache is enabled but prefill queries are not quantized", ">=0.24"
+        "prefill queries are not", r"FP8 KV cache is enabled but prefill queries are not quantized", ">=0.20"
     ),
-    "prefix_cache_off": LogSignal("Disabling prefix caching", r"Disabling prefix caching for (.+)", ">=0.15"),
+    "prefix_cache_off": LogSignal("Disabling prefix caching", r"Disabling prefix caching(?: for|:) (.+)", ">=0.13"),
     # Scheduling
     "async_off": LogSignal(
         "sync scheduling",
         r"Async scheduling (?:will be disabled|is disabled|not supported|is not compatible)(.*)",
-        ">=0.15",
+        ">=0.11.1",
     ),
     # Graphs
-    "eager": LogSignal("Enforce eager set", r"Enforce eager set, disabling torch\.compile", ">=0.15"),
+    "eager": LogSignal(
+        "Enforce eager set", r"Enforce eager set, (?:disabling torch\.compile|overriding optimization level)", ">=0.12"
+    ),
     "graphs_off": LogSignal("Cudagraph is disabled under eager mode", r"Cudagraph is disabled under eager mode"),
     "capture_skipped": LogSignal("Skipping CUDA graph capture", r"Skipping CUDA graph capture"),
-    "graph_mode_overridden": LogSignal(
-        "cudagraph_mode", r"(?:.*)(?:Overriding|[Ss]etting) cudagraph_mode(.*)", ">=0.15"
-    ),
+    "graph_mode_overridden": LogSignal("cudagraph_mode", r"(?:.*)(?:Overriding|[Ss]etting) cudagraph_mode(.*)"),
     "capture_capped": LogSignal(
         "Capping cudagraph capture sizes",
         r"Capping cudagraph capture sizes from max (\d+) to (\d+) to fit Mamba cache blocks",
-        ">=0.19",
+        ">=0.18,<0.20",
     ),
     "compiled": LogSignal("torch.compile", r"(?:.*)torch\.compile (?:took|takes) ([\d.]+) s"),
     "compile_cache_hit": LogSignal(
@@ -107,7 +108,7 @@ SIGNALS: Mapping[str, LogSignal] = {
     ),
     # Settings
     "unknown_variable": LogSignal(
-        "Unknown vLLM environment variable", r"Unknown vLLM environment variable detected: (\S+)", ">=0.19"
+        "Unknown vLLM environment variable", r"Unknown vLLM environment variable detected: (\S+)", ">=0.17"
     ),
 }
 

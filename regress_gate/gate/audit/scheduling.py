@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
         url=_TUNING,
         check=_async_off,
         # On by default since 0.14.
-        versions=">=0.15",
+        versions=">=0.11.1",
         signals=("async_off",),
     ),
     Rule(

@@ -271,7 +271,7 @@ RULES: tuple[Rule, ...] = (
         check=logged(
             "lora_default", "vLLM found no tuned configuration for the adapters", "vLLM did not say that it lacks one"
         ),
-        versions=">=0.15",
+        versions=">=0.11.1",
         signals=("lora_default",),
     ),
     Rule(

@@ -75,13 +75,13 @@ LOGGED = (
     LoggedRule("MOE002", ("0.24.0", "0.32.0"), "Using Int4EmulationTritonExperts MoE backend. Int4 weights "
     "are dequantized"),
     LoggedRule("FP8001", ("0.19.1", "0.32.0"), UNTUNED_BLOCK.format("FP8")),
-    LoggedRule("INT8001", ("0.19.1", "0.32.0"), UNTUNED_BLOCK.format("INT8")),
+    LoggedRule("INT8001", ("0.19.1", "0.27.1"), UNTUNED_BLOCK.format("INT8")),
     LoggedRule("SSM001", ("0.24.0", "0.32.0"), "Using default Mamba SSU config. Performance might be sub-optimal!"),
     LoggedRule("LORA002", ("0.19.1", "0.32.0"), "Using default LoRA kernel configs"),
     LoggedRule("DG002", ("0.19.1", "0.32.0"), "Auto-disabled DeepGemm for model_type=qwen3_5 on Blackwell. "
     "DeepGemm E8M0"),
-    LoggedRule("SAMP001", ("0.19.1", "0.20.2"), "FlashInfer top-p/top-k sampling is available but disabled by "
-    "default. Set"),
+    LoggedRule("SAMP001", ("0.21.0", "0.22.1"), "FlashInfer top-p/top-k sampling not supported on compute capability "
+    "7.0; falling back to PyTorch-native sampler."),
     LoggedRule("SAMP001", ("0.24.0", "0.32.0"), "FlashInfer top-p/top-k sampling unavailable: no nvcc; "
     "falling back. Set"),
     LoggedRule("TP001", ("0.11.0", "0.32.0"), "Custom allreduce is disabled because it's not supported on "
@@ -106,7 +106,7 @@ LOGGED = (
                "operations that cannot be captured in CUDA graphs. Overriding cudagraph_mode from FULL to PIECEWISE."),
     LoggedRule("CG002", ("0.15.0", "0.32.0"), "CUDAGraphMode.FULL is not supported with X backend; setting "
     "cudagraph_mode=NONE"),
-    LoggedRule("CG004", ("0.19.1", "0.32.0"), "Capping cudagraph capture sizes from max 512 to 64 to fit "
+    LoggedRule("CG004", ("0.18.0", "0.19.1"), "Capping cudagraph capture sizes from max 512 to 64 to fit "
     "Mamba cache blocks"),
     LoggedRule("COMP001", ("0.19.1", "0.24.0"), "torch.compile took 48.21 s in total"),
     LoggedRule("COMP001", ("0.31.0", "0.32.0"), "(backbone) torch.compile took 48.21 s in total"),
