@@ -183,13 +183,18 @@ class Team:
         content = {"action": "completed", "workflow_run": source, "repository": {"full_name": NAME}}
         return self.run("upgrade-gate-comment.yml", "workflow_run", content, write=True)
 
-    def repeat(self, run: Run, times: int) -> None:
+    def repeat(self, run: Run, times: int, files: Mapping[str, bytes] | None = None) -> None:
         """What `times` more runs of the half that writes leave on GitHub: `ci publish` is called as `run` called it.
 
-        A run of a workflow takes seconds; this is for what many of them add up to.
+        A run of a workflow takes seconds; this is for what many of them add up to. `files`: those that the calls name,
+        which act deletes after a green run.
         """
+        kept = {name: self.directory / name for name in files or {}}
+        for name, place in kept.items():
+            place.write_bytes((files or {})[name])
         commands = [shlex.split(line)[2:] for line in run.log.splitlines() if line.startswith(PUBLISHES)]
         assert commands, run.text
+        commands = [[str(kept.get(Path(word).name, word)) for word in command] for command in commands]
         with serving(GitHub(state=self.state)) as github, pytest.MonkeyPatch.context() as patch:
             patch.setattr(client_module, "SECONDS_BETWEEN_WRITES", 0)
             for name in [name for name in os.environ if name.startswith("GITHUB_")]:
