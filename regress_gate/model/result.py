@@ -479,7 +479,7 @@ class CounterTestOut(ResultModel):
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables to set."""
     command: str
-    """That measures it and decides."""
+    """That measures both versions with the setting: if it was the cause, they no longer differ."""
     outcome: Literal["confirmed", "refuted", "unclear", "failed"] | None = None
     """Whether the regression is gone with it; `failed`: that server did not start. Null: not measured."""
     outcome_text: str = ""

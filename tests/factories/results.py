@@ -141,7 +141,7 @@ def a_cause(**changes: Any) -> ObservedCauseOut:
             side="baseline",
             text="0.19.0 with --num-gpu-blocks-override 8954",
             engine_args={"num_gpu_blocks_override": 8954},
-            command="regress-gate compare 0.19.0 0.20.0 --measure --attribute --suite cpu-tiny",
+            command="regress-gate compare 0.19.0 0.20.0 --measure --suite cpu-tiny",
         ),
     )
     return cause.model_copy(update=changes)

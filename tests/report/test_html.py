@@ -163,7 +163,7 @@ def test_a_thread_is_a_link_and_any_other_address_is_text() -> None:
 
 def test_a_flag_can_be_copied_as_it_is() -> None:
     spans = [one.content for one in result_page(failing(), verbose=True).all("code")]
-    assert spans[0] == "regress-gate compare 0.19.0 0.20.0 --measure --attribute --suite cpu-tiny"
+    assert spans[0] == "regress-gate compare 0.19.0 0.20.0 --measure --suite cpu-tiny"
     assert spans[1].startswith("regress-gate bisect 0.19.0 0.20.1 --scenario ")
     assert spans[2:4] == ["VLLM_MOE_USE_DEEP_GEMM=0", "--prefix-caching-hash-algo builtin"]
 

@@ -113,7 +113,7 @@ def test_a_flag_can_be_copied_as_it_is() -> None:
         for token in tokens(render_result(failing(), "markdown", RenderOptions(verbose=True)))
         if token.type == "code_inline"
     ]
-    assert spans[0] == "regress-gate compare 0.19.0 0.20.0 --measure --attribute --suite cpu-tiny"
+    assert spans[0] == "regress-gate compare 0.19.0 0.20.0 --measure --suite cpu-tiny"
     assert spans[1].startswith("regress-gate bisect 0.19.0 0.20.1 --scenario ")
     assert spans[2:] == [
         "VLLM_MOE_USE_DEEP_GEMM=0",

@@ -7,7 +7,7 @@ and for the order of counter-tests, no probability. Not for known issues, which 
 
 A counter-test is the one flag or variable that would take a cause away: if the candidate with the baseline's setting is
 no slower, that setting was the cause. Where the candidate cannot be given what the baseline had (a larger KV cache),
-the baseline is given what the candidate has.
+the baseline is given what the candidate has. The command gives both sides the same. Not for measuring it.
 """
 
 import json
@@ -269,7 +269,7 @@ def _counter_test(
         text=f"{sides[side == 'candidate'].version} with {' '.join(words)}",
         engine_args=dict(arguments),
         env=dict(env),
-        command=_command(sides, suite),
+        command=_command(sides, suite, words),
     )
 
 
@@ -348,8 +348,16 @@ def _flag(name: str, value: ArgValue) -> str:
     return f"{flag} {shlex.quote(str(value))}"
 
 
-def _command(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut) -> str:
-    """Imported results have no suite that could be measured again: the command then leaves the place for one."""
-    words = ["regress-gate", "compare", str(sides[0].version), str(sides[1].version), "--measure", "--attribute"]
-    words += ["--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.name]
-    return shlex.join(words)
+def _command(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut, words: Sequence[str]) -> str:
+    """Both sides with the same setting, in a store of its own: the regression is gone if the setting was its cause.
+
+    Imported results have no suite that could be measured again: the command then leaves the place for one.
+    """
+    line = "uv run --no-project --with vllm=={version} vllm serve {model} --port {port} "
+    line += "--served-model-name {served_model_name} {engine_args}"
+    flags = [word for word in words if word.startswith("--")]
+    env = [word for word in words if not word.startswith("--")]
+    launch = " ".join([*(["env", *env] if env else []), line, *flags])
+    command = ["regress-gate", "compare", str(sides[0].version), str(sides[1].version), "--measure"]
+    command += ["--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.name]
+    return shlex.join([*command, "--store", "counter-test.db", "--serve-command", launch])
