@@ -355,7 +355,8 @@ def _command(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut, word
     """
     line = "uv run --no-project --with vllm=={version} vllm serve {model} --port {port} "
     line += "--served-model-name {served_model_name} {engine_args}"
-    flags = [word for word in words if word.startswith("--")]
+    # A brace that is no placeholder is doubled in a launch line.
+    flags = [word.replace("{", "{{").replace("}", "}}") for word in words if word.startswith("--")]
     env = [word for word in words if not word.startswith("--")]
     launch = " ".join([*(["env", *env] if env else []), line, *flags])
     command = ["regress-gate", "compare", str(sides[0].version), str(sides[1].version), "--measure"]
