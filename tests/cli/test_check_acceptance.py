@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.test_known_issues import checked, issue
 
-SM120 = ("--accelerator", "RTX PRO 6000", "--quantization", "fp8")
+SM120 = ("--accelerator", "RTX PRO 6000", "--model", "Qwen/Qwen3-30B-A3B-FP8", "--quantization", "fp8")
 MIXTRAL = ("--accelerator", "H200", "--model", "mistralai/Mixtral-8x7B-v0.1", "--quantization", "none")
 R1 = ("--accelerator", "H200", "--model", "deepseek-ai/DeepSeek-R1", "--engine-arg", "enable_expert_parallel")
 FP8_ON_MI300X = ("--accelerator", "MI300X", "--model", "zai-org/GLM-4.7-FP8", "--quantization", "fp8")
@@ -45,7 +45,8 @@ def test_fp8_on_mi300x_is_warned_of_a_shortcoming_that_no_version_brought(gate, 
 
 
 def test_the_fact_that_would_decide_is_asked_for_first(gate):
-    advice = checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL[:-2])["advice"]
+    launch = ("--serve-command", "vllm serve mistralai/Mixtral-8x7B-v0.1")
+    advice = checked(gate, "check", "v0.20.0", "--from", "v0.19.1", *MIXTRAL[:-2], *launch)["advice"]
     assert "most wanted: --quantization (1)" in advice
 
 
@@ -71,7 +72,7 @@ def test_an_ordinary_deployment_gets_few_records(gate, version, deployment):
     applies = [found["applies"] for found in result["known_issues"]]
     assert result["decision"] == "pass"
     assert applies.count("yes") == 0
-    assert applies.count("unknown") <= 5
+    assert applies.count("unknown") <= 11  # settings that nothing mentions, of which no launch line is given
     whole = (*deployment, "--serve-command", "vllm serve " + deployment[deployment.index("--model") + 1])
     told = [
         found["id"] for found in checked(gate, "check", version, *whole)["known_issues"] if found["applies"] != "no"

@@ -70,9 +70,13 @@ OPT_INS = [
     {"env": {"VLLM_BATCH_INVARIANT": "1"}},
     {"features": ["speculative_decoding"]},
     {"engine_args": {"kv_transfer_config": "x"}},
+    {"engine_args": {"kv_transfer_config.kv_connector": "NixlConnector"}},
+    {"engine_args": {"distributed_executor_backend": "ray"}},
+    {"env": {"VLLM_MXFP4_USE_MARLIN": ["1", "0"]}},
 ]
 NO_OPT_INS = [
     {"engine_args": {"block_size": 64}},
+    {"engine_args": {"distributed_executor_backend": "mp"}},
     {"engine_args": {"enable_prefix_caching": True}},
     {"env": {"VLLM_ROCM_USE_AITER": "1"}},
     {"env": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}},
@@ -111,6 +115,11 @@ def test_a_severe_issue_behind_an_opt_in_variable_is_asked_for_with_the_whole_la
 @pytest.mark.parametrize("scope", NO_OPT_INS)
 def test_what_may_be_on_without_being_asked_for_is_no_opt_in(scope: dict[str, Any]) -> None:
     assert applies(scope, CARRIED, H200) is Applies.UNKNOWN
+
+
+def test_a_part_of_an_argument_that_is_set_otherwise_is_asked_for() -> None:
+    drafts = H200.model_copy(update={"engine_args": {"speculative_config.model": "a/draft"}})
+    assert applies({"engine_args": {"speculative_config.method": "mtp"}}, CARRIED, drafts) is Applies.UNKNOWN
 
 
 def test_an_opt_in_that_is_stated_counts() -> None:

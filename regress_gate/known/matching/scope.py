@@ -299,10 +299,15 @@ def _engine_arg(key: str, wanted: Sequence[ArgValue], facts: ScopeFacts) -> KeyM
         what = f"engine argument {key} is not set"
         return KeyMatch(False, what) if facts.complete else missing_fact(what, f"--engine-arg {key}=…", opt_in=key)
     if given is None:
-        if key in facts.unused:
-            return KeyMatch(False, f"engine argument {key} is not set")
-        is_off = (ENGINE_DEFAULTS.get(key) is False and list(wanted) == [True]) or key in UNSET_BY_DEFAULT
-        is_off &= key.partition(".")[0] not in facts.open_args
+        whole = key.partition(".")[0]
+        if whole in facts.unused:
+            return KeyMatch(False, f"engine argument {whole} is not set")
+        is_off = (
+            (ENGINE_DEFAULTS.get(key) is False and list(wanted) == [True])
+            or (whole in UNSET_BY_DEFAULT and not any(name.partition(".")[0] == whole for name in facts.args))
+            or (key == "distributed_executor_backend" and list(wanted) == ["ray"])
+        )
+        is_off &= whole not in facts.open_args
         return missing_fact(
             f"the engine argument {key} is not known", f"--engine-arg {key}=…", opt_in=key if is_off else None
         )
@@ -325,7 +330,9 @@ def _env(wanted: Mapping[str, str | list[str]], facts: ScopeFacts) -> Iterator[K
         elif given is None and _is_unset(key, allowed, facts):
             yield KeyMatch(False, f"variable {key} is not set")
         elif given is None:
-            is_off = all(names.same_env_value(one, "1") for one in allowed) and not key.startswith(_SET_BY_IMAGES)
+            # That both values count means: whoever sets it. Else only what has to be switched on is off.
+            is_off = all(names.same_env_value(one, "1") for one in allowed) or {"0", "1"} <= set(allowed)
+            is_off &= not key.startswith(_SET_BY_IMAGES)
             is_off &= key not in facts.unknown_env
             yield missing_fact(
                 f"the variable {key} is not known", f"--env {key}=…", opt_in=f"variable {key}" if is_off else None
