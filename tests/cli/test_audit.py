@@ -66,3 +66,15 @@ def test_what_cannot_be_read_is_an_error(gate, tmp_path, monkeypatch, arguments,
     done = gate("audit", *arguments)
     assert done.code == ExitCode.USAGE
     assert message in done.error
+
+
+def test_the_servers_of_a_file_are_audited_each_and_the_worst_decides(gate, tmp_path):
+    file = tmp_path / "compose.yaml"
+    server = '  {}:\n    image: vllm/vllm-openai:v0.24.0\n    command: ["--model", "m", {}]\n'
+    file.write_text("services:\n" + server.format("good", '"-tp", "1"') + server.format("bad", '"--swap-space", "4"'))
+    done = gate("audit", "--deployment", file, "--format", "json")
+    assert done.code == ExitCode.FAIL
+    assert [one["decision"] for one in json.loads(done.out)["deployments"]] == ["pass", "fail"]
+    shown = gate("audit", "--deployment", file).out
+    assert "FAIL: 1 finding in 2 servers; " in shown
+    assert "answers could be given" in " ".join(shown.split())

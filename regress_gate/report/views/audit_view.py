@@ -83,7 +83,11 @@ class AuditView(View):
         if len(self.audits) == 1:
             return _headline(self.audits[0])
         found = sum(len(audit.of(Answer.FIRES)) for audit in self.audits)
-        return f"{self.decision.upper()}: {plural(found, 'finding')} in {plural(len(self.audits), 'server')}"
+        answered, asked = (
+            sum(counts) for counts in zip(*((one.answered, one.applicable) for one in self.audits), strict=True)
+        )
+        count = f"{plural(found, 'finding')} in {plural(len(self.audits), 'server')}"
+        return f"{self.decision.upper()}: {count}; {answered} of {plural(asked, 'answer')} could be given"
 
     def data(self) -> dict[str, Any]:
         """One object; for several servers, one around theirs."""
