@@ -34,6 +34,8 @@ def test_facts_become_a_document() -> None:
         "split",
         "max_concurrency",
         "weights_bytes",
+        "max_capture_size",
+        "lines",
     ]
 
 
