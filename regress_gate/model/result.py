@@ -480,10 +480,6 @@ class CounterTestOut(ResultModel):
     """Environment variables to set."""
     command: str
     """That measures both versions with the setting: if it was the cause, they no longer differ."""
-    outcome: Literal["confirmed", "refuted", "unclear", "failed"] | None = None
-    """Whether the regression is gone with it; `failed`: that server did not start. Null: not measured."""
-    outcome_text: str = ""
-    """The measured change, with its interval."""
 
 
 class ObservedCauseOut(ResultModel):
@@ -500,8 +496,6 @@ class ObservedCauseOut(ResultModel):
     evidence shows it. No probability."""
     counter_test: CounterTestOut | None = None
     """Null: no flag or variable is known that undoes it."""
-    measured: bool = False
-    """Whether a counter-test has confirmed it."""
 
 
 class ExplanationOut(ResultModel):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity, Status
 from regress_gate.model.metric import metric
@@ -714,7 +714,6 @@ def filled_with(text: str, url: str | None = None) -> Result:
     """A result in which every free text is this one."""
     url = text if url is None else url
     made = with_pictures(_failing())
-    outcomes: tuple[Literal["confirmed"] | None, ...] = (None, "confirmed")
     return a_result(
         decision=Decision.FAIL,
         exit_code=1,
@@ -769,30 +768,25 @@ def filled_with(text: str, url: str | None = None) -> Result:
         ],
         explanations=[
             ExplanationOut(series=[text, text], issue=text, causes=[CauseOut(issue=text, probability=0.9)]),
-            *(
-                ExplanationOut(
-                    series=[text],
-                    issue=None,
-                    causes=[CauseOut(issue=text, probability=0.2)],
-                    breakdown=[text],
-                    observed=[
-                        a_cause(
-                            finding=text,
+            ExplanationOut(
+                series=[text],
+                issue=None,
+                causes=[CauseOut(issue=text, probability=0.2)],
+                breakdown=[text],
+                observed=[
+                    a_cause(
+                        finding=text,
+                        text=text,
+                        evidence=[text, text],
+                        counter_test=CounterTestOut(
+                            side="candidate",
                             text=text,
-                            evidence=[text, text],
-                            counter_test=CounterTestOut(
-                                side="candidate",
-                                text=text,
-                                engine_args={text: text},
-                                env={text: text},
-                                command=text,
-                                outcome=outcome,
-                                outcome_text=text,
-                            ),
+                            engine_args={text: text},
+                            env={text: text},
+                            command=text,
                         ),
-                    ],
-                )
-                for outcome in outcomes
+                    ),
+                ],
             ),
         ],
         waivers=[

@@ -24,8 +24,8 @@ PAGE_TIMEOUT = 5.0
 MAX_PAGE = 2**24
 """Bytes of a page. A larger one is refused: it is read while requests are measured."""
 SAMPLE_INTERVAL = 10.0
-"""Seconds between two readings during a trial, at least. Every two seconds, a reading met more than one in a hundred
-first tokens of 50 ms, and the p99 of the time to them was 7 % longer."""
+"""Seconds between two readings during a trial, at least. Every two seconds, a reading meets more than one in a
+hundred first tokens of 50 ms, and a change of their p99 could not be excluded (+7 %, -0.3 to +15 %)."""
 REST = 200
 """Times the length of the last reading that the next one waits, at least. A vLLM server answers in its event loop,
 where it also sends tokens: so at most 0.5 % of the gaps between tokens contain a reading."""

@@ -76,17 +76,6 @@ _PARENTHESES = re.compile(r" \([^()]*\)")
 _LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
-_OUTCOMES = {
-    ("candidate", "confirmed"): "measured: {} is not slower",
-    ("candidate", "refuted"): "measured, and not the cause: {} is slower, too",
-    ("candidate", "unclear"): "measured without a decision whether {} is slower",
-    ("candidate", "failed"): "not measured: {} did not serve",
-    ("baseline", "confirmed"): "measured: {} is as slow",
-    ("baseline", "refuted"): "measured, and not the cause: {} is not as slow",
-    ("baseline", "unclear"): "measured without a decision whether {} is as slow",
-    ("baseline", "failed"): "not measured: {} did not serve",
-}
-"""Of a counter-test, by the side whose servers were changed."""
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
 _WAIVER_ORDER = list(_WAIVER_STYLE)
 
@@ -204,7 +193,7 @@ def _why(result: Result, *, verbose: bool) -> list[Block]:
     if more := len(groups) - len(items):
         blocks.append(Paragraph(f"and {plural(more, 'more cause')}: --format json has all"))
     tests = [one.observed[0].counter_test for members in groups.values() for one in members]
-    open_test = next((test for test in tests if test is not None and test.outcome is None), None)
+    open_test = next((test for test in tests if test is not None), None)
     if open_test is not None:
         speed = "slower" if open_test.side == "candidate" else "as slow"
         blocks.append(Paragraph((f"Measure whether {open_test.text} is {speed}: ", Code(open_test.command))))
@@ -215,9 +204,6 @@ def _cause_text(members: Sequence[ExplanationOut], *, verbose: bool) -> str:
     cause, names = members[0].observed[0], [name for one in members for name in one.series]
     series = ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE} more" if len(names) > MOST_ALIKE else "")
     text = f"{series}: {cause.text}"
-    test = cause.counter_test
-    if test is not None and test.outcome is not None:
-        text += f" ({_OUTCOMES[test.side, test.outcome].format(test.text)}: {test.outcome_text})"
     if verbose and cause.evidence:
         text += f". {'. '.join(cause.evidence)}"
     others = [other.text for other in members[0].observed[1:]]
