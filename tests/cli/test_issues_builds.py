@@ -56,7 +56,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     with ExitStack() as stack:
         made = Index({version: stack.enter_context(served(a_wheel(text))) for version, text in SOURCES.items()})
         monkeypatch.setattr(published_wheels, "find_published", made.find)
-        monkeypatch.setattr(build_code, "published_versions", lambda *_: ["0.7.3", *SOURCES])
+        monkeypatch.setattr(build_code, "published_versions", lambda *_: ["0.5.5", *SOURCES])
         yield made
 
 

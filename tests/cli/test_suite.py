@@ -101,7 +101,7 @@ class TestLint:
         text = text.replace("num_requests: 100", "num_requests: 9").replace("concurrency: 32", "concurency: 32")
         done = gate("suite", "lint", written(gate, text))
         first, second = done.out.splitlines()
-        assert first.startswith("mine.yaml:27: warning: scenario c1: ttft_p99, tpot_p99, itl_p99 cannot gate with 9")
+        assert first.startswith("mine.yaml:28: warning: scenario c1: ttft_p99, tpot_p99, itl_p99 cannot gate with 9")
         assert "error: unknown key 'concurency' in scenarios.1.workload" in second
         assert (done.code, done.err) == (2, "1 suite, 1 error, 1 warning\n")
 

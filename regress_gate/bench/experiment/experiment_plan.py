@@ -84,7 +84,10 @@ class ExperimentPlan:
 
 def suite_digest(suite: Suite) -> str:
     """SHA-256 of what is measured and how it is judged, independent of the file's formatting."""
-    return hashlib.sha256(suite.model_dump_json(exclude={"blocks", "cost"}).encode()).hexdigest()
+    left_out: dict[str, Any] = {"blocks": True, "cost": True}
+    if not suite.gate.slo:  # so that runs from before there were objectives still belong to their suites
+        left_out["gate"] = {"slo"}
+    return hashlib.sha256(suite.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
 def server_groups(suite: Suite) -> list[ServerGroup]:
