@@ -27,6 +27,7 @@ from regress_gate.stats.bisection import (
     most_likely_pair,
     next_block,
 )
+from regress_gate.stats.search_length import SearchCase, SearchEnd
 
 QUIET = VariancePrior(variance=1e-4, freedom=20.0)
 """Noise of one per cent."""
@@ -291,15 +292,15 @@ class TestPromises:
     """By simulation; benchmarks/bisect_search.py has the table. Bounds leave room for the luck of 300 searches."""
 
     def test_the_commit_of_411_is_found_in_twenty_runs(self, simulation):
-        found = simulation.search_many(simulation.Case(411, 2.5), 300, 1, 1)
+        found = simulation.search_many(SearchCase(412, 2.5), 300, 1, 1)
         assert np.mean([each.runs for each in found]) <= 20.8
         assert simulation.right_share(found) >= 0.955
 
     @pytest.mark.parametrize(("commits", "step"), [(64, 1.7), (350, 2.0), (411, 2.5), (350, 3.0), (411, 4.0)])
     def test_of_those_that_are_located_the_promised_share_is_right(self, simulation, commits, step):
-        found = simulation.search_many(simulation.Case(commits, step), 150, 1000, 1)
+        found = simulation.search_many(SearchCase(commits + 1, step), 150, 1000, 1)
         assert simulation.coverage(found) >= 0.92
 
     def test_where_there_is_no_step_that_is_said(self, simulation):
-        found = simulation.search_many(simulation.Case(411, 0.0), 200, 1, 1)
-        assert sum(each.outcome == "no_step" for each in found) >= 0.93 * len(found)
+        found = simulation.search_many(SearchCase(412, 0.0), 200, 1, 1)
+        assert sum(each.end is SearchEnd.NO_STEP for each in found) >= 0.93 * len(found)
