@@ -1,27 +1,29 @@
-"""What holds for all tests: hypothesis has no deadline, because a busy machine is not a fault.
+"""What holds for all tests: hypothesis has no deadline and examples may be slow, since a busy machine is not a fault.
 
 The profiles of hypothesis, chosen by REGRESS_GATE_EXAMPLES:
 
 - `quick`, the default: 20 examples a property, new ones each time;
 - `same`, the default where CI is set: the same 20 examples each time, so that a red run is caused by the change;
-- `fresh`: 200 new examples, for the stage of .ci/run that looks for what the others never try;
+- `fresh`: 200 other examples, for the stage of .ci/run that looks for what the others never try;
 - `mutants`: the same 20, for mutmut, which runs a test several times in one process.
 """
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("quick", deadline=None, max_examples=20)
-settings.register_profile("same", deadline=None, max_examples=20, derandomize=True)
-settings.register_profile("fresh", deadline=None, max_examples=200)
+_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=20, **_PATIENT)
+settings.register_profile("same", max_examples=20, derandomize=True, **_PATIENT)
+settings.register_profile("fresh", max_examples=200, **_PATIENT)
 settings.register_profile(
     "mutants",
     deadline=None,
     max_examples=20,
     derandomize=True,
-    suppress_health_check=[HealthCheck.differing_executors],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.load_profile(os.environ.get("REGRESS_GATE_EXAMPLES") or ("same" if os.environ.get("CI") else "quick"))
 

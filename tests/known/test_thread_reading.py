@@ -188,7 +188,7 @@ EVENT = st.fixed_dictionaries({"event": st.sampled_from(["closed", "commented", 
 WHOLE = {"number": 1, "html_url": f"https://github.com/{REPO}/issues/1", "state": "closed", "labels": []}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(fields=STRANGE, events=st.lists(EVENT | JSON, max_size=3) | JSON, is_partly_right=st.booleans())
 def test_any_answer_is_read_or_refused(
     github: GitHub, tmp_path: Path, fields: Any, events: Any, is_partly_right: bool

@@ -76,7 +76,7 @@ def test_a_version_is_installed_measured_and_stored(tmp_path: Path) -> None:
     assert (run.version.number, run.version.variant, run.testbed.accelerator) == (VERSION, "cpu", "cpu")
     done = {trial.scenario: (trial.completed, trial.failed) for trial in run.trials}
     assert done == {"c4": (16, 0), "rate": (8, 0), "recorded": (6, 0)}
-    assert all(0 < trial.metrics["ttft_median"] < trial.metrics["e2el_median"] for trial in run.trials)
+    assert all(0 < trial.metrics["ttft_median"] <= trial.metrics["e2el_median"] for trial in run.trials)
     assert run.metrics["kv_cache_tokens"] > 100_000
     assert run.metrics["peak_memory"] > 1e9
     assert {"torch", "libc"} <= run.libraries.keys()

@@ -345,15 +345,15 @@ gate: {metrics: [tpot_median], margins: {"*": 0.5}}
 scenarios:
   - name: c4
     server: {model: fake, engine_args: {enforce_eager: true}}
-    workload: {input_len: 16, output_len: 6, concurrency: 4, num_requests: 6, warmup_requests: 2}
+    workload: {input_len: 16, output_len: 4, concurrency: 4, num_requests: 6, warmup_requests: 2}
 """
 
 SERVES = (
     f"env PYTHONPATH={ROOT} {sys.executable} -m tests.fake_vllm serve {{model}} --port={{port}} "
     "--served-model-name={served_model_name} --vllm-version={version} {engine_args}"
 )
-STEADY = ["--ttft=0.01", "--tpot=0.1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
-"""So slow that what a busy machine adds to it does not matter."""
+STEADY = ["--ttft=0.01", "--tpot=0.4", "--jitter=0", "--run-spread=0", "--whole-at-once"]
+"""So slow that what a busy machine adds to it does not matter, neither to the guards of the client."""
 
 
 TEAM_STORE = "    # env:\n    #   REGRESS_GATE_STORE: ${{ secrets.REGRESS_GATE_STORE }}\n"

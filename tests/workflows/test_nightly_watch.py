@@ -125,7 +125,7 @@ def test_a_regression_has_one_issue_which_is_edited_in_place(watched: Watched) -
 
 
 def test_a_slower_build_is_measured_followed_and_told_once(watched: Watched) -> None:
-    slow = ["--ttft=0.01", "--tpot=0.25", "--jitter=0", "--run-spread=0", "--whole-at-once"]
+    slow = ["--ttft=0.01", "--tpot=1", "--jitter=0", "--run-spread=0", "--whole-at-once"]
     watched.serve({PINNED: STEADY, watched.publish_nightly(1403): slow})
     run = watched.run(pin=f"v{PINNED}")
     assert [name.partition(" --budget")[0] for name in run.failed] == ["regress-gate watch --once"], run.text

@@ -139,7 +139,7 @@ def test_a_file_that_was_changed_is_another(tmp_path):
     entries=st.lists(st.tuples(st.text(min_size=1), st.none() | st.integers(1, 5000)), min_size=1),
     cut=st.integers(0, 200),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_a_file_that_was_cut_is_read_to_its_beginning_or_refused(tmp_path, entries, cut):
     """Never a prompt that was not in it: JSON lines that are cut in a line are no JSON."""
     lines = [json.dumps({"prompt": prompt, "output_tokens": tokens}) for prompt, tokens in entries]

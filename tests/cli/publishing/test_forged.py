@@ -184,7 +184,7 @@ def test_an_archive_that_is_no_plain_one_is_refused(make: Callable[[], bytes]) -
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_no_bytes_break_the_reading_of_an_archive(noise: bytes, place: int) -> None:
     packed = zipped({"gate.json": b"{}", "versions.json": b"{}"})
     with suppress(UnusableArtefactError):
