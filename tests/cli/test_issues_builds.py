@@ -26,11 +26,15 @@ SOURCES = {"0.19.1": "fast_path", "0.20.0": "slow_path", "0.21.0": "slow_path", 
 FOUND = affected({"introduced": "0.20.0"}, {"fixed": "0.22.0"})
 
 
-def a_wheel(text: str) -> bytes:
+def a_wheel(text: str, demand: str = "") -> bytes:
+    """`demand`: the release and one requirement."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr("vllm/_C.so", bytes(3 << 20))
         archive.writestr("vllm/moe.py", f"def choose():\n    return {text}\n")
+        if demand:
+            version, requirement = demand.split()
+            archive.writestr(f"vllm-{version}.dist-info/METADATA", f"Name: vllm\nRequires-Dist: {requirement}\n")
     return content.getvalue()
 
 
@@ -118,6 +122,20 @@ def test_an_index_without_any_answer_exits_4(gate: Gate, monkeypatch: pytest.Mon
     monkeypatch.setattr(build_code, "published_versions", refuse)
     done = gate("issues", "verify", "--builds", "--directory", records(gate))
     assert (done.code, done.out) == (4, "")
+
+
+def test_a_requirement_is_read_from_the_metadata_of_each_wheel(gate: Gate, index: Index) -> None:
+    pins = {"0.19.1": "torch==2.10.0", "0.20.0": "torch==2.11.0", "0.21.0": "torch==2.11.0"}
+    with ExitStack() as stack:
+        for version, pin in pins.items():
+            index.wheels[version] = stack.enter_context(served(a_wheel("", f"{version} {pin}")))
+        directory = records(gate, {"code": [{"requires": "torch", "version": "==2.11.*"}]})
+        answers = gate("issues", "verify", "--builds", "--directory", directory, "--format", "json").json
+    assert answers["records"]["VLLM-1"] == {
+        "has_fault": [["0.20.0", "0.21.0"]],
+        "unknown": [["0.22.0", "0.22.0"]],  # its wheel has no metadata
+        "disagreements": [],
+    }
 
 
 @pytest.mark.usefixtures("index")

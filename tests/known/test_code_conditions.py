@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from regress_gate.bench.inspect.wheel_metadata import ANY_MACHINE, demanded_versions
 from regress_gate.errors import InputError
 from regress_gate.known.matching.versions import BuildSource, all_hold
 from regress_gate.model.documents import Document, validate
@@ -35,7 +36,10 @@ if torch:
 
 
 def source(
-    files: Mapping[str, str] | None = None, config: BuildConfig | None = None, unread: tuple[str, ...] = ()
+    files: Mapping[str, str] | None = None,
+    config: BuildConfig | None = None,
+    unread: tuple[str, ...] = (),
+    metadata: str | None = None,
 ) -> BuildSource:
     known = config or BuildConfig(
         version=Version.parse("0.20.0"),
@@ -49,7 +53,9 @@ def source(
         packages={},
         unread=unread,
     )
-    return BuildSource((files or {"vllm/moe.py": MODULE}).get, lambda: known)
+    return BuildSource(
+        (files or {"vllm/moe.py": MODULE}).get, lambda: known, lambda: demanded_versions(metadata, ANY_MACHINE)
+    )
 
 
 def holds(*, of: BuildSource | None = None, **condition: Any) -> bool | None:
@@ -109,9 +115,54 @@ def test_defaults_of_arguments_and_variables() -> None:
 
 def test_defaults_that_are_not_known_decide_nothing() -> None:
     assert holds(argument="download_dir", default="/tmp") is None
-    assert holds(of=BuildSource({}.get, lambda: None), env="VLLM_USE_DEEP_GEMM", default="1") is None
+    assert holds(of=BuildSource({}.get, lambda: None, lambda: None), env="VLLM_USE_DEEP_GEMM", default="1") is None
     partly = source(unread=("arguments: a decorator",))
     assert holds(of=partly, argument="missing", default=True) is None
+
+
+METADATA = """Metadata-Version: 2.4
+Name: vllm
+Requires-Dist: torch==2.11.0+cpu
+Requires-Dist: Flashinfer_Python==0.6.8.post1
+Requires-Dist: transformers!=5.0.*,!=5.5.0,>=4.56.0
+Requires-Dist: numpy
+Requires-Dist: xgrammar<1.0.0,>=0.1.32; platform_machine == "x86_64" or platform_machine == "aarch64"
+Requires-Dist: triton==3.6.0; platform_machine == "x86_64"
+Requires-Dist: setuptools<81.0.0,>=77.0.3; python_version > "3.11"
+Requires-Dist: ray>=2.48; extra == "ray"
+Requires-Dist: cumm-cu11 @ https://example.org/cumm.whl
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "expected"),
+    [
+        ("torch", "==2.11.0", True),
+        ("torch", ">=2.11,<2.12", True),
+        ("torch", "<2.11", False),
+        ("flashinfer-python", ">=0.6.8,<0.6.9", True),
+        ("flashinfer-python", ">=0.6.9", False),
+        ("transformers", ">=5", True),
+        ("transformers", "==5.0.*", False),
+        ("transformers", "<4.56", False),
+        ("numpy", ">=2", True),
+        ("xgrammar", "<0.1.32", False),
+        ("xgrammar", "==0.2.8", True),
+        ("triton", "==3.6.0", None),
+        ("setuptools", "<81", None),
+        ("cumm-cu11", ">=1", None),
+        ("ray", ">=1", False),
+        ("amd-aiter", ">=0", False),
+    ],
+)
+def test_a_requirement_holds_if_it_allows_such_a_version(package: str, version: str, expected: bool | None) -> None:
+    assert holds(of=source(metadata=METADATA), requires=package, version=version) is expected
+
+
+def test_requirements_that_cannot_be_read_are_not_known() -> None:
+    assert holds(requires="torch", version="==2.11.0") is None
+    for metadata in ("", "Name: vllm\n", METADATA + "Requires-Dist: not a requirement!\n"):
+        assert holds(of=source(metadata=metadata), requires="ray", version=">=1") is None
 
 
 def test_all_conditions_must_hold() -> None:
@@ -133,7 +184,14 @@ def test_all_conditions_must_hold() -> None:
         ({"file": "vllm/moe.py", "present": "abc", "absent": "def"}, "exactly one of: present, absent"),
         ({"file": "vllm/moe.py", "default": 1}, "a condition on file has exactly one of: present, absent"),
         ({"file": "vllm/moe.py", "present": None}, "present is a text"),
-        ({"argument": "x", "env": "X", "default": 1}, "exactly one of file, argument, env"),
+        ({"argument": "x", "env": "X", "default": 1}, "exactly one of file, argument, env, requires"),
+        ({"requires": "torch"}, "a condition on requires has exactly one of: version"),
+        ({"requires": "torch", "default": "2"}, "a condition on requires has exactly one of: version"),
+        ({"requires": "torch", "version": None}, "version is a PEP 440 specifier set"),
+        ({"requires": "torch", "version": ""}, "an empty specifier set matches every version"),
+        ({"requires": "torch", "version": "2.11"}, "is not a PEP 440 specifier set"),
+        ({"requires": "Flashinfer_Python", "version": "<1"}, "match pattern"),
+        ({"file": "vllm/moe.py", "version": "<1"}, "a condition on file has exactly one of: present, absent"),
         ({"argument": "x"}, "a condition on argument has exactly one of: default"),
         ({"env": "X", "default": "1", "within": "class A"}, "within belongs to a file"),
         ({"file": "vllm/moe.py", "present": "a" * 201}, "at most 200 characters"),

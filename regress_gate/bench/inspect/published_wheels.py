@@ -19,17 +19,16 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from email.parser import HeaderParser
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 from packaging.version import Version as Pep440
 
 from regress_gate.bench.inspect.source_arguments import mentioned_variables, read_sources
+from regress_gate.bench.inspect.wheel_metadata import X86_64, is_demanded, read_requirements
 from regress_gate.bench.provision.installer import (
     PackageSources,
     configured_sources,
@@ -53,8 +52,7 @@ _MAX_MEMBER = 16 << 20
 _TIMEOUT = 60.0
 _PLATFORMS = ("manylinux1_x86_64", "manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_31_x86_64",
               "manylinux_2_34_x86_64", "manylinux_2_35_x86_64", "linux_x86_64")  # fmt: skip
-_PYTHON = "3.12"
-"""For which every release since 0.8.5 has a wheel."""
+_PYTHON = X86_64["python_version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +244,9 @@ class WheelFiles:
     def requirements(self) -> dict[str, str]:
         """What the wheel demands without extras, on Linux with x86-64: normalised name to specifier."""
         metadata = next((name for name in self.names if name.endswith(".dist-info/METADATA")), None)
-        message = HeaderParser().parsestr((self.text(metadata) if metadata else None) or "")
-        machine = {"platform_machine": "x86_64", "sys_platform": "linux", "platform_system": "Linux", "extra": "",
-                   "python_version": _PYTHON, "python_full_version": f"{_PYTHON}.0"}  # fmt: skip
         found: dict[str, str] = {}
-        for line in message.get_all("Requires-Dist") or ():
-            try:
-                requirement = Requirement(line)
-            except InvalidRequirement:
-                continue
-            if requirement.marker is None or requirement.marker.evaluate(machine):
+        for requirement in read_requirements((self.text(metadata) if metadata else None) or ""):
+            if requirement is not None and is_demanded(requirement, X86_64):
                 extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
                 specifier = ",".join(sorted(str(requirement.specifier).split(","))) if requirement.specifier else ""
                 found[canonicalize_name(requirement.name)] = f"{extras}{specifier}" or "any"

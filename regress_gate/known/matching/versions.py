@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version as Pep440
 
+from regress_gate.bench.inspect.wheel_metadata import DemandedVersions
 from regress_gate.known.matching import names
 from regress_gate.known.threads import ThreadRef
 from regress_gate.model.issue import VLLM_REPO, Change, CodeCondition, Event, IssueKind, KnownIssue, Range, Status
@@ -209,12 +211,18 @@ _MISSING = object()
 class BuildSource:
     """The source of one build.
 
-    `read` gives the text of a file, `config` the defaults of arguments and variables, None if they are not known; it is
-    called when the first condition needs it. Both may raise what they like, which is passed on.
+    `read` gives the text of a file, `config` the defaults of arguments and variables, `demanded` what its metadata
+    demands; the last two give None if it is not known, and are called when the first condition needs them. All may
+    raise what they like, which is passed on.
     """
 
-    def __init__(self, read: ReadFile, config: Callable[[], BuildConfig | None]):
-        self._read, self._config = cache(read), cache(config)
+    def __init__(
+        self,
+        read: ReadFile,
+        config: Callable[[], BuildConfig | None],
+        demanded: Callable[[], DemandedVersions | None],
+    ):
+        self._read, self._config, self._demanded = cache(read), cache(config), cache(demanded)
         self._definitions: dict[str, Mapping[str, str] | None] = {}
 
     def has_fault(self, issue: KnownIssue) -> bool | None:
@@ -230,6 +238,8 @@ class BuildSource:
         """Whether one condition holds; None if what it needs cannot be read."""
         if condition.file is not None:
             return self._text_holds(condition)
+        if condition.requires is not None:
+            return self._requirement_holds(condition.requires, str(condition.version))
         config = self._config()
         if config is None:
             return None
@@ -243,6 +253,13 @@ class BuildSource:
         if default is _MISSING:
             return False if complete else None
         return _same_default(condition.default, default)
+
+    def _requirement_holds(self, package: str, versions: str) -> bool | None:
+        demanded = self._demanded()
+        if demanded is None or package not in demanded:
+            return None if demanded is None else False
+        allowed = demanded[package]
+        return None if allowed is None else not (allowed & SpecifierSet(versions)).is_unsatisfiable()
 
     def _text_holds(self, condition: CodeCondition) -> bool | None:
         text = self._read(str(condition.file))
