@@ -297,7 +297,7 @@ def _watch(settings: Settings, now: datetime) -> Lines:
     for state in states:
         what = "watch" if len(states) == 1 else f"watch of {state.suite} on {state.testbed}"
         text = f"{state.look_text}; the next is due {state.next_due:%Y-%m-%d}"
-        if confirmed := sum(one.is_confirmed for one in state.followed):
+        if confirmed := sum(one.is_confirmed and not one.is_gone for one in state.followed):
             text += f"; {plural(confirmed, 'regression is', 'regressions are')} followed"
         yield _fine(what, text)
         for alarm in state.alarms:

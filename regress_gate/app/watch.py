@@ -307,11 +307,14 @@ def _headline(
     if result is None:
         return f"{build} could not be measured: {problem}"
     headline = f"{place.pinned} → {build}: {result.decision.value}"
-    findings = sum(one.is_confirmed for one in followed)
-    if findings:
-        headline += f", {plural(findings, 'regression is', 'regressions are')} followed"
-    if waiting := len(followed) - findings:
-        headline += f", {plural(waiting, 'suspicion waits', 'suspicions wait')} for the next look"
+    for are_gone, are_confirmed, one, many in (
+        (False, True, "regression is followed", "regressions are followed"),
+        (False, False, "suspicion waits for the next look", "suspicions wait for the next look"),
+        (True, True, "regression is gone", "regressions are gone"),
+        (True, False, "suspicion was not seen again", "suspicions were not seen again"),
+    ):
+        if count := sum(each.is_gone is are_gone and each.is_confirmed is are_confirmed for each in followed):
+            headline += f", {plural(count, one, many)}"
     return headline
 
 

@@ -35,6 +35,10 @@ class Followed:
     is_confirmed: bool
     """Others are told of it."""
 
+    @property
+    def is_gone(self) -> bool:
+        return self.finding.state is FindingState.GONE
+
     def unseen(self) -> "Followed":
         """After a look that did not measure it, or did not decide it."""
         return replace(self, finding=replace(self.finding, state=FindingState.UNKNOWN))
@@ -108,7 +112,7 @@ def follow(before: Sequence[Followed], result: Result, place: LookPlace) -> list
     for series in result.series:
         if series.gated:
             families.setdefault((series.scenario, _family(series.metric)), []).append(series)
-    known = {(one.scenario, one.family): one for one in before if one.finding.state is not FindingState.GONE}
+    known = {(one.scenario, one.family): one for one in before if not one.is_gone}
     issues = tuple(issue for issue in result.known_issues if issue.applies is Applies.YES)
     followed = [
         _again(one, families.get(key, []), issues, place) if key in families else one.unseen()

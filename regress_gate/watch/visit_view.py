@@ -208,10 +208,14 @@ def _look_blocks(look: Look, detail: Detail) -> Iterator[Block]:
             for one in look.summary.findings
         )  # fmt: skip
         yield Section("Followed", (ItemList(items),))
-    if look.suspected:
+    waiting = tuple(one.finding.title for one in look.suspected if not one.is_gone)
+    if waiting:
         lead = "Shown once, not beyond the doubt of a year of looks. A second look that sees them makes them findings."
-        titles = tuple(one.finding.title for one in look.suspected)
-        yield Section("Suspected", (Paragraph(lead), ItemList(titles)))
+        yield Section("Suspected", (Paragraph(lead), ItemList(waiting)))
+    gone = tuple(one.finding.title for one in look.suspected if one.is_gone)
+    if gone:
+        lead = "Shown once, and shown by this look to be within their margins. Nobody was told of them."
+        yield Section("Not seen again", (Paragraph(lead), ItemList(gone)))
     if look.issues:
         done = tuple((f"{one.title}: {one.done} ", Link(one.url)) if one.url else f"{one.title}: {one.done}"
                      for one in look.issues)  # fmt: skip

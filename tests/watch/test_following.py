@@ -65,6 +65,12 @@ def test_what_is_gone_is_said_once_and_is_another_finding_if_it_comes_back() -> 
     assert (back.is_confirmed, back.finding.looks, str(back.finding.first_bad)) == (False, 1, NIGHTLY[2])
 
 
+def test_a_suspicion_that_the_next_look_does_not_see_is_gone() -> None:
+    (gone,) = look(look([], worse()), within(), build=NIGHTLY[1])
+    assert (gone.is_gone, gone.is_confirmed) == (True, False)
+    assert look([gone], within(), build=NIGHTLY[2]) == []
+
+
 @pytest.mark.parametrize("release", ["0.41.0", "0.41.0rc1"])
 def test_a_release_that_was_cut_before_a_nightlys_regression_does_not_show_it_to_be_gone(release: str) -> None:
     seen = look([], worse())

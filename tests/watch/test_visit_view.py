@@ -12,7 +12,7 @@ from regress_gate.report import RenderOptions, render
 from regress_gate.report.findings import Level
 from regress_gate.watch.alarm import AlarmKind, WatchAlarm
 from regress_gate.watch.builds import PublishedBuild
-from regress_gate.watch.finding import LookSummary, WatchFinding
+from regress_gate.watch.finding import FindingState, LookSummary, WatchFinding
 from regress_gate.watch.following import Followed
 from regress_gate.watch.tracking_issue import IssueAction
 from regress_gate.watch.visit_view import Look, Visit
@@ -51,6 +51,13 @@ def told(look: Look) -> Look:
     return Look(replace(look.summary, result=None), 0, issues=look.issues)
 
 
+def not_seen_again() -> Look:
+    gone = a_finding(2, title="ttft of chat-c8 is 4 % higher", state=FindingState.GONE)
+    headline = f"0.23.0 → {NIGHTLY}: pass, 1 suspicion was not seen again"
+    summary = a_look(candidate=NIGHTLY, headline=headline)
+    return Look(summary, 0, suspected=(Followed(gone, "chat-c8", "ttft", is_confirmed=False),))
+
+
 VISITS = {
     "nothing-new": Visit((), NEWEST, (), DUE),
     "silent": Visit((), NEWEST, (STALE,), DUE),
@@ -62,6 +69,7 @@ VISITS = {
         (),
         DUE,
     ),
+    "gone": Visit((not_seen_again(),), NEWEST, (), DUE),
     "told": Visit((told(failed(a_finding())),), (), (), DUE, is_telling=True),
 }
 ENDINGS = {"table": "txt", "markdown": "md", "json": "json", "junit": "xml", "sarif": "sarif", "github": "github"}
@@ -85,7 +93,7 @@ def test_the_exit_code_is_that_of_the_worst(kind: str, code: int) -> None:
 @visits
 def test_only_a_visit_without_fault_and_without_alarm_reads_as_good(kind: str) -> None:
     found = VISITS[kind].findings()
-    assert (found.level is Level.NOTE) == (kind in ("nothing-new", "told"))
+    assert (found.level is Level.NOTE) == (kind in ("nothing-new", "gone", "told"))
 
 
 def test_the_worst_of_several_builds_is_the_headline() -> None:

@@ -146,7 +146,8 @@ def _look_data(look: PastLook) -> dict[str, Any]:
 
 
 def _followed_text(place: WatchedPlace) -> str:
-    suspicions = sum(one.is_suspicion for one in place.followed)
-    confirmed = len(place.followed) - suspicions
+    open_ones = [one for one in place.followed if one.state != "gone"]
+    suspicions = sum(one.is_suspicion for one in open_ones)
+    confirmed = len(open_ones) - suspicions
     parts = [plural(confirmed, "regression")] * bool(confirmed) + [plural(suspicions, "suspicion")] * bool(suspicions)
     return ", ".join(parts)
