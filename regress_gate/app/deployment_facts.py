@@ -14,7 +14,7 @@ from regress_gate.text import nearest
 from regress_gate.vllm.build_config import ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.collect_env import deployment_from_collect_env
 from regress_gate.vllm.release_tables import any_release
-from regress_gate.vllm.serve_command import API_SERVER, parse_serve_command, parse_serve_words
+from regress_gate.vllm.serve_command import API_SERVER, parse_serve_command, parse_serve_words, with_config_file
 from regress_gate.vllm.start_log import deployment_from_start_log
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _read_launch_line(line: str, builds: Sequence[BuildConfig] = ()) -> Deployme
         if (plain := _without_placeholders(line)) is None:
             return DeploymentFacts(Deployment(), notes=(_OPAQUE_LAUNCHER,))
         line = plain
-    deployment = parse_serve_command(line, [*builds, any_release()])
+    deployment = parse_serve_command(with_config_file(line, Path()), [*builds, any_release()])
     complete = "config" not in deployment.engine_args
     notes = _unknown_flags(deployment, "--serve-command")
     return DeploymentFacts(deployment.model_copy(update={"complete": complete}), notes=notes)

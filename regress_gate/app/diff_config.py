@@ -37,7 +37,7 @@ from regress_gate.vllm.release_tables import (
     shipped_releases_read,
     table_of,
 )
-from regress_gate.vllm.serve_command import parse_serve_command
+from regress_gate.vllm.serve_command import parse_serve_command, with_config_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ def diff_builds(
     Raises NoDataError for an unknown build if `offline`, InputError for an invalid launch line.
     """
     if serve_command is not None:
+        serve_command = with_config_file(serve_command, Path())
         parse_serve_command(serve_command)  # an invalid line fails before anything is installed
     versions = [_resolve(text, settings, variant) for text in (baseline, candidate)]
     known = find_build_configs(versions, settings)

@@ -109,7 +109,7 @@ def try_launch_line(
         else:
             problems.append(_explained(problem, baseline, candidate))
     if "config" in engine_args:
-        notices.append("what is in the file of --config was not tested")
+        notices.append("what is in the file of --config is not known here, so it was not tested")
     if baseline is not None:
         problems += _names_gone(baseline, candidate, engine_args)
     return LaunchTest(tuple(problems), tuple(notices), untested)

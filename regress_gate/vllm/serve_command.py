@@ -1,7 +1,7 @@
 """Parsing a `vllm serve` line from a script into facts about a deployment.
 
 Which words are values depends on the arguments of vLLM: the known builds decide, and an unknown flag takes the next
-word as its value. Nothing is run or expanded.
+word as its value. Nothing is run or expanded, and no file is read but that of `with_config_file`.
 """
 
 import json
@@ -9,9 +9,14 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
 
 from regress_gate.errors import InputError
+from regress_gate.files import read_bounded
 from regress_gate.model.deployment import Deployment
+from regress_gate.model.documents import parse_yaml
 from regress_gate.text import excerpt
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_key
 from regress_gate.vllm.shell_words import is_open, is_wholly_open, shown
@@ -21,6 +26,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 _LEVEL = re.compile(r"-O=?(.+)", re.DOTALL)
 _NAMES_MODEL = re.compile(r"model|repo|checkpoint|ckpt|path|uri|url|dir|name|id\b", re.IGNORECASE)
+MOST_CONFIG_BYTES = 1024 * 1024
 API_SERVER = "vllm.entrypoints.openai.api_server"
 """The module that started a server before `vllm serve`."""
 
@@ -35,16 +41,65 @@ class _Reading:
     """False: words that are not known may be further arguments."""
 
 
+def with_config_file(line: str, directory: Path) -> str:
+    """The line with the arguments of the file that `--config` names in the place where vLLM puts them: before those of
+    the line, which win. Relative names are looked up in the directory. As it was if it names no file that is here.
+
+    Raises InputError for a file that vLLM could not read either.
+    """
+    words = _words(line)
+    place = next((at for at, word in enumerate(words) if word == "--config" or word.startswith("--config=")), None)
+    if place is None:
+        return line
+    length = 1 if "=" in words[place] else 2
+    path = directory / "".join(words[place : place + length]).removeprefix("--config").removeprefix("=")
+    if is_open(str(path)) or not path.is_file():
+        return line
+    start = len(words) - len(_arguments(list(words)))
+    names_model = not words[start].startswith("-")
+    added = [word for word in _words_of_config(path) if not (names_model and word.startswith("--model="))]
+    rest = words[:place] + words[place + length :]
+    return shlex.join([*rest[: start + names_model], *added, *rest[start + names_model :]])
+
+
+def _words_of_config(path: Path) -> Iterator[str]:
+    """As vLLM 0.6 to 0.33 do (`load_config_file`): a switch that is off says nothing."""
+    if path.suffix not in (".yaml", ".yml"):
+        raise InputError("vLLM takes a file of --config only by the ending .yaml or .yml", where=path)
+    try:
+        content = read_bounded(path, MOST_CONFIG_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=path) from None
+    if content is None:
+        raise InputError(f"is larger than {MOST_CONFIG_BYTES} bytes", where=path, todo="give the file of --config")
+    text = content.decode(errors="replace")
+    parse_yaml(text, path)  # refuses what is not YAML, with the line, and what would grow without bound
+    data = yaml.safe_load(text)  # the values as vLLM reads them: `no` is false
+    if not isinstance(data, dict):
+        raise InputError("holds no arguments; write one `argument: value` on each line", where=path)
+    for key, value in data.items():
+        if isinstance(value, bool):
+            yield from [f"--{key}"] * value
+        elif isinstance(value, list):
+            yield from [f"--{key}", *map(str, value)] if value else ()
+        else:
+            yield f"--{key}={json.dumps(value) if isinstance(value, dict) else value}"
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line.replace("\\\r\n", " ").replace("\\\n", " "))
+    except ValueError as error:
+        raise InputError(f"cannot be read: {str(error).lower()}", where=_WHERE) from None
+
+
 def parse_serve_command(line: str, builds: Sequence[BuildConfig] = ()) -> Deployment:
     """The model, engine arguments and variables of a line. Of a repeated flag the last one counts, as for vLLM, unless
     the flag collects values.
 
     Raises InputError for a line that does not start a vLLM server.
     """
-    try:
-        words = shlex.split(line.replace("\\\r\n", " ").replace("\\\n", " "))
-    except ValueError as error:
-        raise InputError(f"cannot be read: {str(error).lower()}", where=_WHERE) from None
+    words = _words(line)
     env: dict[str, str] = {}
     while words and (words[0] in ("env", "exec", "nohup") or _ASSIGNMENT.fullmatch(words[0])):
         if match := _ASSIGNMENT.fullmatch(words.pop(0)):

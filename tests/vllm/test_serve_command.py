@@ -1,5 +1,7 @@
 """`vllm serve` lines from scripts."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.version import Version
 from regress_gate.vllm.build_config import Argument, BuildConfig
-from regress_gate.vllm.serve_command import parse_serve_command
+from regress_gate.vllm.serve_command import MOST_CONFIG_BYTES, parse_serve_command, with_config_file
 
 BUILD = BuildConfig(
     version=Version.parse("0.19.1"),
@@ -100,3 +102,61 @@ def test_any_line_can_be_parsed(line: str) -> None:
     except InputError:
         return
     assert isinstance(found, Deployment)
+
+
+class TestConfigFile:
+    """As vLLM inserts it: `vllm serve [MODEL]`, the file's arguments, the rest of the line."""
+
+    @pytest.mark.parametrize(
+        ("content", "line", "model", "engine_args"),
+        [
+            ("tensor-parallel-size: 4\n", "vllm serve m --config c.yaml", "m", {"tensor_parallel_size": 4}),
+            ("tensor-parallel-size: 4\n", "vllm serve m --config=c.yaml -tp 2", "m", {"tensor_parallel_size": 2}),
+            ("tensor-parallel-size: 4\n", "vllm serve m -tp 2 --config c.yaml", "m", {"tensor_parallel_size": 2}),
+            ("model: from-file\n", "vllm serve --config c.yaml", "from-file", {}),
+            ("model: from-file\n", "vllm serve m --config c.yaml", "m", {}),
+            ("enforce-eager: true\n", "vllm serve m --config c.yaml", "m", {"enforce_eager": True}),
+            ("enforce-eager: off\n", "vllm serve m --config c.yaml", "m", {}),
+            ("served-model-name: [a, b]\n", "vllm serve m --config c.yaml", "m", {"served_model_name": '["a", "b"]'}),
+            (
+                "compilation-config:\n  mode: 3\n",
+                "X=1 vllm serve m --config c.yaml",
+                "m",
+                {"compilation_config": '{"mode": 3}'},
+            ),
+            (
+                "tensor-parallel-size: 4\n",
+                "python -m vllm.entrypoints.openai.api_server --model m --config c.yaml",
+                "m",
+                {"tensor_parallel_size": 4},
+            ),
+        ],
+    )
+    def test_its_arguments_come_before_those_of_the_line(
+        self, tmp_path: Path, content: str, line: str, model: str, engine_args: dict[str, object]
+    ) -> None:
+        (tmp_path / "c.yaml").write_text(content)
+        found = read(with_config_file(line, tmp_path))
+        assert (found.model, found.engine_args) == (model, engine_args)
+
+    @pytest.mark.parametrize("line", ["vllm serve m -tp 2", "vllm serve m --config none.yaml", "vllm serve m --config"])
+    def test_a_line_without_a_file_that_is_here_stays_as_it_was(self, tmp_path: Path, line: str) -> None:
+        assert with_config_file(line, tmp_path) == line
+
+    @pytest.mark.parametrize(
+        ("name", "content", "complaint"),
+        [
+            ("c.json", b"{}", "c.json: vLLM takes a file of --config only by the ending .yaml or .yml"),
+            ("c.yaml", b"- a\n", "c.yaml: holds no arguments"),
+            ("c.yaml", b"a: [1\n", "c.yaml:2: not valid YAML"),
+            ("c.yaml", b"a: &x [1]\nb: *x\n", "c.yaml:2: YAML aliases are not supported"),
+            ("c.yaml", b"#" * (MOST_CONFIG_BYTES + 1), "c.yaml: is larger than"),
+        ],
+    )
+    def test_a_file_that_cannot_be_read_is_named(
+        self, tmp_path: Path, name: str, content: bytes, complaint: str
+    ) -> None:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            parse_serve_command(with_config_file(f"vllm serve m --config {name}", tmp_path), [BUILD])
+        assert complaint in str(caught.value)
