@@ -1,18 +1,19 @@
 """How good the known-issue records are on cases that were collected without a look at them.
 
     python benchmarks/held_out.py
-    python benchmarks/held_out.py --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_2.yaml --all --findings
 
-`held_out.yaml` says how its cases were collected. Each is put to the product's own check, with its move and its
-deployment. A case is *found* if a record of its fault applies to the deployment and affects the version that was
-reported, *asked* if it may apply and `check` asks for a fact that the thread does not tell, and *missed* otherwise. A
-record is of the fault if it refers to one of the case's threads, or if `same` of the case names it after both were
-read. Recall counts what was found or asked.
+`held_out.yaml` and `held_out_2.yaml` say how their cases were collected. Each is put to the product's own check, with
+its move and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the
+version that was reported, *asked* if it may apply and `check` asks for a fact that the thread does not tell, and
+*missed* otherwise. A record is of the fault if it refers to one of the case's threads, or if `same` of the case names
+it after both were read. Recall counts what was found or asked.
 
-Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases, which a reader
-of record and thread judged to be true of that deployment and version: `judged` in the file, by case and record. A
-finding that nobody judged yet is counted as such, never as true. No network is used, and no store. It has no bound: the
-figures are for `docs/known-issues.md`, and a bound would tempt to write records for these cases.
+Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
+which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
+record, with the reason where one was written down. A finding that nobody judged yet is counted as such, never as true.
+No network is used, and no store. It has no bound: the figures are for `docs/known-issues.md`, and a bound would tempt
+to write records for these cases.
 """
 
 import argparse
@@ -55,14 +56,16 @@ class Answer:
 
     @property
     def name(self) -> str:
-        """`vllm#54300 0.28.0`: a thread can hold two cases."""
+        """`vllm#54300 0.28.0`: a thread can hold two cases. A control is named by what it runs, and on what."""
+        if "thread" not in self.case:
+            return f"control {self.case['line']} on {self.case['facts']['accelerator']} {self.case['bad']}"
         owner, repository, _, number = self.case["thread"].removeprefix("https://github.com/").split("/")
         return f"{repository if repository != 'vllm' else owner.split('-')[0]}#{number} {self.case['bad']}"
 
     @property
     def own(self) -> list[IssueFinding]:
         """The findings of the case's fault."""
-        threads, same = {self.case["thread"], *self.case.get("also", ())}, self.case.get("same", ())
+        threads, same = {self.case.get("thread"), *self.case.get("also", ())}, self.case.get("same", ())
         return [
             one
             for one in self.findings
@@ -123,19 +126,26 @@ def recall_table(answers: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def precision(answers: Sequence[Answer], judged: dict[str, dict[str, bool]]) -> list[str]:
+def verdict(judged: dict[str, dict[str, Any]], answer: Answer, finding: IssueFinding) -> bool | None:
+    """Whether a reader called the finding true: `true` in the file, or `{true: reason}`. None if nobody judged it."""
+    said: bool | dict[bool, str] | None = judged.get(answer.name, {}).get(finding.issue.id)
+    return next(iter(said)) if isinstance(said, dict) else said
+
+
+def precision(answers: Sequence[Answer], judged: dict[str, dict[str, Any]]) -> list[str]:
     """How many of the findings that apply are true of their case, by what a reader said of them."""
     applying = [(one, finding) for one in answers for finding in one.findings if finding.applies is Applies.YES]
     new = [(one, finding) for one, finding in applying if finding.effect is Effect.NEW]
     kinds = {
         "new or carried": applying,
+        "new or carried, of the cases alone": [pair for pair in applying if "thread" in pair[0].case],
         "new": new,
         "new, without the records of the case's own fault": [pair for pair in new if pair[1] not in pair[0].own],
         "new, changed defaults": [pair for pair in new if pair[1].issue.kind == "default-change"],
     }
     lines = []
     for title, pairs in kinds.items():
-        said = [judged.get(one.name, {}).get(finding.issue.id) for one, finding in pairs]
+        said = [verdict(judged, one, finding) for one, finding in pairs]
         right, known = said.count(True), len(said) - said.count(None)
         lines.append(f"precision, {title}: {share(right, known)}; not judged: {said.count(None)}")
     return lines
@@ -143,10 +153,11 @@ def precision(answers: Sequence[Answer], judged: dict[str, dict[str, bool]]) -> 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=Path, default=CASES, help="file of the cases (default: held_out.yaml)")
     parser.add_argument("--findings", action="store_true", help="list the findings that apply, for judging")
     parser.add_argument("--all", action="store_true", help="list every case with its outcome")
     given = parser.parse_args()
-    known = yaml.safe_load(CASES.read_text(encoding="utf-8"))
+    known = yaml.safe_load(given.cases.read_text(encoding="utf-8"))
     # Reading the records takes most of the time of a check.
     known_issues.load_records = cache(known_issues.load_records)
     with tempfile.TemporaryDirectory() as empty, chdir(empty):
@@ -155,7 +166,7 @@ def main() -> int:
         answers = [ask(case) for case in known["cases"]]
         controls = [ask(case) for case in known["controls"]]
     judged = known["judged"]
-    print(*recall_table(answers), "", *precision(answers, judged), sep="\n")
+    print(*recall_table(answers), "", *precision([*answers, *controls], judged), sep="\n")
     failed = [one for one in controls if one.decision == "fail"]
     print(f"controls that are blocked: {share(len(failed), len(controls))}")
     for one in failed:
@@ -166,9 +177,9 @@ def main() -> int:
         for one in (*answers, *controls):
             for finding in one.findings:
                 if finding.applies is Applies.YES:
-                    name = one.name if "thread" in one.case else f"control {one.case['line']} {one.case['bad']}"
-                    said = judged.get(name, {}).get(finding.issue.id, "not judged")
-                    print(f"{name}: {finding.issue.id}: {finding.effect}: {said}: {finding.issue.summary}")
+                    said = verdict(judged, one, finding)
+                    text = "not judged" if said is None else str(said).lower()
+                    print(f"{one.name}: {finding.issue.id}: {finding.effect}: {text}: {finding.issue.summary}")
     return 0
 
 
