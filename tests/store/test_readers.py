@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -25,10 +26,13 @@ SCOPE = ComparisonScope(Ref.parse(BASE), Ref.parse(CAND), testbed="lab")
 WRITER = textwrap.dedent(
     f"""
     import sys, time
+    from pathlib import Path
     from regress_gate.store.repository import open_store
     from tests.store.test_readers import measured
     with open_store(sys.argv[1], create=True) as store:
-        for number in range(3, 60):
+        for number in range(3, 5000):
+            if Path(sys.argv[2]).exists():
+                break
             store.add_runs([measured(number, {BASE!r}), measured(number, {CAND!r})])
             if number == 3:
                 print("writing", flush=True)
@@ -43,41 +47,46 @@ def measured(number, version, **given):
     return make_run(f"run{number}", make_trial(f"{version}{number}", metrics=metrics), version=version, **given)
 
 
-def start_writer(url):
-    process = subprocess.Popen([sys.executable, "-c", WRITER, url], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "writing\n"
-    return process
+@contextmanager
+def writing(url, tmp_path):
+    """While another process adds a run of each version at a time, however long the reader takes."""
+    enough = tmp_path / "enough"
+    with subprocess.Popen([sys.executable, "-c", WRITER, url, enough], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        try:
+            yield process
+        finally:
+            enough.touch()
+    assert process.returncode == 0
 
 
-def test_reads_of_one_state_see_whole_imports_only(url):
+def test_reads_of_one_state_see_whole_imports_only(url, tmp_path):
     with open_store(url, create=True) as store:
         store.add_runs([measured(0, BASE), measured(0, CAND)])
-    with open_store(url, create=False) as store, start_writer(url) as process:
+    with open_store(url, create=False) as store, writing(url, tmp_path) as process:
         seen, mixed = set(), 0
-        while process.poll() is None:
+        while len(seen) < 12 and process.poll() is None:
             with store.one_state():
                 left = len(store.runs(version=Version.parse(BASE)))
                 time.sleep(0.02)
                 right = len(store.runs(version=Version.parse(CAND)))
             mixed += left != right
             seen.add(left)
-    assert process.returncode == 0
     assert mixed == 0
-    assert len(seen) > 3, "the reader has to see the store while it grows"
+    assert len(seen) == 12, "the reader has to see the store while it grows"
 
 
-def test_a_comparison_while_an_import_runs_has_as_many_runs_on_both_sides(url):
+def test_a_comparison_while_an_import_runs_has_as_many_runs_on_both_sides(url, tmp_path):
     with open_store(url, create=True) as store:
         for number in range(3):
             store.add_runs([measured(number, BASE), measured(number, CAND)])
-    sides = []
-    with start_writer(url) as process:
-        while process.poll() is None:
+    sides = set()
+    with writing(url, tmp_path) as process:
+        while len(sides) < 5 and process.poll() is None:
             result = compare_stored(Settings(store_flag=url, environment={}), SCOPE)
-            sides.append((result.baseline.runs, result.candidate.runs))
-    assert process.returncode == 0
+            sides.add((result.baseline.runs, result.candidate.runs))
     assert all(left == right for left, right in sides)
-    assert len(set(sides)) > 1
+    assert len(sides) == 5
 
 
 def in_block(number, version, side, experiment="e1"):
