@@ -5,7 +5,7 @@ Not for what is concluded from the runs.
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -88,18 +88,28 @@ def find_plan(
         resident=bool(amount.resident),
         driver=amount.driver,
         most_blocks=most_blocks,
+        counter_test=task.counter_test,
     ), False
 
 
 def find_unfinished(store: Repository, task: MeasurementTask) -> ExperimentPlan | None:
     """The experiment of the task that was interrupted; None if there is none."""
-    suite = SuiteRef(task.suite.name, task.suite.version)
+    return next(_task_plans(task, store.experiments(unfinished_only=True)), None)
+
+
+def find_counter_test(store: Repository, task: MeasurementTask) -> ExperimentPlan | None:
+    """The newest experiment of a task with a counter-test, ended or not, with the suite as it is now."""
+    digest = suite_digest(task.suite)
+    return next((plan for plan in _task_plans(task, store.experiments()) if plan.suite_digest == digest), None)
+
+
+def _task_plans(task: MeasurementTask, experiments: Iterable[StoredExperiment]) -> Iterator[ExperimentPlan]:
     texts = {side: str(version) for side, version in task.versions.items()}
-    for experiment in store.experiments(unfinished_only=True):
+    wanted = SuiteRef(task.suite.name, task.suite.version), task.testbed.name, texts, task.counter_test
+    for experiment in experiments:
         plan = _plan_of(experiment)
-        if plan is not None and (plan.suite, plan.testbed, dict(plan.versions)) == (suite, task.testbed.name, texts):
-            return plan
-    return None
+        if plan is not None and (plan.suite, plan.testbed, dict(plan.versions), plan.counter_test) == wanted:
+            yield plan
 
 
 def _plan_of(experiment: StoredExperiment) -> ExperimentPlan | None:
@@ -270,7 +280,7 @@ def run_experiment(
         note_unwatched_gpus(task.testbed, progress)
         if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
-        sides = _provision(task, provisioner, store, progress, stack)
+        sides = _provision(plan, task, provisioner, store, progress, stack)
         bench = ExperimentSetup(
             suite=plan.suite,
             testbed=task.testbed,
@@ -307,6 +317,7 @@ def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:
 
 
 def _provision(
+    plan: ExperimentPlan,
     task: MeasurementTask,
     provisioner: Provisioner,
     store: Repository,
@@ -329,7 +340,9 @@ def _provision(
         except ProvisionError as error:
             progress.note(f"note: {error}")
     return {
-        side: ExperimentSide(side, version, environments[version], libraries[version])
+        side: ExperimentSide(
+            side, version, environments[version], libraries[version], plan.setting_of(side), plan.suite_of(side)
+        )
         for side, version in task.versions.items()
     }
 

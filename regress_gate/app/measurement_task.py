@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from regress_gate.accelerators.registry import accelerator_matches, unwatched_note, visible_setting
 from regress_gate.app.provisioning import find_build
 from regress_gate.app.settings import DEFAULT_SUITE, ProgressReporter, Settings
+from regress_gate.bench.experiment.experiment_plan import ServerSetting
 from regress_gate.bench.load.pass_requests import load_workloads
 from regress_gate.bench.machine import conditions
 from regress_gate.bench.machine.fingerprint import fingerprint
@@ -35,6 +36,8 @@ class MeasurementTask:
     provisioning: ProvisionConfig
     environment: Mapping[str, str]
     """In which servers are started."""
+    counter_test: ServerSetting | None = None
+    """What servers of the side COUNTER_TEST are given."""
 
 
 def make_task(

@@ -1,5 +1,6 @@
 """`regress-gate compare`: the gate."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -65,6 +66,11 @@ _NO_TEMPLATE = (
     click.option("--measure", is_flag=True, help="Measure on this machine first, in blocks, until it can be decided."),
     click.option("--plan", "plan_only", is_flag=True, help="Say what --measure would do, how long, and what it shows."),
     click.option("--all-blocks", is_flag=True, help="With --measure: make every block, and look once, at the end."),
+    click.option(
+        "--attribute",
+        is_flag=True,
+        help="With --measure: if it is slower, measure also what would undo the causes, one after the other.",
+    ),
 )
 @measure_options
 @section(
@@ -82,6 +88,7 @@ def compare(
     no_keep: bool,
     measure: bool,
     all_blocks: bool,
+    attribute: bool,
     urls: tuple[str, ...],
     plan_only: bool,
     format_: str,
@@ -103,7 +110,14 @@ def compare(
     from regress_gate.app.compare import ComparisonScope, compare_stored, keep_comparison
     from regress_gate.app.deployment_facts import is_launch_template
 
+    if attribute and urls:
+        raise InputError(
+            "--attribute starts servers with other settings, and those of --url run already",
+            todo="give --serve-command in place of --url",
+        )
     amount = amount_from(options)
+    if attribute and amount.resume:  # the comparison, or one of its counter-tests
+        amount = replace(amount, resume=False, resume_if_any=True)
     flags = {key: options.pop(key) for key in PROVISION_PARAMETERS}
     if (line := flags["serve_command"]) is not None:
         options["launch_line"] = line
@@ -126,11 +140,13 @@ def compare(
         allow_incomparable=allow_incomparable,
         report_only=report_only,
     )
+    attribution = None
     if measure or plan_only:
         if measure and offline:
             raise InputError("--measure needs the network to get versions", todo="leave --offline or --measure out")
         # Measuring imports the HTTP client and the provisioners.
         from regress_gate.app import measure_comparison as measuring
+        from regress_gate.app.attribution import Attribution, starts_of_counter_test
 
         if urls and not plan_only:
             if all_blocks:
@@ -151,14 +167,20 @@ def compare(
                 from regress_gate.report.views.planning_view import PlanView  # with the statistics
 
                 task = planned.task
+                starts = starts_of_counter_test(task, amount) if attribute else None
                 suite, versions = f"{task.suite.name}@{task.suite.version}", tuple(map(str, task.versions.values()))
-                print_view(PlanView(versions, suite, task.testbed.name, planned.plan, amount.budget), format_)
+                print_view(PlanView(versions, suite, task.testbed.name, planned.plan, amount.budget, starts), format_)
                 return ExitCode.PASS
+            attribution = Attribution.begin(settings, planned) if attribute else None
             with progress_on_stderr(quiet=quiet) as progress:
                 scope = measuring.measure_comparison(settings, planned, progress)
-    elif urls or all_blocks:
-        raise InputError(f"{'--url' if urls else '--all-blocks'} is for measuring", todo="give --measure too")
+    elif urls or all_blocks or attribute:
+        flag = "--url" if urls else "--all-blocks" if all_blocks else "--attribute"
+        raise InputError(f"{flag} is for measuring", todo="give --measure too")
     result = decide(scope)
+    if attribution is not None:
+        with progress_on_stderr(quiet=quiet) as progress:
+            result = attribution.explain(result, progress)
     deliver(result, format_, files, verbose=verbose > 0, quiet=quiet, figure=figure)
     reason = "--no-keep" if no_keep else keep_comparison(settings, result)
     if reason is not None and verbose and not quiet:

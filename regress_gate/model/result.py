@@ -91,6 +91,18 @@ class AuditEffect(StrEnum):
     RESOLVED = "resolved"
 
 
+class CounterTestOutcome(StrEnum):
+    """What a counter-test shows of the regressions of an explanation."""
+
+    RESTORES = "restores"
+    """The cause is confirmed: with the setting, the server behaves as the other side does."""
+    DOES_NOT_RESTORE = "does_not_restore"
+    """It is not the cause, or not the only one."""
+    NOT_DECIDED = "not_decided"
+    FAILED = "failed"
+    """It could not be measured: its server did not start, for example. Shows nothing."""
+
+
 class ReviewDepth(StrEnum):
     """How deeply a release was reviewed, the deepest first; coverage.yaml says how each was done."""
 
@@ -335,11 +347,18 @@ class SeriesResult(ResultModel):
     @property
     def change_text(self) -> str:
         """`+48.5% [+40.2%, +57.4%], worse`: what happened, with the interval where it has two ends."""
-        if self.change is None or self.natural_change is None:
+        if self.change is None:
             return "changed by an amount that could not be estimated"
+        return f"{self.size_text}, {'worse' if self.change >= 0 else 'better'}"
+
+    @property
+    def size_text(self) -> str:
+        """`+48.5% [+40.2%, +57.4%]`; empty where it could not be estimated."""
+        if self.natural_change is None:
+            return ""
         low, high = self.natural_interval or (None, None)
         interval = "" if low is None or high is None else f" [{self._size_text(low)}, {self._size_text(high)}]"
-        return f"{self._size_text(self.natural_change)}{interval}, {'worse' if self.change >= 0 else 'better'}"
+        return f"{self._size_text(self.natural_change)}{interval}"
 
     def _size_text(self, size: float) -> str:
         # A difference of two percentages is not a percentage of either.
@@ -467,6 +486,34 @@ class AuditFindingOut(ResultModel):
     """Where it was seen, with the number of server starts."""
 
 
+class MeasuredChangeOut(ResultModel):
+    """A change between two servers of a counter-test."""
+
+    change: float | None
+    """Estimated loss, as in `series`: positive is worse."""
+    interval: tuple[float | None, float | None] | None
+    """Its confidence interval, at the level of `series`."""
+    verdict: Verdict
+    """What is shown of it, as of any series."""
+    runs: int
+    """Server starts of each."""
+    text: str
+    """`+48.5% [+40.2%, +57.4%]`: what happened, with its own sign."""
+
+
+class CounterTestSeriesOut(ResultModel):
+    """What a counter-test measured of one regression."""
+
+    series: str
+    """`scenario/metric`."""
+    outcome: CounterTestOutcome
+    """Of this series alone."""
+    from_baseline: MeasuredChangeOut
+    """From the baseline to the server with the setting."""
+    to_candidate: MeasuredChangeOut
+    """From the server with the setting to the candidate."""
+
+
 class CounterTestOut(ResultModel):
     """What would take a cause away, to measure whether it was one."""
 
@@ -480,6 +527,12 @@ class CounterTestOut(ResultModel):
     """Environment variables to set."""
     command: str
     """That measures both versions with the setting: if it was the cause, they no longer differ."""
+    outcome: CounterTestOutcome | None = None
+    """What was measured of it (`compare --attribute`); null: nothing was."""
+    outcome_text: str = ""
+    """The numbers of a series that has this outcome, or why it could not be measured."""
+    measured: list[CounterTestSeriesOut] = Field(default_factory=list)
+    """Each regression of the explanation; empty before the second block."""
 
 
 class ObservedCauseOut(ResultModel):
@@ -510,7 +563,9 @@ class ExplanationOut(ResultModel):
     breakdown: list[str] = Field(default_factory=list)
     """The parts of a request (waiting, prefill, decoding) as the servers counted them, on both sides."""
     observed: list[ObservedCauseOut] = Field(default_factory=list)
-    """What the servers did differently, the most likely cause first."""
+    """What the servers did differently: a cause that a counter-test has confirmed first, then the most likely."""
+    measured: bool = False
+    """Whether a counter-test has confirmed the first cause."""
 
 
 class WaiverOut(ResultModel):

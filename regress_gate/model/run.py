@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from regress_gate.model.samples import Samples
 
 
+COUNTER_TEST_MARK = "+counter-test"
+"""In the version of the suite of a run that was made for a counter-test. No suite file can have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteRef:
     """Name and version of the suite that a run measured."""
@@ -26,6 +30,16 @@ class SuiteRef:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @property
+    def is_counter_test(self) -> bool:
+        """Whether its runs were made for a counter-test: they are no runs of the suite itself."""
+        return COUNTER_TEST_MARK in self.version
+
+    def counter_test(self, setting: str = "beside") -> "SuiteRef":
+        """What runs of a counter-test are stored under. `setting`: digest of what its server was given; without it, for
+        servers beside it that were started as the suite says."""
+        return SuiteRef(self.name, f"{self.version}{COUNTER_TEST_MARK}-{setting}")
 
 
 IMPORTED_SUITE = SuiteRef("imported", "1")
@@ -68,7 +82,8 @@ class BlockPosition:
     position: int
     """In the block, from 1, in the order of server starts."""
     side: str
-    """`baseline` or `candidate`; `single` if the plan has only one version."""
+    """`baseline` or `candidate`; `counter_test` for one of them with another setting; `single` if the plan has only one
+    version."""
     resident: bool = False
     """Whether all servers of the block ran at the same time and their trials alternated."""
     cold: bool = False

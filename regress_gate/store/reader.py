@@ -10,7 +10,16 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Table, or_, select
 
-from regress_gate.model.run import BlockPosition, Conditions, Outputs, Run, SuiteRef, Trial, TrialSource
+from regress_gate.model.run import (
+    COUNTER_TEST_MARK,
+    BlockPosition,
+    Conditions,
+    Outputs,
+    Run,
+    SuiteRef,
+    Trial,
+    TrialSource,
+)
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.store import schema, stored_values
@@ -45,7 +54,7 @@ def load_runs(
 
     With `metrics`, trials have only these; see `Repository.recent_runs` for what else is left out.
     """
-    where = _conditions(connection, version, testbed, suite)
+    where = _conditions(connection, version, testbed, suite, run_ids)
     if where is None:
         return []
     if run_ids is not None:
@@ -162,7 +171,11 @@ def stored_labels(connection: Connection, version: Version, testbed: str, suite:
 
 
 def holdings(
-    connection: Connection, pins: Sequence[Version], versions: Sequence[Version] | None = None
+    connection: Connection,
+    pins: Sequence[Version],
+    versions: Sequence[Version] | None = None,
+    *,
+    with_counter_tests: bool = False,
 ) -> list[Holding]:
     """The holdings of the store, in the order of the runs; with `versions` those that match one of them."""
     build, testbed, suite, held = schema.build, schema.testbed, schema.suite, schema.holding
@@ -170,6 +183,8 @@ def holdings(
         build.c.number, build.c.commit_id, build.c.variant, testbed.c.name, suite.c.name, suite.c.version,
         held.c.runs, held.c.trials, held.c.scenarios, held.c.first_time, held.c.last_time,
     ).select_from(held.join(build).join(testbed).join(suite))  # fmt: skip
+    if not with_counter_tests:
+        query = query.where(~_is_counter_test())
     if versions is not None and all(version.number is not None for version in versions):
         query = query.where(build.c.number.in_([version.number for version in versions]))
     stored = []
@@ -208,10 +223,17 @@ def build_configs(connection: Connection, version: Version) -> list[dict[str, An
 
 
 def _conditions(
-    connection: Connection, version: Version | None, testbed: str | None, suite: SuiteRef | None
+    connection: Connection,
+    version: Version | None,
+    testbed: str | None,
+    suite: SuiteRef | None,
+    run_ids: Collection[int] | None = None,
 ) -> list[ColumnElement[bool]] | None:
     """Conditions on the columns of runs; None if nothing can match. Names are looked up first: one query over all
-    tables would leave it to the database whether it begins with the few runs that are asked for."""
+    tables would leave it to the database whether it begins with the few runs that are asked for.
+
+    Runs of counter-tests match only if their suite or their ids are given.
+    """
     run, build = schema.run, schema.build
     where: list[ColumnElement[bool]] = []
     if testbed is not None:
@@ -224,6 +246,8 @@ def _conditions(
         if suite_id is None:
             return None
         where.append(run.c.suite_id == suite_id)
+    elif run_ids is None:
+        where.append(run.c.suite_id.not_in(select(schema.suite.c.id).where(_is_counter_test())))
     if version is not None:
         query = select(build.c.id, build.c.number, build.c.commit_id, build.c.variant)
         if version.number is not None:
@@ -233,6 +257,10 @@ def _conditions(
             return None
         where.append(run.c.build_id.in_(builds))
     return where
+
+
+def _is_counter_test() -> ColumnElement[bool]:
+    return schema.suite.c.version.contains(COUNTER_TEST_MARK, autoescape=True)
 
 
 def _id_of(connection: Connection, table: Table, **values: str) -> int | None:

@@ -138,7 +138,8 @@ class Repository(Closing):
         suite: SuiteRef | None = None,
         with_samples: bool = False,
     ) -> list[Run]:
-        """The runs of all builds that match `version` (None: any), in `run_order`."""
+        """The runs of all builds that match `version` (None: any), in `run_order`. Without a suite, all but those of
+        counter-tests."""
         with self._reading() as connection:
             return reader.load_runs(
                 connection, version=version, testbed=testbed, suite=suite, with_samples=with_samples
@@ -183,7 +184,8 @@ class Repository(Closing):
             return reader.stored_labels(connection, version, testbed, suite)
 
     def inventory(self, versions: Sequence[Version] | None = None) -> list[Holding]:
-        """The holdings by version, testbed and suite; with `versions` of those that match one of them."""
+        """The holdings by version, testbed and suite; with `versions` of those that match one of them. Those of
+        counter-tests are left out."""
         with self._reading() as connection:
             return reader.holdings(connection, [pin.version for pin in _pins(connection)], versions)
 
@@ -367,7 +369,7 @@ def _pins(connection: Connection) -> list[Pin]:
 
 
 def _prunable(connection: Connection, matches: Callable[[Holding], bool], keep: int) -> list[Holding]:
-    held = reader.holdings(connection, [pin.version for pin in _pins(connection)])
+    held = reader.holdings(connection, [pin.version for pin in _pins(connection)], with_counter_tests=True)
     newest_first = sorted(held, key=lambda holding: stored_values.time_text(holding.last) or "", reverse=True)
     seen: dict[tuple[str, SuiteRef], int] = {}
     pruned = []

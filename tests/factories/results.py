@@ -14,6 +14,8 @@ from regress_gate.model.result import (
     CauseOut,
     ChangePointOut,
     CounterTestOut,
+    CounterTestOutcome,
+    CounterTestSeriesOut,
     CoverageOut,
     Decision,
     DifferenceOut,
@@ -22,6 +24,7 @@ from regress_gate.model.result import (
     FailedRun,
     IssueObservation,
     KnownIssueOut,
+    MeasuredChangeOut,
     Move,
     ObservedCauseOut,
     QuantilesOut,
@@ -145,6 +148,23 @@ def a_cause(**changes: Any) -> ObservedCauseOut:
         ),
     )
     return cause.model_copy(update=changes)
+
+
+def _measured_test(text: str) -> CounterTestOut:
+    """A counter-test that confirmed its cause."""
+    restored = MeasuredChangeOut(change=0.004, interval=(-0.01, 0.02), verdict=Verdict.WITHIN_MARGIN, runs=3, text=text)
+    lost = MeasuredChangeOut(change=0.5, interval=(0.46, 0.54), verdict=Verdict.REGRESSION, runs=3, text=text)
+    outcome = CounterTestOutcome.RESTORES
+    series = CounterTestSeriesOut(series=text, outcome=outcome, from_baseline=restored, to_candidate=lost)
+    return CounterTestOut(
+        side="candidate",
+        text=text,
+        engine_args={text: text},
+        command=text,
+        outcome=outcome,
+        outcome_text=text,
+        measured=[series],
+    )
 
 
 def a_change(name: str = "--swap-space", **changes: Any) -> dict[str, Any]:
@@ -787,6 +807,12 @@ def filled_with(text: str, url: str | None = None) -> Result:
                         ),
                     ),
                 ],
+            ),
+            ExplanationOut(
+                series=[text],
+                issue=None,
+                observed=[a_cause(text=text, evidence=[text], counter_test=_measured_test(text))],
+                measured=True,
             ),
         ],
         waivers=[

@@ -28,7 +28,7 @@ def refuse_arguments(options: Options) -> None:
     """End as vLLM does when it is given a flag that it does not know."""
     unknown = [
         word
-        for word in options.engine_args
+        for word in (*options.engine_args, *options.launch_flags)
         if word.startswith("--") and word[2:].partition("=")[0].replace("-", "_") in options.reject_arg
     ]
     if unknown:

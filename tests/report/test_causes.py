@@ -38,6 +38,11 @@ def test_the_unexplained_come_last_with_what_is_nearest() -> None:
     assert lines(explanation("a/x")) == ["a/x: unexplained; no known issue comes near"]
 
 
+def test_what_a_counter_test_explains_is_not_called_unexplained() -> None:
+    measured = explanation("a/x", VLLM_1=0.2).model_copy(update={"measured": True})
+    assert lines(measured) == []
+
+
 def test_issues_that_share_the_blame_are_named_as_that() -> None:
     assert lines(explanation("a/x", VLLM_1=0.45, VLLM_2=0.4)) == ["a/x: made by one of VLLM-1 0.45, VLLM-2 0.40"]
 

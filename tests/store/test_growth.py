@@ -200,3 +200,25 @@ class TestExperimentRuns:
         store.add_runs([on_day(3, "a")])
         assert {run.label for run in store.experiment_runs("e2", **WHERE)} == {"2-1-baseline", "2-1-candidate"}
         assert store.experiment_runs("e9", **WHERE) == []
+
+
+class TestRunsOfCounterTests:
+    TESTED = SUITE.counter_test("0123456789ab")
+
+    @pytest.fixture(autouse=True)
+    def runs(self, store: Repository) -> None:
+        beside = SUITE.counter_test()
+        store.add_runs([on_day(1, "plain"), on_day(2, "tested", suite=self.TESTED), on_day(2, "beside", suite=beside)])
+
+    def test_are_read_only_by_who_names_their_suite_or_number(self, store: Repository) -> None:
+        assert [run.label for run in store.runs()] == ["1-plain"]
+        assert [run.label for run in store.runs(version=Version.parse("0.19.0"))] == ["1-plain"]
+        assert [held.suite for held in store.inventory()] == [SUITE]
+        (tested,) = store.runs(suite=self.TESTED)
+        assert tested.id is not None
+        assert store.run(tested.id) == tested
+        assert store.recent_runs(**WHERE, paired=False)[-1].label == "1-plain"
+
+    def test_are_deleted_with_those_of_their_version(self, store: Repository) -> None:
+        store.prune(version=Version.parse("0.19.0"))
+        assert store.runs(suite=self.TESTED) == []

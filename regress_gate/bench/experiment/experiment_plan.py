@@ -1,16 +1,39 @@
 """The plan of an experiment, run by run: blocks with one run of each version, in alternating order. Pure functions."""
 
 import hashlib
+import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from regress_gate.model.deployment import ArgValue
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import Scenario, ServerConfig, Suite
 
 BASELINE, CANDIDATE, SINGLE = "baseline", "candidate", "single"
+COUNTER_TEST = "counter_test"
+"""The side of a plan whose servers are given another setting than the suite's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetting:
+    """What a server is given over the configuration of the suite."""
+
+    engine_args: Mapping[str, ArgValue]
+    env: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Tells settings apart; independent of their order."""
+        text = json.dumps([sorted(self.engine_args.items()), sorted(self.env.items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def over(self, server: ServerConfig) -> ServerConfig:
+        """The configuration with the setting."""
+        arguments, env = {**server.engine_args, **self.engine_args}, {**server.env, **self.env}
+        return server.model_copy(update={"engine_args": arguments, "env": env})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,19 @@ class ExperimentPlan:
     most_blocks: int | None = None
     """The most blocks of a design with an interim analysis after each block, including blocks stored before; None: one
     analysis after all blocks."""
+    counter_test: ServerSetting | None = None
+    """What servers of the side COUNTER_TEST are given. Runs of such a plan are stored under suites of their own, so
+    that no comparison of the suite takes them."""
+
+    def suite_of(self, side: str) -> SuiteRef:
+        """What the runs of a side are stored under."""
+        if self.counter_test is None:
+            return self.suite
+        return self.suite.counter_test(self.counter_test.digest) if side == COUNTER_TEST else self.suite.counter_test()
+
+    def setting_of(self, side: str) -> ServerSetting | None:
+        """None: the servers of the side are started as the suite says."""
+        return self.counter_test if side == COUNTER_TEST else None
 
     def units(self, groups: Iterable[str]) -> Iterator[tuple[Slot, ...]]:
         """Units in the order of measuring: a run, or the runs of a block with resident servers.
@@ -79,7 +115,10 @@ class ExperimentPlan:
     @classmethod
     def from_document(cls, data: Mapping[str, Any]) -> "ExperimentPlan":
         """The inverse of `as_document`. Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": dict(data["versions"])})
+        setting = data.get("counter_test")
+        setting = None if setting is None else ServerSetting(**setting)
+        versions = dict(data["versions"])
+        return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": versions, "counter_test": setting})
 
 
 def suite_digest(suite: Suite) -> str:

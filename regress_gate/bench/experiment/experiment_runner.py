@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from regress_gate.bench.experiment.experiment_plan import (
+    COUNTER_TEST,
     ExperimentPlan,
     ServerGroup,
     Slot,
@@ -37,7 +38,7 @@ class ExperimentEnd(StrEnum):
     DISTURBED = "disturbed"
     """The missing runs were void at every attempt."""
     FAILING = "failing"
-    """One side failed MAX_FAILED_RUNS times in a row."""
+    """One side failed MAX_FAILED_RUNS times in a row, or a counter-test once."""
     STOPPED = "stopped"
     """The interim analysis after a block stopped it."""
 
@@ -207,7 +208,10 @@ class _ExperimentLoop:
 
 def find_plan_runs(plan: ExperimentPlan, store: Repository) -> list[Run]:
     """All stored runs of the plan, also those that do not count."""
-    return store.experiment_runs(plan.experiment, testbed=plan.testbed, suite=plan.suite)
+    suites = dict.fromkeys(plan.suite_of(side) for side in plan.versions)
+    return [
+        run for suite in suites for run in store.experiment_runs(plan.experiment, testbed=plan.testbed, suite=suite)
+    ]
 
 
 def _with_place(made: MadeRun, plan: ExperimentPlan, way: str | None, seconds: float) -> MadeRun:
@@ -259,7 +263,9 @@ def _slot_key(run: Run) -> SlotKey | None:
 
 def _is_failing(stored: Sequence[StoredRun]) -> bool:
     for side in {each.made.slot.side for each in stored}:
-        last = [each.made.run.failure for each in stored if each.made.slot.side == side][-MAX_FAILED_RUNS:]
-        if len(last) == MAX_FAILED_RUNS and all(last):
+        # A setting that a server does not start with is no evidence about its version: once is enough.
+        limit = 1 if side == COUNTER_TEST else MAX_FAILED_RUNS
+        last = [each.made.run.failure for each in stored if each.made.slot.side == side][-limit:]
+        if len(last) == limit and all(last):
             return True
     return False

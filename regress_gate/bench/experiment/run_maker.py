@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from regress_gate.bench.experiment.experiment_plan import ServerGroup, Slot
+from regress_gate.bench.experiment.experiment_plan import ServerGroup, ServerSetting, Slot
 from regress_gate.bench.experiment.trials import MeasuredServer, Meter, TrialProgress, measure_trials
 from regress_gate.bench.fixed_prompts import collect_outputs
 from regress_gate.bench.load.load_workload import LoadWorkload
@@ -118,6 +118,10 @@ class ExperimentSide:
     environment: Environment
     libraries: Mapping[str, str] = field(default_factory=dict)
     """Libraries beyond the packages of its environment, if it reported any."""
+    setting: ServerSetting | None = None
+    """What its servers are given over the suite's configuration; None: nothing."""
+    suite: SuiteRef | None = None
+    """What its runs are stored under; None: the suite of the experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +144,8 @@ class _UnitSetup:
     name: str
     attempt: int
 
-    @property
-    def request(self) -> ServeRequest:
-        server = self.group.server
+    def request(self, side: ExperimentSide) -> ServeRequest:
+        server = self.group.server if side.setting is None else side.setting.over(self.group.server)
         return ServeRequest(model_path(server.model), server.model, server.engine_args, server.env)
 
     def label(self, slot: Slot) -> str:
@@ -263,7 +266,8 @@ def _check_failure_is_evidence(failure: ServerFailure, conditions: Conditions) -
 def _start_slot(
     slot: Slot, unit: _UnitSetup, stack: ExitStack, spawned: dict[Slot, Server], *, resident: bool
 ) -> _StartedServer:
-    side, setup, request = unit.sides[slot.side], unit.setup, unit.request
+    side, setup = unit.sides[slot.side], unit.setup
+    request = unit.request(side)
     at, cold = datetime.now(UTC), not side.environment.has_served(request)
     name = unit.label(slot).replace("/", "-") + ("-resident" if resident else "")
     server, failures = start_with_retries(
@@ -313,7 +317,7 @@ def _assemble_run(
     run = Run(
         version=version,
         testbed=unit.setup.testbed,
-        suite=unit.setup.suite,
+        suite=each.side.suite or unit.setup.suite,
         label=unit.label(slot),
         trials=() if failure or subject is None else tuple(subject.trials),
         started=each.at,

@@ -40,9 +40,13 @@ _MOST_SERIES = 3
 
 
 def cause_lines(result: Result) -> list[str]:
-    """One line for each issue that explains something, then one for all that has the same nearest issues."""
+    """One line for each issue that explains something, then one for all that has the same nearest issues.
+
+    What a counter-test explains is said with the causes in the servers.
+    """
     groups: dict[tuple[str | None, tuple[str, ...]], list[ExplanationOut]] = {}
-    for one in sorted(result.explanations, key=lambda each: each.issue is None):
+    shown = [one for one in result.explanations if one.issue is not None or not one.measured]
+    for one in sorted(shown, key=lambda each: each.issue is None):
         near = () if one.issue else tuple(cause.issue for cause in one.causes)
         groups.setdefault((one.issue, near), []).append(one)
     return [_cause_line(issue, members) for (issue, _), members in groups.items()]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regress_gate.gate.audit.causes import MOST_CAUSES
 from regress_gate.gate.early_stopping import ExpectedStop
 from regress_gate.gate.planning import RunPlan, SeriesPlan
 from regress_gate.report.document import (
@@ -48,6 +49,8 @@ class PlanView(View):
     testbed: str
     plan: RunPlan
     budget: float | None
+    counter_test_starts: int | None = None
+    """Server starts that one counter-test takes at most; None: none are measured."""
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
         plan = self.plan
@@ -59,6 +62,10 @@ class PlanView(View):
             pairs.append(Pair("time", _time(plan, self.budget)))
             if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
                 pairs.append(Pair("ends", _expected_stop(plan.likely_end)))
+        if self.counter_test_starts is not None:
+            starts = plural(self.counter_test_starts, "server start")
+            text = f"at most {starts} for each counter-test, of at most {MOST_CAUSES} for each regression"
+            pairs.append(Pair("if slower", text))
         blocks: list[Block] = [Pairs(tuple(pairs)), _plan_table(plan.series), Pairs(_PLAN_LEGEND)]
         blocks.append(
             Paragraph(
@@ -77,7 +84,10 @@ class PlanView(View):
         return Document(title, tuple(blocks), name="Plan")
 
     def data(self) -> dict[str, Any]:
-        return {"plan": self.plan.as_document()}
+        plan = self.plan.as_document()
+        if self.counter_test_starts is not None:
+            plan |= {"counter_test_starts": self.counter_test_starts, "most_counter_tests": MOST_CAUSES}
+        return {"plan": plan}
 
 
 def _plan_table(series: Sequence[SeriesPlan]) -> Table:

@@ -14,11 +14,13 @@ from typing import Any, ClassVar
 
 from regress_gate.model.metric import Direction
 from regress_gate.model.result import (
+    CounterTestOutcome,
     Decision,
     ExplanationOut,
     Move,
     ObjectiveOut,
     ObjectiveSide,
+    ObservedCauseOut,
     ReasonCode,
     Result,
     Verdict,
@@ -76,6 +78,17 @@ _PARENTHESES = re.compile(r" \([^()]*\)")
 _LOUD_FACTS = ("compared", "differs", "void", "failed", "notice")
 """Labels of the facts that a terminal shows without `-v`: what was compared, and what limits the answer."""
 _SAID_BY_THE_ADVICE = {ReasonCode.ALL_WITHIN_MARGIN, ReasonCode.NO_BLOCKING_ISSUE}
+_OUTCOMES = {
+    ("candidate", CounterTestOutcome.RESTORES): "measured: {} is not slower",
+    ("candidate", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is slower, too",
+    ("candidate", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is slower",
+    ("candidate", CounterTestOutcome.FAILED): "not measured: {} failed",
+    ("baseline", CounterTestOutcome.RESTORES): "measured: {} is as slow",
+    ("baseline", CounterTestOutcome.DOES_NOT_RESTORE): "measured, and not the whole cause: {} is not as slow",
+    ("baseline", CounterTestOutcome.NOT_DECIDED): "measured without a decision whether {} is as slow",
+    ("baseline", CounterTestOutcome.FAILED): "not measured: {} failed",
+}
+"""Of a counter-test, by the side whose servers were changed."""
 _WAIVER_STYLE = {"exceeded": Style.BAD, "expired": Style.WARNING, "used": Style.PLAIN, "unused": Style.MUTED}
 _WAIVER_ORDER = list(_WAIVER_STYLE)
 
@@ -181,10 +194,11 @@ def _policy(result: Result) -> list[Block]:
 def _why(result: Result, *, verbose: bool) -> list[Block]:
     """What the servers did differently, for each regression that this may explain: the likeliest cause, what shows it,
     and what would settle it."""
-    groups: dict[str, list[ExplanationOut]] = {}
+    groups: dict[tuple[str, CounterTestOutcome | None], list[ExplanationOut]] = {}
     for one in result.explanations:
         if one.observed:
-            groups.setdefault(one.observed[0].text, []).append(one)
+            test = one.observed[0].counter_test
+            groups.setdefault((one.observed[0].text, None if test is None else test.outcome), []).append(one)
     if not groups:
         return []
     most = MOST_CAUSES if verbose else MOST_ALIKE
@@ -193,7 +207,7 @@ def _why(result: Result, *, verbose: bool) -> list[Block]:
     if more := len(groups) - len(items):
         blocks.append(Paragraph(f"and {plural(more, 'more cause')}: --format json has all"))
     tests = [one.observed[0].counter_test for members in groups.values() for one in members]
-    open_test = next((test for test in tests if test is not None), None)
+    open_test = next((test for test in tests if test is not None and test.outcome is None), None)
     if open_test is not None:
         speed = "slower" if open_test.side == "candidate" else "as slow"
         blocks.append(Paragraph((f"Measure whether {open_test.text} is {speed}: ", Code(open_test.command))))
@@ -204,10 +218,20 @@ def _cause_text(members: Sequence[ExplanationOut], *, verbose: bool) -> str:
     cause, names = members[0].observed[0], [name for one in members for name in one.series]
     series = ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE} more" if len(names) > MOST_ALIKE else "")
     text = f"{series}: {cause.text}"
+    if (test := cause.counter_test) is not None and test.outcome is not None:
+        text += f" ({_OUTCOMES[test.side, test.outcome].format(test.text)}: {test.outcome_text})"
     if verbose and cause.evidence:
         text += f". {'. '.join(cause.evidence)}"
-    others = [other.text for other in members[0].observed[1:]]
+    others = [_other_text(other) for other in members[0].observed[1:]]
     return text + (f". Or: {'; '.join(others)}" if verbose and others else "")
+
+
+def _other_text(cause: ObservedCauseOut) -> str:
+    """A cause that is not the first, with what a counter-test says of it."""
+    test = cause.counter_test
+    if test is None or test.outcome is None:
+        return cause.text
+    return f"{cause.text} ({_OUTCOMES[test.side, test.outcome].format(test.text)})"
 
 
 def _search(result: Result) -> list[Block]:

@@ -1,0 +1,143 @@
+"""`compare --attribute`: what would undo a cause is measured, and decides whether it was one."""
+
+import pytest
+
+from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
+from regress_gate.bench.experiment.experiment_runner import find_plan_runs
+from regress_gate.store.repository import find_store
+from tests.cli.measuring.test_causes import SUITE, USUAL
+from tests.cli.measuring.test_interrupted import read_until
+
+pytestmark = pytest.mark.slow
+
+SLOW_BACKEND = ["--moe-backend=CUTLASS", "--slow-moe-backend=CUTLASS"]
+INNOCENT_BACKEND = ["--moe-backend=CUTLASS", "--tpot=0.018"]
+STEADY = (*USUAL, "--jitter=0", "--run-spread=0.002")
+COMPARE = ("compare", "0.19.0", "0.19.1", "--measure", "--runs", 3)
+
+
+@pytest.fixture(autouse=True)
+def simulated(lab):
+    lab.suite.write_text(SUITE.replace("0.05", "0.15"))
+    lab.simulate_load()
+    yield
+    assert lab.servers() == []
+
+
+def compared(lab, *options):
+    outcome = lab(*COMPARE, "--format", "json", *options)
+    assert outcome.code == 1, outcome
+    return outcome.json
+
+
+def counter_runs(lab):
+    """Those of counter-tests, which only who names their suites is given."""
+    with find_store(f"sqlite:///{lab.gate.store}") as store:
+        plans = [ExperimentPlan.from_document(each.plan) for each in store.experiments()]
+        return [run for plan in plans if plan.counter_test for run in find_plan_runs(plan, store)]
+
+
+def first_tests(result):
+    return [one["observed"][0]["counter_test"] for one in result["explanations"]]
+
+
+def test_the_flag_that_restores_the_old_speed_is_measured(lab):
+    lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
+    result = compared(lab, "--attribute")
+    assert all(one["measured"] for one in result["explanations"])
+    for test in first_tests(result):
+        assert test["outcome"] == "restores"
+        for series in test["measured"]:
+            assert series["from_baseline"]["verdict"] in ("within_margin", "improvement")
+            assert series["to_candidate"]["verdict"] == "regression"
+            assert series["to_candidate"]["runs"] >= 2
+            low, high = series["to_candidate"]["interval"]
+            assert low < series["to_candidate"]["change"] < high
+
+
+def test_a_change_that_is_not_the_cause_does_not_restore(lab):
+    lab.behave({"0.19.1": INNOCENT_BACKEND}, usual=STEADY)
+    result = compared(lab, "--attribute")
+    assert not any(one["measured"] for one in result["explanations"])
+    assert {test["outcome"] for test in first_tests(result)} == {"does_not_restore"}
+
+
+def test_a_smaller_cache_given_to_the_baseline_reproduces_the_loss(lab):
+    lab.behave({"0.19.1": ["--kv-cache-tokens=4800"]}, usual=STEADY)
+    result = compared(lab, "--attribute")
+    (outcome,) = {test["outcome"] for test in first_tests(result) if test["side"] == "baseline"}
+    assert outcome == "restores"
+
+
+def test_a_server_that_does_not_start_with_the_flag_confirms_nothing(lab):
+    lab.behave({"0.19.1": [*SLOW_BACKEND, "--reject-arg=moe_backend"]}, usual=STEADY)
+    result = compared(lab, "--attribute")
+    assert not any(one["measured"] for one in result["explanations"])
+    (test, *_) = first_tests(result)
+    assert test["outcome"] == "failed"
+    assert "moe" in test["outcome_text"]
+    assert result["failed_runs"] == []
+
+
+def test_runs_of_a_counter_test_enter_no_other_comparison_of_the_versions(lab):
+    lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
+    result = compared(lab, "--attribute")
+    assert counter_runs(lab)
+    again = lab("compare", "0.19.0", "0.19.1", "--format", "json").json
+    for key in ("decision", "exit_code", "reasons", "series", "baseline", "candidate"):
+        assert again[key] == result[key]
+    assert lab.gate("compare", "0.19.0", "0.19.1").code == 1  # without --suite: there is one
+    assert "counter" not in lab.gate("baseline", "list").out
+    assert {run.suite.version for run in lab.runs()} == {"1"}
+
+
+def test_a_stored_counter_test_is_not_measured_again(lab):
+    lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
+    first = compared(lab, "--attribute")
+    outcome = lab(*COMPARE, "--format", "json", "--attribute")
+    assert "runs are stored; nothing was measured" in outcome.err
+    assert outcome.json["explanations"] == first["explanations"]
+
+
+def test_a_killed_counter_test_goes_on_with_what_it_lacks(lab):
+    lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
+    with lab.start(*COMPARE, "--attribute") as process:
+        read_until(process, "block 1, counter_test")
+        process.kill()
+    before = counter_runs(lab)
+    assert [run.place.side for run in before] == ["counter_test"]
+    result = compared(lab, "--attribute", "--resume")
+    assert {test["outcome"] for test in first_tests(result)} == {"restores"}
+    after = counter_runs(lab)
+    assert {run.id for run in before} < {run.id for run in after}
+    places = [(run.place.experiment, run.place.block, run.place.side) for run in after]
+    assert len(set(places)) == len(places)
+    assert len({experiment for experiment, _, _ in places}) == 1
+
+
+def test_equal_versions_have_nothing_to_attribute(lab):
+    lab.behave({}, usual=STEADY)
+    outcome = lab(*COMPARE, "--attribute")
+    assert outcome.code == 0, outcome
+    assert "nothing to measure" in outcome.err
+
+
+def test_the_plan_says_how_many_more_starts_it_may_take(lab):
+    outcome = lab("compare", "0.19.0", "0.19.1", "--plan", "--runs", 3, "--attribute")
+    assert "at most 9 server starts for each counter-test" in outcome.out
+    plan = lab("compare", "0.19.0", "0.19.1", "--plan", "--runs", 3, "--attribute", "--format", "json").json["plan"]
+    assert (plan["counter_test_starts"], plan["most_counter_tests"]) == (9, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "--attribute is for measuring"),
+        (("--measure", "--url", "http://127.0.0.1:1", "--url", "http://127.0.0.1:2"), "those of --url run already"),
+    ],
+)
+def test_without_servers_of_its_own_it_says_so_in_one_line(lab, options, said):
+    outcome = lab("compare", "0.19.0", "0.19.1", "--attribute", *options)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
