@@ -24,9 +24,9 @@ from regress_gate.gate.launch_line import (
 from regress_gate.model.deployment import Deployment
 from regress_gate.vllm.build_config import Argument, ArgumentIndex, BuildConfig, argument_groups, argument_key, is_fixed
 
-_LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
+LOCATION_ARGUMENTS = frozenset({"port", "host", "model", "model_tag", "served_model_name", "tokenizer", "uds"})
 """Arguments that say where and what is served, not how."""
-_NOT_COMPARED = frozenset(
+NOT_COMPARED = frozenset(
     {"model", "tokenizer", "served_model_name", "download_dir", "revision", "tokenizer_revision", "seed"}
 )
 _MAX_VALUE_LENGTH = 200
@@ -55,7 +55,7 @@ def _servers_by_arguments(servers: Sequence[Mapping[str, Any]]) -> dict[str, lis
     for server in servers:
         given = server.get("non_default_args")
         if isinstance(given, Mapping):
-            kept = {str(key): str(value) for key, value in given.items() if key not in _LOCATION_ARGUMENTS}
+            kept = {str(key): str(value) for key, value in given.items() if key not in LOCATION_ARGUMENTS}
             groups.setdefault(json.dumps(kept, sort_keys=True), []).append(server)
     return groups
 
@@ -73,7 +73,7 @@ def _resolved_facts(server: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in backends.items() if isinstance(backends, Mapping) else ():
         yield f"{name} backend", str(value)
     for name, value in config.items() if isinstance(config, Mapping) else ():
-        if name in _NOT_COMPARED:
+        if name in NOT_COMPARED:
             continue
         text = str(value)
         inner = dict(_printed_members(text))

@@ -29,6 +29,7 @@ from regress_gate.model.result import (
 )
 from regress_gate.model.run import IMPORTED_SUITE
 from regress_gate.model.version import Version
+from regress_gate.redaction import MASK
 from regress_gate.text import plural
 from regress_gate.vllm import release_tables
 
@@ -64,6 +65,8 @@ _ACTS_ON: Mapping[str, Mapping[str, float]] = {
 }
 """By finding: the parts of a request on which it acts, and how surely (1: what was counted shows it)."""
 _OTHER_SETTING = {QUEUE: 0.1, PREFILL: 0.2, DECODE: 0.2}
+_OTHER_ARGUMENT = {QUEUE: 0.4, PREFILL: 0.4, DECODE: 0.4}
+"""Of an argument that only one side was given: somebody meant it to have an effect."""
 _PART_ITSELF = 0.35
 """Of a part that is slower, where nothing that acts on it has changed."""
 _NAMED = 0.02
@@ -185,7 +188,9 @@ def _causes(
 
 
 def _acts_on(change: ServerChange) -> Mapping[str, float]:
-    return _ACTS_ON.get(change.finding.id, _OTHER_SETTING)
+    """An argument acts as the setting of its name does."""
+    id_ = change.finding.id.replace("argument_changed:", "setting_changed:")
+    return _ACTS_ON.get(id_, _OTHER_ARGUMENT if id_ != change.finding.id else _OTHER_SETTING)
 
 
 def _directness(change: ServerChange, scenario: str, servers: tuple[ServerSide, ServerSide]) -> tuple[float, list[str]]:
@@ -255,9 +260,11 @@ def _counter_test(
     change: ServerChange, sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut
 ) -> CounterTestOut | None:
     """None where no flag or variable is known that undoes the change."""
-    found = _setting(change, sides[1].version)
-    side, setting = "candidate", found
-    if change.finding.id == "kv_cache_smaller":
+    side, setting = "candidate", _setting(change, sides[1].version)
+    kind, _, name = change.finding.id.partition(":")
+    if setting is None and kind == "argument_changed":
+        side, setting = "baseline", _as_setting(name, change.after)
+    if kind == "kv_cache_smaller":
         side, setting = "baseline", _args(num_gpu_blocks_override=max(1, int(change.after) // _block_size(sides[0])))
     if setting is None:
         return None
@@ -292,6 +299,8 @@ def _setting(change: ServerChange, candidate: Version) -> _Setting | None:
             return _backend(name, str(before), candidate)
         case "setting_changed" if "." not in name and _knows(candidate, name) and "/" not in str(before):
             return _resolved_setting(name, str(before))
+        case "argument_changed":
+            return _given_setting(name, before, candidate)
         case "async_scheduling_off" if _knows(candidate, "async_scheduling"):
             return _args(async_scheduling=True)
         case "prefix_caching_off" if _knows(candidate, "enable_prefix_caching"):
@@ -322,6 +331,21 @@ def _resolved_setting(name: str, before: str) -> _Setting | None:
     if value in ("None", "") or "<" in before or "(" in before:
         return None
     return _args(**{name: value.removeprefix("torch.")})
+
+
+def _given_setting(name: str, before: Any, candidate: Version) -> _Setting | None:
+    """What the baseline was given, or the default of the candidate where it was given nothing."""
+    if before is None:
+        build = release_tables.build_config(candidate)
+        before = build.arguments[name].default if build is not None and name in build.arguments else None
+    return _as_setting(name, before)
+
+
+def _as_setting(name: str, value: Any) -> _Setting | None:
+    """None for what is no value of a command line: unknown, a list, masked, or an object of vLLM's own."""
+    if not isinstance(value, ArgValue) or (isinstance(value, str) and (MASK in value or value.startswith("<"))):
+        return None
+    return _args(**{name: value})
 
 
 def _knows(version: Version, argument: str) -> bool:

@@ -10,7 +10,7 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
-from regress_gate.gate.config_changes import resolved_changes
+from regress_gate.gate.config_changes import LOCATION_ARGUMENTS, NOT_COMPARED, resolved_changes
 from regress_gate.model.result import AuditEffect, AuditFindingOut
 from regress_gate.model.run import Run
 from regress_gate.text import clip, plural
@@ -137,6 +137,7 @@ def find_server_changes(baseline: Sequence[Run], candidate: Sequence[Run]) -> li
         *_cache_changes(*sides),
         *_graph_changes(*sides),
         *_resolved(*sides),
+        *_given(*sides),
         *_lines(*sides),
         *_preemptions(*sides),
         *_shares(*sides),
@@ -197,6 +198,44 @@ def _resolved(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
             old,
             new,
         )
+
+
+def _given(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    """Arguments that all servers of a side were given, and those of the other were not, or otherwise: a launch line may
+    differ by version. An argument that both sides resolved to the same is none: its default has changed."""
+    ours, theirs = _arguments(before.servers), _arguments(after.servers)
+    if ours is None or theirs is None:
+        return
+    for name in sorted(ours.keys() | theirs.keys()):
+        old, new = ours.get(name), theirs.get(name)
+        if old == new or _same_config(name, before.servers, after.servers):
+            continue
+        shown = ["the default" if value is None else clip(str(value), _LINE_LENGTH) for value in (old, new)]
+        evidence = [f"start log, non-default args: {shown[0]} → {shown[1]} ({_count(before.servers, after.servers)})"]
+        text = f"started with {name}: {shown[0]} → {shown[1]}"
+        finding = _finding(f"argument_changed:{name}", text, AuditEffect.NEW, shown[0], shown[1], evidence)
+        yield ServerChange(finding, old, new)
+
+
+def _arguments(servers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What all servers were given alike, without where and what is served; None if a server did not print it."""
+    given = [server.get("non_default_args") for server in servers]
+    known = [arguments for arguments in given if isinstance(arguments, Mapping)]
+    if not known or len(known) < len(given):
+        return None
+    names = dict.fromkeys(
+        name for arguments in known for name in arguments if name not in LOCATION_ARGUMENTS | NOT_COMPARED
+    )
+    return {name: known[0][name] for name in names if all(each.get(name) == known[0].get(name) for each in known)}
+
+
+def _same_config(name: str, ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether servers of both sides printed the same value of a setting, however it came about."""
+    printed = [
+        {str(config[name]) for server in side if isinstance(config := server.get("config"), Mapping) and name in config}
+        for side in (ours, theirs)
+    ]
+    return bool(printed[0] & printed[1])
 
 
 def _lines(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:

@@ -78,6 +78,25 @@ def test_smaller_graphs_are_the_cause_only_of_batches_beyond_them(concurrency, f
     assert "512" in graphs.counter_test.text
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "tested", "setting"),
+    [
+        ({}, {"enforce_eager": True}, "candidate", {"enforce_eager": False}),  # the candidate's default
+        ({"max_num_seqs": 64}, {"max_num_seqs": 2}, "candidate", {"max_num_seqs": 64}),
+        ({}, {"max_num_seqs": 2}, "baseline", {"max_num_seqs": 2}),  # whose default depends on the machine
+        ({}, {"limit_mm_per_prompt": {"image": 1}}, None, None),
+        ({}, {"api_key": "***"}, None, None),
+    ],
+)
+def test_an_argument_that_differs_is_tested_with_the_value_of_the_other_side(before, after, tested, setting) -> None:
+    sides = (
+        side(version, server={"non_default_args": given}) for version, given in (("0.19.0", before), ("0.19.1", after))
+    )
+    (cause,) = [one for one in explained(*sides).observed if one.finding.startswith("argument_changed")]
+    test = cause.counter_test
+    assert (test and test.side, test and test.engine_args) == (tested, setting)
+
+
 def test_preemptions_that_a_smaller_cache_brings_come_after_it() -> None:
     before = side("0.19.0", server={"kv_cache_tokens": 1600})
     after = side("0.19.1", server={"kv_cache_tokens": 800}, queue=0.3, decode=0.55, preemptions=0.5)

@@ -49,6 +49,23 @@ def test_another_backend_and_another_setting_are_new() -> None:
     assert found.keys() == {"backend_changed:moe", "setting_changed:dtype"}
 
 
+def test_an_argument_that_only_the_candidate_was_given_is_new() -> None:
+    after = runs(non_default_args={"max_num_seqs": 2, "port": 8001, "seed": 7}, config={"dtype": "x"})
+    found = findings(runs(config={"dtype": "x"}), after)
+    assert found.keys() == {"argument_changed:max_num_seqs"}
+    assert found["argument_changed:max_num_seqs"].text == "started with max_num_seqs: the default → 2"
+
+
+def test_an_argument_whose_default_became_what_is_given_is_none() -> None:
+    config = {"enable_prefix_caching": "False"}
+    before = runs(non_default_args={"enable_prefix_caching": False}, config=config)
+    assert findings(before, runs(config=config)) == {}
+
+
+def test_servers_that_printed_no_arguments_say_nothing_of_them() -> None:
+    assert findings(runs(non_default_args=None), runs(non_default_args={"max_num_seqs": 2})) == {}
+
+
 def test_smaller_graphs_are_new() -> None:
     found = findings(runs(max_capture_size=512), runs(max_capture_size=256))
     assert found["graphs_smaller"].text == "graphs are captured for batches of up to 256 instead of 512"
