@@ -154,15 +154,17 @@ def test_after_a_broken_connection_the_rest_is_not_asked(scripted):
 
 
 def test_an_answer_that_does_not_come_is_given_up(scripted):
-    released = threading.Event()
+    asked, released = threading.Event(), threading.Event()
 
     def script(body):
+        asked.set()
         released.wait()
         return answering(body)
 
     server = scripted(script)
     try:
         got = collect_outputs(server.url, "tiny", timeout=0.2)
+        assert asked.wait(60)
     finally:
         released.set()
     assert got.outputs is None
