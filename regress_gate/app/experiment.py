@@ -280,7 +280,7 @@ def run_experiment(
         note_unwatched_gpus(task.testbed, progress)
         if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
-        sides = _provision(plan, task, provisioner, store, progress, stack)
+        sides = _provision(task, plan, provisioner, store, progress, stack)
         bench = ExperimentSetup(
             suite=plan.suite,
             testbed=task.testbed,
@@ -317,8 +317,8 @@ def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:
 
 
 def _provision(
-    plan: ExperimentPlan,
     task: MeasurementTask,
+    plan: ExperimentPlan,
     provisioner: Provisioner,
     store: Repository,
     progress: ProgressReporter,
