@@ -66,6 +66,8 @@ def environment_cause(lines: Sequence[str], *, ready: bool) -> str | None:
 _PORT_TAKEN = re.compile(r"address (is )?already in use|port is already allocated|\[Errno (98|48)\]", re.IGNORECASE)
 _KILL_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Of the process itself, and as a shell or a container engine reports it."""
+_NOT_RUN_STATUSES = (126, 127)
+"""Of a shell that found no such program, or may not run it: the launch line is at fault, and no version."""
 _OUT_OF_MEMORY = "as when the kernel kills it because memory ran out"
 
 
@@ -175,6 +177,8 @@ def describe_death(
         cause = "the machine ran short of memory, and other processes held most of it"
     if not ready and _PORT_TAKEN.search(text[-20_000:]):
         kind = ServerFailureKind.PORT_TAKEN
+    elif not ready and exit_status in _NOT_RUN_STATUSES:
+        kind, what = ServerFailureKind.NOT_STARTED, "the launch line's program could not be run"
     elif cause is not None:
         kind, what = ServerFailureKind.ENVIRONMENT, f"{cause}: {what}"
     return ServerFailure(kind, f"{what} ({how})", lines, seconds, log, exit_status)

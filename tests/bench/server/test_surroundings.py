@@ -78,6 +78,16 @@ def test_a_death_by_the_environment_is_named_first_and_is_no_evidence(tmp_path: 
     assert failure.text.startswith("a disk is full: the server ended 2.0 s after its start")
 
 
+@pytest.mark.parametrize("status", [126, 127])
+def test_a_launcher_that_finds_no_program_is_no_evidence(tmp_path: Path, status: int) -> None:
+    log = tmp_path / "log"
+    log.write_text("/srv/start.sh: line 6: /srv/0.24.0/bin/vllm: No such file or directory\n")
+    failure = describe_death(status, 0.1, log, ready=False)
+    assert failure.kind is ServerFailureKind.NOT_STARTED
+    assert str(failure).startswith(f"the launch line's program could not be run (exit status {status}): /srv/start.sh")
+    assert describe_death(status, 0.1, log, ready=True).kind is ServerFailureKind.DIED_UNDER_LOAD
+
+
 @pytest.mark.parametrize(
     ("memory_short", "status", "kind"),
     [

@@ -163,6 +163,13 @@ class TestFailed:
         assert "No space left on device" in outcome.err
         assert lab.runs() == []
 
+    def test_a_launch_line_whose_program_is_not_there_is_no_evidence(self, lab):
+        line = "sh -c 'no-such-vllm {version} {port}'"
+        outcome = lab.gate("run", "0.19.1", "--suite", lab.suite, "--serve-command", line)
+        assert outcome.code == 4
+        assert "the launch line's program could not be run (exit status 127)" in outcome.err
+        assert lab.runs() == []
+
     def test_trials_that_take_longer_than_the_tool_allows_are_no_data(self, lab, monkeypatch):
         lab.simulate_load()
         lab.behave({"0.19.1": ["--ttft=1"]})
