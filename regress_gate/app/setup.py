@@ -57,7 +57,8 @@ class Surroundings:
     deployment: Detected
     version: Detected
     accelerator: Detected
-    suite: Detected
+    platform: str | None
+    """That the deployment is for: `cuda`."""
     store: Detected
 
 
@@ -109,14 +110,13 @@ def look_around(directory: Path, accelerator: str | None = None) -> Surroundings
         deployment = Detected(name, f"it starts a vLLM server{others}")
         if found.version is not None:
             version = Detected(str(found.version), f"{name} starts it")
-    here = _accelerator(found, accelerator)
     return Surroundings(
         root=root,
         is_repository=is_repository,
         deployment=deployment,
         version=version,
-        accelerator=here,
-        suite=_suite(here.value or "cpu"),
+        accelerator=_accelerator(found, accelerator),
+        platform=None if found is None else found.platform,
         store=Detected(str(store_file()), "a file of this user"),
     )
 
@@ -132,17 +132,21 @@ def _accelerator(server: DeployedServer | None, given: str | None) -> Detected:
     return Detected(None, "this machine has none; known issues can be matched where one is named")
 
 
-def _suite(accelerator: str | None) -> Detected:
+def propose_suite(accelerator: str | None, platform: str | None) -> Detected:
+    """The shipped suite for an accelerator. Where none is known: that for processors, unless the deployment is for
+    another platform."""
     suites = shipped_suites()
     fitting = [
         suite.name
         for suite in suites.values()
         if accelerator and suite.accelerator and accelerator_matches(suite.accelerator, accelerator)
     ]
-    if accelerator == "cpu":
+    if accelerator == "cpu" or (accelerator is None and platform in (None, "cpu")):
         return Detected("cpu-tiny", "made for machines without an accelerator")
     if fitting:
         return Detected(fitting[0], f"made for {accelerator}; `regress-gate suite list` shows {len(fitting)}")
+    if accelerator is None:
+        return Detected(None, f"which {platform} device you serve on is not known; `regress-gate suite list` shows all")
     return Detected(None, f"none is made for {accelerator}: `regress-gate suite new` begins one")
 
 

@@ -65,6 +65,7 @@ def init(
         look_around,
         next_steps,
         plan_setup,
+        propose_suite,
         write_setup,
     )
     from regress_gate.paths import shipped_workflows  # as above
@@ -85,11 +86,14 @@ def init(
         given = click.prompt(question, default=printable(found.value) if found.value else nothing).strip()
         return None if given == nothing else str(given)
 
+    starts = answer("Which file starts your servers?", deployment, around.deployment)
+    version = answer("Which version of vLLM do you run now?", pin, around.version)
+    served_on = answer("Which accelerator do you serve on?", accelerator, around.accelerator)
     answers = Answers(
-        deployment=answer("Which file starts your servers?", deployment, around.deployment),
-        version=answer("Which version of vLLM do you run now?", pin, around.version),
-        accelerator=answer("Which accelerator do you serve on?", accelerator, around.accelerator),
-        suite=answer("Which suite do you measure with?", suite, around.suite),
+        deployment=starts,
+        version=version,
+        accelerator=served_on,
+        suite=answer("Which suite do you measure with?", suite, propose_suite(served_on, around.platform)),
         store=answer(
             "Where are measurements kept?", store, Detected(None, f"default: {around.store.value}"), "default"
         ),

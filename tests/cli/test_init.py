@@ -47,6 +47,21 @@ def test_what_it_writes_is_taken_by_the_other_commands(gate, deployed):
     assert "pinned before: 0.19.1" in again.out
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "says"),
+    [
+        ("H100", "Which suite do you measure with? h100-"),
+        ("none", "Which suite do you measure with? none (which cuda device you serve on is not known"),
+        ("cpu", "Which suite do you measure with? cpu-tiny (made for machines without an accelerator)"),
+    ],
+)
+@pytest.mark.usefixtures("deployed")
+def test_the_suite_is_for_what_is_served_on(gate, accelerator, says):
+    done = gate("init", "--accelerator", accelerator, "--store", "default", "--testbed", "a", "--dry-run")
+    assert (done.code, done.err) == (0, "")
+    assert says in done.out
+
+
 def test_names_that_are_given_stand_in_the_workflows(gate, deployed):
     done = gate("init", *FLAGS, "--testbed", "h100-a", "--suite", "h100-llama8b", "--workflow", "all",
                 "--action", "team/regress-gate@v1")  # fmt: skip
