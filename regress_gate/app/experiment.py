@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
@@ -23,7 +23,14 @@ from regress_gate.app.measurement_task import (
 from regress_gate.app.provisioning import make_provisioner
 from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, ProgressReporter, Settings
 from regress_gate.bench.drivers import DriverMeter, find_driver
-from regress_gate.bench.experiment.experiment_plan import SINGLE, ExperimentPlan, new_experiment_id, suite_digest
+from regress_gate.bench.experiment.capacity_search import known_levels, search_levels
+from regress_gate.bench.experiment.experiment_plan import (
+    SINGLE,
+    ExperimentPlan,
+    new_experiment_id,
+    server_groups,
+    suite_digest,
+)
 from regress_gate.bench.experiment.experiment_runner import (
     AfterBlock,
     ExperimentControl,
@@ -49,7 +56,7 @@ from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
 from regress_gate.store.repository import Repository, open_store
-from regress_gate.store.store_interface import StoredExperiment
+from regress_gate.store.store_interface import StoredExperiment, run_order
 from regress_gate.text import duration_text, plural
 
 InterimCheck = Callable[["Repository", "ExperimentPlan", "ProgressReporter"], "AfterBlock"]
@@ -293,6 +300,7 @@ def run_experiment(
             progress=progress.requests,
         )
         progress.expect(_expected_seconds(store, plan))
+        levels = _capacity_levels(store, plan, task, next(iter(sides.values())), bench, progress)
         control = ExperimentControl(
             why_void=_void_reason(task.suite),
             way=(task.provisioning.way or ProvisionMethod.VENV).value,
@@ -301,7 +309,33 @@ def run_experiment(
             on_stored=RunReporter(progress),
             after_block=after_block,
         )
-        return make_planned_runs(plan, task.suite, sides, bench, store, control)
+        return make_planned_runs(plan, task.suite, sides, replace(bench, levels=levels), store, control)
+
+
+def _capacity_levels(
+    store: Repository,
+    plan: ExperimentPlan,
+    task: MeasurementTask,
+    side: ExperimentSide,
+    bench: ExperimentSetup,
+    progress: ProgressReporter,
+) -> dict[str, tuple[float, ...]]:
+    """The rates of the scenarios whose capacity is asked for: those of stored runs of this suite, so that these can be
+    compared, else searched on a server of the baseline."""
+    wanted = [pair for pair in load_workloads(task.suite) if pair[0].workload.capacity is not None]
+    if not wanted:
+        return {}
+    stored = [*store.runs(version=side.wanted, testbed=plan.testbed, suite=plan.suite), *find_plan_runs(plan, store)]
+    alike = [run for run in stored if run.place is not None and run.place.suite_digest == plan.suite_digest]
+    levels = known_levels(sorted(alike, key=run_order))
+    for group in server_groups(task.suite):
+        unknown = [(each, load) for each, load in wanted if each in group.scenarios and each.name not in levels]
+        if unknown:
+            levels |= search_levels(group, unknown, side, bench)
+    for scenario, _ in wanted:
+        rates = ", ".join(f"{rate:g}" for rate in levels[scenario.name])
+        progress.note(f"capacity of {scenario.name}: measured at {rates} requests a second")
+    return levels
 
 
 def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:

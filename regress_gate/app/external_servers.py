@@ -75,6 +75,10 @@ def measure_servers(
         raise InputError("the suite and the testbed are not known", todo="give --suite FILE and --testbed NAME")
     suite = load_suite(str(settings.suite.value))
     load_workloads(suite)
+    if searched := [scenario.name for scenario in suite.scenarios if scenario.workload.capacity is not None]:
+        raise InputError(
+            f"the capacity of {searched[0]} is searched on servers that this tool starts", todo="leave --url out"
+        )
     servers = [inspect_server(target.url, allow_remote=allow_remote) for target in targets]
     for server, target in zip(servers, targets, strict=True):
         _check_version(server, target.version)

@@ -16,7 +16,7 @@ from regress_gate.bench.experiment.experiment_plan import server_groups
 from regress_gate.gate.accuracy import SCORES, compare_outputs, outputs_scenario
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
 from regress_gate.gate.replicates import SERVER_GROUP, SeriesKey, SeriesValues, run_level_values
-from regress_gate.model.metric import LATENCIES, METRICS, STATISTICS, Metric, Scale, metric
+from regress_gate.model.metric import CAPACITY, LATENCIES, METRICS, STATISTICS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite, Workload
@@ -319,6 +319,8 @@ _SERVER_METRICS = ("startup_time", "peak_memory", "kv_cache_tokens")
 
 def _metrics_of(workload: Workload) -> list[str]:
     """What the load client measures of a workload, in the order of the catalogue."""
+    if workload.capacity is not None:
+        return [CAPACITY]
     if workload.api != "completions":
         families, others = ["e2el"], {"request_throughput", "total_throughput", "failed_requests"}
     else:

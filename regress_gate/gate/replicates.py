@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from regress_gate.model.metric import Scale, metric
+from regress_gate.measurement.request_statistics import trial_attainment
+from regress_gate.model.metric import CAPACITY, PROMISE_KEY, Scale, metric
 from regress_gate.model.run import BlockPosition, Run, Trial
+from regress_gate.stats.capacity import Capacity, find_capacity
 from regress_gate.stats.design import InterimStage
 from regress_gate.stats.multiplicity import MeasurementDesign
 
@@ -35,6 +37,8 @@ class SeriesValues:
     smallest_trial: int | None = None
     """Requests sent in the smallest trial, failed ones included. 0 if a trial does not say how many it sent; None for
     what is not measured per trial."""
+    capacities: list[Capacity] = field(default_factory=list)
+    """Of a capacity, those whose loads are `per_run`."""
 
 
 RunLevelValues = dict[tuple[str, str], SeriesValues]
@@ -48,16 +52,29 @@ def server_group(run: Run) -> str:
 def trial_metrics(trial: Trial) -> Mapping[str, float]:
     """Its metrics, with the share of all requests that met the scenario's objectives, where the goodput says it.
 
-    Requests that failed are counted: a server that drops its slowest requests serves nobody better.
+    None of a trial at one of the rates around a capacity: each rate is another work, and some are too much.
     """
-    if "slo_attainment" in trial.metrics or not trial.requests or trial.completed is None:
-        return trial.metrics
-    if not trial.completed:
-        return {**trial.metrics, "slo_attainment": 0.0} if trial.workload.get("slo") else trial.metrics
-    goodput, rate = trial.metrics.get("goodput"), trial.metrics.get("request_throughput")
-    if goodput is None or not rate:
-        return trial.metrics
-    return {**trial.metrics, "slo_attainment": min(goodput / rate, 1.0) * trial.completed / trial.requests}
+    if PROMISE_KEY in trial.workload:
+        return {}
+    attainment = None if "slo_attainment" in trial.metrics else trial_attainment(trial)
+    return trial.metrics if attainment is None else {**trial.metrics, "slo_attainment": attainment}
+
+
+def _capacity(trials: Sequence[Trial]) -> Capacity | None:
+    """Of one server start, from its trials at the rates of a scenario; None where one of them does not say enough."""
+    sent: dict[float, list[tuple[int, float]]] = defaultdict(list)
+    promise = trials[0].workload[PROMISE_KEY]
+    for trial in trials:
+        rate, attainment = trial.workload.get("request_rate"), trial_attainment(trial)
+        if not isinstance(rate, int | float) or rate <= 0 or attainment is None or not trial.requests:
+            return None
+        if trial.workload[PROMISE_KEY] != promise or not isinstance(promise, float) or not 0 < promise < 1:
+            return None
+        sent[float(rate)].append((trial.requests, attainment))
+    requests = [sum(count for count, _ in passes) for passes in sent.values()]
+    kept = [sum(count * share for count, share in passes) for passes in sent.values()]
+    shares = [min(good / count, 1.0) for good, count in zip(kept, requests, strict=True)]
+    return find_capacity(list(sent), shares, requests, promise)
 
 
 def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | None = None) -> RunLevelValues:
@@ -68,9 +85,12 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
     values: RunLevelValues = defaultdict(SeriesValues)
     for run in runs:
         by_series: dict[tuple[str, str], list[float]] = defaultdict(list)
+        at_rates: dict[str, list[Trial]] = defaultdict(list)
         for trial in run.trials:
             if ordinals and trial.ordinal not in ordinals.get(trial.scenario, {trial.ordinal}):
                 continue
+            if PROMISE_KEY in trial.workload:
+                at_rates[trial.scenario].append(trial)
             for name, value in trial_metrics(trial).items():
                 key = (trial.scenario, name)
                 by_series[key].append(value)
@@ -79,6 +99,11 @@ def run_level_values(runs: Iterable[Run], ordinals: Mapping[str, set[int]] | Non
                 entry.requests += requests
                 if entry.smallest_trial is None or requests < entry.smallest_trial:
                     entry.smallest_trial = requests
+        for scenario, trials in at_rates.items():
+            if (capacity := _capacity(trials)) is not None:
+                by_series[scenario, CAPACITY].append(capacity.load)
+                values[scenario, CAPACITY].capacities.append(capacity)
+                values[scenario, CAPACITY].requests += sum(trial.requests or 0 for trial in trials)
         for name, value in run.metrics.items():
             by_series[server_group(run), name].append(value)
         for key, samples in by_series.items():
@@ -222,6 +247,20 @@ class ReplicateTable:
         """One a row, NaN where a row has none; of a row with several runs, their mean. Empty where a side has none."""
         return _column(self.baseline, key), _column(self.candidate, key)
 
+    def capacities(self, key: SeriesKey, *, paired: bool) -> tuple[list[Capacity], list[Capacity]]:
+        """Of both sides' servers; with `paired`, of the rows in which both have one, in the same order."""
+        sides = [[_first_capacity(row.get(key)) for row in side] for side in (self.baseline, self.candidate)]
+        if paired:
+            whole = [None not in pair for pair in zip(*sides, strict=True)]
+            sides = [[each for each, kept in zip(side, whole, strict=True) if kept] for side in sides]
+        left, right = ([each for each in side if each is not None] for side in sides)
+        return left, right
+
+
+def _first_capacity(values: SeriesValues | None) -> Capacity | None:
+    """Of a row: one run of it has the scenario."""
+    return values.capacities[0] if values is not None and values.capacities else None
+
 
 def _column(rows: Sequence[RunLevelValues], key: SeriesKey) -> Floats:
     values = np.array([_mean(row.get(key)) for row in rows], dtype=np.float64)
@@ -312,7 +351,7 @@ def _means_of_common_trials(row: Sequence[Run], ordinals: Mapping[str, set[int]]
             and (not ordinals or trial.ordinal in ordinals.get(trial.scenario, (trial.ordinal,)))
         ]
         group = SERVER_GROUP if run.place is None else run.place.group
-        parts = [(trial.scenario, trial.metrics) for trial in trials]
+        parts = [(trial.scenario, trial.metrics) for trial in trials if PROMISE_KEY not in trial.workload]
         if group not in lacking:
             parts.append((group, run.metrics))
         for key, value in _means(parts).items():

@@ -32,13 +32,15 @@ from regress_gate.gate.series_inputs import (
 )
 from regress_gate.gate.sides import ComparisonSide
 from regress_gate.measurement.request_statistics import PERCENTILES, percentile
-from regress_gate.model.metric import Direction, Metric, Scale, metric
+from regress_gate.model.metric import CAPACITY, Direction, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import DistributionOut, QuantilesOut, SeriesResult, SideSummary, Verdict
 from regress_gate.model.run import Run, Trial
+from regress_gate.stats.capacity import is_cliff
 from regress_gate.stats.comparison import Comparison, compare_series
 from regress_gate.stats.estimate import SeriesData, least_spread
 from regress_gate.stats.multiplicity import MeasurementDesign
+from regress_gate.text import plural
 
 _MAX_NAMED_SERIES = 5
 _NOT_COMPARED = Comparison(None, None, None, None, Verdict.UNDECIDED, None)
@@ -182,6 +184,9 @@ def _series_data(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExc
     if known.scale is not Scale.RATIO:
         return data
     baseline, candidate = gathered.table.values(key)
+    if known.name == CAPACITY:
+        servers = gathered.table.capacities(key, paired=gathered.replicates.paired)
+        return replace(data, baseline=baseline, candidate=candidate, capacities=servers)
     reduced = variance_reduced_percentile(gathered.replicates, key, gathered.ordinals)
     return replace(data, baseline=baseline, candidate=candidate, variance_reduced=reduced)
 
@@ -200,6 +205,8 @@ def _remarks(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExclusi
     if scenario in exclusions.incomparable:
         remarks.append(f"not compared: {exclusions.incomparable[scenario]}")
     known = metric(name)
+    if known.name == CAPACITY:
+        return (*remarks, *_capacity_remarks(key, gathered))
     if known.scale is Scale.RATIO and not known.per_run:
         remarks += [
             f"{share:.1%} of the {side}'s requests failed: the survivors may look faster"
@@ -207,6 +214,36 @@ def _remarks(key: SeriesKey, gathered: GatheredSeries, exclusions: SeriesExclusi
             if (share := _failed_share(values, scenario)) > 0
         ]
     return tuple(remarks)
+
+
+def carried_text(change: float | None, interval: tuple[float | None, float | None] | None) -> str | None:
+    """A loss of capacity in words: `at your promise the candidate carries 12 % [8, 15] fewer requests`."""
+    if change is None:
+        return None
+    sign = 1 if change >= 0 else -1
+    ends = [] if interval is None else [*interval][::sign]
+    # A loss of everything is what the statistics give for a bound that they do not know.
+    shown = ["no end" if end is None or end >= 1 else f"{100 * sign * end:.0f}" for end in ends]
+    bounds = f" [{', '.join(shown)}]" if shown else ""
+    word = "fewer" if change >= 0 else "more"
+    return f"at your promise the candidate carries {100 * abs(change):.0f} %{bounds} {word} requests"
+
+
+def _capacity_remarks(key: SeriesKey, gathered: GatheredSeries) -> list[str]:
+    """Of the curves: cliffs, and servers whose curve does not cross the promise within the rates."""
+    known = {side: values[key].capacities for side, values in zip(SIDES, gathered.values, strict=True) if key in values}
+    steep = [f"the {side}" for side, capacities in known.items() if is_cliff(capacities)]
+    remarks = []
+    if steep:
+        falls = "fall" if len(steep) > 1 else "falls"
+        remarks.append(f"{' and '.join(steep)} {falls} off a cliff: just above it, most requests break the promise")
+    for side, capacities in known.items():
+        for bound, what in (("at_least", "at every rate"), ("below", "at no rate")):
+            count = sum(each.bound == bound for each in capacities)
+            if count:
+                starts = f"{count} of {plural(len(capacities), 'start')} of the {side}"
+                remarks.append(f"{starts} kept the promise {what}, so their capacity is only bounded")
+    return remarks
 
 
 def _failed_share(values: RunLevelValues, scenario: str) -> float:
@@ -240,6 +277,9 @@ def _series_result(compared: ComparedSeries, gathered: GatheredSeries, policy: P
     key, data, outcome = compared.key, compared.data, compared.outcome
     known = metric(key[1])
     baseline, candidate = (_summary(values.get(key), known) for values in gathered.values)
+    change = _finite(outcome.change)
+    interval = None if outcome.interval is None else (_finite(outcome.interval[0]), _finite(outcome.interval[1]))
+    carried = carried_text(change, interval) if known.name == CAPACITY else None
     return SeriesResult(
         scenario=key[0],
         metric=known.name,
@@ -249,15 +289,15 @@ def _series_result(compared: ComparedSeries, gathered: GatheredSeries, policy: P
         gated=data.gated,
         baseline=baseline,
         candidate=candidate,
-        change=_finite(outcome.change),
-        interval=None if outcome.interval is None else (_finite(outcome.interval[0]), _finite(outcome.interval[1])),
+        change=change,
+        interval=interval,
         confidence=policy.confidence,
         p_worse=outcome.p_worse,
         q_worse=outcome.q_worse if data.gated else None,
         margin=data.margin,
         verdict=outcome.verdict,
         runs_needed=outcome.runs_needed,
-        notes=[*compared.remarks, *outcome.notes],
+        notes=[*([carried] if carried else []), *compared.remarks, *outcome.notes],
     )
 
 
@@ -301,7 +341,8 @@ def distributions(
     requests, never of the requests of several runs. Takes the runs that count."""
     ordinals = shared_trials((*baseline, *candidate))
     out = []
-    for scenario in _scenarios_by_loss(series)[:_MOST_SCENARIOS]:
+    at_rates = {one.scenario for one in series if one.metric == CAPACITY}
+    for scenario in [each for each in _scenarios_by_loss(series) if each not in at_rates][:_MOST_SCENARIOS]:
         for latency in REQUEST_LATENCIES:
             sides = [
                 [trials for run in runs if (trials := _trials_that_count(run, scenario, ordinals))]

@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from regress_gate.gate.config_changes import ChangeRelevance, ConfigChange
 from regress_gate.gate.reasons import PASSING_CODES, WaiverBook
 from regress_gate.gate.replicates import SERVER_GROUP, Pairing, server_group
-from regress_gate.gate.series_comparison import SeriesComparison
+from regress_gate.gate.series_comparison import SeriesComparison, carried_text
 from regress_gate.gate.sides import ComparisonSide, run_name
 from regress_gate.model.issue import Applies
-from regress_gate.model.metric import Scale
+from regress_gate.model.metric import CAPACITY, Scale
 from regress_gate.model.result import CoverageOut, FailedRun, KnownIssueOut, Reason, ReasonCode, SeriesResult, Verdict
 from regress_gate.model.run import IMPORTED_SUITE, Run, SuiteRef
 from regress_gate.model.suite import Suite
@@ -171,6 +171,8 @@ _OF_OWN_SERVERS = ("startup_time", "peak_memory", "kv_cache_tokens")
 
 
 def _loss_text(series: SeriesResult) -> str:
+    if series.metric == CAPACITY and (carried := carried_text(series.change, series.interval)) is not None:
+        return f"{series.name}: {carried}"
     if series.change is None or series.interval is None or None in series.interval:
         return f"{series.name} {series.change_text}"
     margin = f"{series.margin:.1%}" if series.scale is Scale.RATIO else f"{100 * series.margin:.1f} pp"

@@ -14,6 +14,7 @@ from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import LoadTotals, MeasuredRequest
 from regress_gate.model.metric import LATENCIES
+from regress_gate.model.run import Trial
 from regress_gate.model.samples import Floats, Samples
 
 PERCENTILES: Mapping[str, float] = {"median": 50, "p90": 90, "p95": 95, "p99": 99}
@@ -143,6 +144,19 @@ def pass_metrics(
     latencies = latency_statistics(statistics, is_streamed=is_streamed)
     notes = plausibility.check_latencies(latencies, totals)
     return plausibility.metrics_by_name(latencies) | plausibility.throughput_metrics(totals), notes
+
+
+def trial_attainment(trial: Trial) -> float | None:
+    """The share of all requests that were sent and met the workload's objectives; None if the goodput does not say it.
+
+    Requests that failed are counted: a server that drops its slowest requests serves nobody better.
+    """
+    if not trial.requests or trial.completed is None:
+        return None
+    if not trial.completed:
+        return 0.0 if trial.workload.get("slo") else None
+    goodput, rate = trial.metrics.get("goodput"), trial.metrics.get("request_throughput")
+    return None if goodput is None or not rate else min(goodput / rate, 1.0) * trial.completed / trial.requests
 
 
 def _check_times(samples: Samples, latency: Floats) -> None:

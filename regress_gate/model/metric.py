@@ -39,6 +39,11 @@ class Scale(StrEnum):
     DIFFERENCE = "difference"
 
 
+CAPACITY = "max_load@slo"
+"""The highest request rate at which a server start keeps the promise of its scenario."""
+PROMISE_KEY = "promise"
+"""Key of the promised attainment in the workload of a trial at one of the rates around a capacity."""
+
 Unit = Literal["s", "bytes", "tokens", "1/s", "fraction"]
 """`1/s`: requests or tokens per second."""
 
@@ -96,6 +101,7 @@ def _catalogue() -> dict[str, Metric]:
     metrics += [
         # Requests that succeeded within the scenario's objectives, as a share of all that were sent.
         Metric("slo_attainment", "fraction", Direction.HIGHER, Scale.DIFFERENCE),
+        Metric(CAPACITY, "1/s", Direction.HIGHER),
         Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
         # From `vllm bench startup`, which starts the engine without a server, several times in one trial.

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
 from regress_gate.model.issue import Severity
-from regress_gate.model.metric import METRICS, STATISTICS, Scale, metric
+from regress_gate.model.metric import CAPACITY, METRICS, STATISTICS, Scale, metric
 from regress_gate.text import did_you_mean
 
 
@@ -44,6 +44,10 @@ def objective_limit(key: str, limit: str | float) -> float:
     if name not in METRICS:
         raise ValueError(f"unknown metric {name!r}" + did_you_mean(name, METRICS))
     known = METRICS[name]
+    if name == CAPACITY:
+        raise ValueError(
+            f"{name} is compared, not limited: promise slo_attainment in a scenario with your request_rate"
+        )
     if known.is_descriptive or (known.unit == "fraction" and name not in OBJECTIVE_FRACTIONS):
         raise ValueError(f"{name} has no level that could be promised: only changes of it mean something")
     if known.unit == "s" and name.endswith("_mean"):
@@ -102,6 +106,7 @@ DEFAULT_METRICS: tuple[str, ...] = (
     "output_throughput",
     "goodput",
     "slo_attainment",
+    "max_load@slo",
     "failed_requests",
     "normalized_latency_median",
     "tpot_per_token_median",

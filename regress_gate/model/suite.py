@@ -106,6 +106,9 @@ class Workload(StrictModel):
     lora_adapters: list[Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=list)
     """Served names of LoRA adapters, used by the requests in turn. Empty: the model itself."""
     slo: Slo | None = None
+    capacity: StrictFloat | None = Field(default=None, gt=0, lt=1)
+    """Instead of a concurrency or a rate: the share of requests that must keep `slo`. The highest rate at which they do
+    is searched on the baseline, and both versions are measured at some rates around it."""
 
     @property
     def missing(self) -> list[str]:
@@ -130,6 +133,11 @@ class Workload(StrictModel):
                 raise ValueError(f"{self.api} has no output_len: no tokens are generated")
             if self.slo is not None and (self.slo.ttft, self.slo.tpot) != (None, None):
                 raise ValueError(f"{self.api} is not streamed: its slo can only name e2el")
+        if self.capacity is not None:
+            if self.slo is None or (self.slo.ttft, self.slo.tpot, self.slo.e2el) == (None, None, None):
+                raise ValueError("capacity needs slo: what its share of requests must keep")
+            if self.concurrency is not None or self.request_rate is not None:
+                raise ValueError("capacity finds the load itself: leave out concurrency and request_rate")
         if isinstance(self.dataset, RecordedPrompts):
             self._fits_recorded_prompts()
         if self.input_len is not None and self.prefix_len >= self.input_len:

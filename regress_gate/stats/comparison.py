@@ -5,6 +5,7 @@ p-value. `regression` is controlled family-wise over the gated series (`multipli
 for every one of them (intersection-union), so it needs no correction. See docs/statistics.md.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.model.result import Verdict
+from regress_gate.stats.capacity import Capacity, capacity_loss
 from regress_gate.stats.contrasts import ContrastEvidence, Measurements, weigh_contrasts
 from regress_gate.stats.design import MAX_RUNS, nominal_level, runs_to_resolve
 from regress_gate.stats.estimate import SeriesData, estimate, margin_as_loss, to_change
@@ -241,7 +243,9 @@ def _with_common_offsets(own: ContrastEvidence, family: Family) -> ContrastEvide
 
 
 def _assess_alone(data: SeriesData, place: int, tail: float, design: MeasurementDesign) -> _SeriesAssessment | None:
-    """Assess a series that cannot be in the family: one that some runs lack, or a difference of fractions."""
+    """Assess a series that cannot be in the family: one that some runs lack, a difference of fractions, a capacity."""
+    if data.capacities is not None:
+        return _assess_capacity(data, *data.capacities, tail, paired=design.paired)
     whole = replace(_whole_blocks(data) if design.paired else data.without_gaps(), variance_reduced=None)
     if family_members([whole]):
         return _assess_together([whole], make_family([whole], [place], design), tail)[0]
@@ -251,6 +255,21 @@ def _assess_alone(data: SeriesData, place: int, tail: float, design: Measurement
     return _SeriesAssessment(
         estimated.loss, estimated.interval(1 - 2 * tail), estimated.p_worse(), estimated.p_better(), estimated.run_sd
     )
+
+
+def _assess_capacity(
+    data: SeriesData, baseline: Sequence[Capacity], candidate: Sequence[Capacity], tail: float, *, paired: bool
+) -> _SeriesAssessment | None:
+    """None where the servers bound the loss on neither side. A loss that is bounded on one side is that bound."""
+    if not baseline or not candidate:
+        return None
+    found = capacity_loss(baseline, candidate, paired=paired, confidence=1 - 2 * tail, min_cv=data.min_cv)
+    bounds = [loss for loss in (found.least, found.most) if math.isfinite(loss)]
+    if not bounds:
+        return None
+    spreads = [np.var(np.log([each.load for each in side]), ddof=1) for side in (baseline, candidate) if len(side) > 1]
+    run_sd = float(np.sqrt(np.mean(spreads))) if spreads else None
+    return _SeriesAssessment(bounds[0], found.interval, found.p_worse, found.p_better, run_sd)
 
 
 def _whole_blocks(data: SeriesData) -> SeriesData:
@@ -296,6 +315,8 @@ def _without_failures_text(data: SeriesData) -> str:
 
 def _why_no_estimate(data: SeriesData) -> str:
     data = data.without_gaps()
+    if data.capacities is not None and all(data.capacities):
+        return "no ratio of capacities can be formed: the rates that were sent lie on one side of them"
     if not len(data.baseline) or not len(data.candidate):
         return f"not measured on the {'candidate' if len(data.baseline) else 'baseline'}"
     if data.is_infinite:

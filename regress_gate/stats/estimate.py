@@ -33,6 +33,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
 from regress_gate.model.metric import Direction, Metric, Scale
+from regress_gate.stats.capacity import Capacity
 
 Floats = npt.NDArray[np.float64]
 
@@ -69,6 +70,8 @@ class SeriesData:
     variance_reduced: tuple[Floats, Floats] | None = None
     """Of a percentile, where the requests are known: logarithms of its variance-reduced form on both sides
     (`variance_reduced_percentiles`)."""
+    capacities: tuple[Sequence[Capacity], Sequence[Capacity]] | None = None
+    """Of a capacity, what the servers of both sides showed: entries of the same block where these are paired."""
 
     @property
     def sign(self) -> float:

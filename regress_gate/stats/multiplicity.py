@@ -292,6 +292,7 @@ def family_members(series: Sequence[SeriesData]) -> list[int]:
         index
         for index, data in enumerate(series)
         if data.scale is Scale.RATIO
+        and data.capacities is None
         and min(len(data.baseline), len(data.candidate)) > 1
         and _has_logarithm(np.concatenate([data.baseline, data.candidate])).all()
     ]

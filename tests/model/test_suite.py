@@ -94,3 +94,31 @@ def test_a_suite_without_recorded_prompts_keeps_its_digest():
     """Runs that are stored, and experiments that go on, know their suite by it."""
     suite = validate(Suite, parse_yaml(SUITE % "input_len: 8", "file"))
     assert suite_digest(suite) == "f53aab556c0f553f88461e5e5fca9fb5cfe6f8c1e29759e9e6f3f5b0425c8529"
+
+
+def test_a_capacity_is_asked_for_by_the_share_that_must_keep_the_objectives():
+    found = workload("{input_len: 8, output_len: 4, num_requests: 9, slo: {ttft: 0.5}, capacity: 0.95}")
+    assert found.capacity == 0.95
+    assert found.missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{capacity: 0.95}", "capacity needs slo"),
+        ("{capacity: 0.95, slo: {}}", "capacity needs slo"),
+        ("{capacity: 1.0, slo: {ttft: 1.0}}", "capacity"),
+        ("{capacity: 0.95, slo: {ttft: 1.0}, concurrency: 4}", "leave out concurrency and request_rate"),
+        ("{capacity: 0.95, slo: {ttft: 1.0}, request_rate: 4}", "leave out concurrency and request_rate"),
+    ],
+)
+def test_a_capacity_that_cannot_be_searched_is_refused(text, what):
+    assert what in refused(SUITE % text)
+
+
+def test_a_suite_without_a_capacity_keeps_its_digest():
+    plain = validate(Suite, parse_yaml(SUITE % "{input_len: 8, slo: {ttft: 1.0}}", "file"))
+    asked = validate(Suite, parse_yaml(SUITE % "{input_len: 8, slo: {ttft: 1.0}, capacity: 0.9}", "file"))
+    other = validate(Suite, parse_yaml(SUITE % "{input_len: 8, slo: {ttft: 1.0}, capacity: 0.8}", "file"))
+    assert suite_digest(plain) == "da86ab80edba553976c2c195006ebc87264ed46ef10bf583b895b84164564c8c"
+    assert len({suite_digest(each) for each in (plain, asked, other)}) == 3

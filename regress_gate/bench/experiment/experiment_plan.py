@@ -126,6 +126,8 @@ def suite_digest(suite: Suite) -> str:
     left_out: dict[str, Any] = {"blocks": True, "cost": True}
     if not suite.gate.slo:  # so that runs from before there were objectives still belong to their suites
         left_out["gate"] = {"slo"}
+    if all(scenario.workload.capacity is None for scenario in suite.scenarios):  # likewise
+        left_out["scenarios"] = {"__all__": {"workload": {"capacity"}}}
     return hashlib.sha256(suite.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from regress_gate.bench.experiment.capacity_search import at_levels
 from regress_gate.bench.experiment.experiment_plan import (
     COUNTER_TEST,
     ExperimentPlan,
@@ -126,7 +127,7 @@ class _ExperimentLoop:
         self._store = store
         self._control = control
         self._groups = {group.name: group for group in server_groups(suite)}
-        self._workloads = load_workloads(suite)
+        self._workloads = at_levels(load_workloads(suite), setup.levels)
         self._tries: Counter[SlotKey] = Counter()
         self._stored: list[StoredRun] = []
         self._longest = 0.0
@@ -200,7 +201,7 @@ class _ExperimentLoop:
         return [run for run in held if self._why_void(run) is None]
 
     def _why_void(self, run: Run) -> str | None:
-        return self._control.why_void(run) or _missing_trials(run, self._plan, self._groups)
+        return self._control.why_void(run) or _missing_trials(run, self._plan, self._groups, self._setup.levels)
 
     def _outcome(self, ending: ExperimentEnd, missing: int, why: str | None = None) -> ExperimentOutcome:
         return ExperimentOutcome(ending, tuple(self._stored), missing, why)
@@ -246,14 +247,17 @@ def _complete_blocks(plan: ExperimentPlan, groups: Mapping[str, ServerGroup], co
     }
 
 
-def _missing_trials(run: Run, plan: ExperimentPlan, groups: Mapping[str, ServerGroup]) -> str | None:
+def _missing_trials(
+    run: Run, plan: ExperimentPlan, groups: Mapping[str, ServerGroup], levels: Mapping[str, Sequence[float]]
+) -> str | None:
     """Why a run has too few valid trials, because the client was the bottleneck; None if it has all."""
     if run.failure is not None or run.place is None:
         return None
     usable = Counter(trial.scenario for trial in run.trials)
     for scenario in groups[run.place.group].scenarios:
-        if usable[scenario.name] < plan.trials:
-            return f"{usable[scenario.name]} of {plan.trials} trials of {scenario.name} could be used"
+        wanted = plan.trials * max(1, len(levels.get(scenario.name, ())))
+        if usable[scenario.name] < wanted:
+            return f"{usable[scenario.name]} of {wanted} trials of {scenario.name} could be used"
     return None
 
 

@@ -107,6 +107,8 @@ class ExperimentSetup:
     say: Callable[[str], None]
     """Called with one line about what takes time now."""
     progress: TrialProgress | None = None
+    levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Rates of the scenarios whose capacity is asked for, requests per second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The trials of one server, or of several that run at the same time. Not for starting or stopping servers."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -10,6 +11,7 @@ from regress_gate.bench.load.load_workload import LoadWorkload
 from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.server.metrics_watch import MetricsSource, MetricsWatch
 from regress_gate.bench.server.server_failures import ServerFailure, ServerFailureKind
+from regress_gate.model.metric import PROMISE_KEY
 from regress_gate.model.run import Conditions, Trial
 from regress_gate.model.suite import Scenario
 from regress_gate.text import plural
@@ -75,15 +77,19 @@ def measure_trials(
     trials: int,
     progress: TrialProgress | None = None,
 ) -> None:
-    """Send every scenario `trials` times to each server that has not failed, and record the results in it.
+    """Send every workload `trials` times to each server that has not failed, and record the results in it.
+
+    A scenario whose capacity is asked for has one workload for each of its rates.
 
     All scenarios are sent once, then all again, so that a slow phase of the machine affects all. Within a scenario the
     servers alternate, and so does the server that begins. Raises LoadError if a running server answers nothing.
     """
     total = trials * len(subjects) * sum(workload.num_requests for _, workload in workloads)
     finished, begins = 0, 0
-    for turn in range(1, trials + 1):
+    sent: Counter[str] = Counter()
+    for _ in range(trials):
         for scenario, workload in workloads:
+            sent[scenario.name] += 1
             for subject in subjects if begins % 2 == 0 else reversed(subjects):
                 if subject.failed is None:
                     what = f"{subject.name}, {scenario.name}"
@@ -92,7 +98,7 @@ def measure_trials(
                         if progress is not None:
                             progress(what, before + sent, total)
 
-                    _measure_trial(subject, scenario, workload, meter, watch, turn, report)
+                    _measure_trial(subject, scenario, workload, meter, watch, sent[scenario.name], report)
                 finished += workload.num_requests
             begins += 1
 
@@ -142,10 +148,12 @@ def _measure_trial(
         return
     if attempt:
         subject.notes.append(f"{name}: sent {attempt + 1} times, because the client was the bottleneck before")
+    promise = scenario.workload.capacity
     subject.trials.append(
         replace(
             result.trial,
             ordinal=ordinal,
+            workload={**result.trial.workload, **({} if promise is None else {PROMISE_KEY: promise})},
             conditions=watch.between(begin, end),
             server_metrics=_server_metrics(metrics, subject),
         ),

@@ -133,6 +133,8 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
         loads.append(f"{workload.request_rate:g}/s {workload.arrival}")
     if workload.concurrency is not None:
         loads.append(f"{'at most ' if loads else 'concurrency '}{workload.concurrency}")
+    if workload.capacity is not None:
+        loads.append(f"searched: {100 * workload.capacity:g}% within slo")
     requests = _number(workload.num_requests)
     if workload.warmup_requests:
         requests += f" + {workload.warmup_requests}"

@@ -5,10 +5,10 @@ Rounding here is for display only; decisions use the unrounded numbers.
 
 from collections.abc import Iterable
 
-from regress_gate.model.metric import Scale
+from regress_gate.model.metric import CAPACITY, Scale
 
 _TOKEN_RATES = ("output_throughput", "total_throughput")
-_REQUEST_RATES = ("request_throughput", "goodput")
+_REQUEST_RATES = ("request_throughput", "goodput", CAPACITY)
 _SECONDS_FROM = 10.0
 UNKNOWN = "n/a"
 
