@@ -162,6 +162,21 @@ def test_what_decides_stands_in_full_with_link_and_workaround_though_a_fact_is_m
     assert text.rindex("VLLM-3") < text.rindex("VLLM-2") < text.rindex("VLLM-1")
 
 
+OPT_IN: dict[str, Any] = {"severity": Severity.MEDIUM, "missing": ["--engine-arg enable_sleep_mode"]}
+
+
+@both
+def test_what_only_the_launch_line_could_tell_is_one_line_of_a_check(format_: str) -> None:
+    opt_ins = [unknown(number, **OPT_IN) for number in range(101, 106)]
+    others = [unknown(201), unknown(202, **{**OPT_IN, "severity": Severity.HIGH}), unknown(203, severity=Severity.LOW)]
+    text = shown(checked(*opt_ins, *others), format_)
+    assert set(re.findall(r"VLLM-\d+", text)) == {"VLLM-201", "VLLM-202", "VLLM-203"}
+    assert "5 more need only --serve-command or --deployment: -v shows them" in " ".join(text.split())
+    assert shown(checked(*opt_ins, *others), format_, verbose=True).count("VLLM-10") >= 5
+    assert "VLLM-101" in shown(checked(*opt_ins, reasons=deciding(101)), format_)
+    assert "VLLM-102" in shown(checked(*opt_ins[:2]), format_)
+
+
 @both
 def test_what_decides_is_never_cut_where_the_accelerator_is_known(format_: str) -> None:
     text = shown(checked(*map(unknown, range(101, 131)), reasons=deciding(*range(101, 121))), format_)

@@ -240,6 +240,11 @@ def rank_missing_facts(
     return [(fact, counts[fact]) for fact in sorted(counts, key=weight)]
 
 
+def needs_launch_line_alone(missing: Sequence[str]) -> bool:
+    """Whether all missing facts are settings that a launch line gives, and the model is not one of them."""
+    return bool(missing) and all(_is_in_launch_line(flag) and flag != "--model" for flag in missing)
+
+
 def _is_in_launch_line(flag: str) -> bool:
     name, _, value = flag.partition(" ")
     return name in ("--model", "--engine-arg") or (name == "--feature" and value in _SERVER_FEATURES)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from regress_gate.known.matching.findings import rank_missing_facts
+from regress_gate.known.matching.findings import LAUNCH_LINE, needs_launch_line_alone, rank_missing_facts
 from regress_gate.model.issue import Applies, Effect, IssueKind, Severity
 from regress_gate.model.result import Decision, ExplanationOut, IssueObservation, KnownIssueOut, ReasonCode, Result
 from regress_gate.report.document import (
@@ -104,6 +104,8 @@ MOST_SHORT = 2
 _MOST_FACTS = 3
 _MOST_IN_FULL = 3
 """Issues on which the decision depends, up to which each is shown in full though a fact is missing."""
+_FEWEST_TOGETHER = 3
+"""Issues that lack nothing but the launch line, from which on a check counts them in one line."""
 _LONGEST_NOTE = 40
 """The name of an engine argument; a longer one loses its middle."""
 _APPLIES_ORDER = [Applies.YES, Applies.UNKNOWN, Applies.MITIGATED]
@@ -260,7 +262,11 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
         limit = max(limit, len(deciding))
     elif result.command == "compare":
         limit = 0  # without the accelerator most records may apply: that one fact comes first
-    shown = waiting[:limit]
+    together = [one for one in waiting if one.id not in deciding and _waits_for_launch_line(one)]
+    if result.command != "check" or len(together) < _FEWEST_TOGETHER:
+        together = []
+    listed = [one for one in waiting if one not in together]
+    shown = listed[:limit]
     in_full = deciding if len(deciding) <= _MOST_IN_FULL else set()
     undecided = [
         IssueGroup(
@@ -272,8 +278,10 @@ def select_issues(result: Result, *, verbose: bool = False, is_full: bool = Fals
         if (members := [one for one in shown if one.effect is effect])
     ]
     minor = [] if verbose else [group for group in [_minor_group(result)] if len(group)]
-    more = _more(result, waiting, shown, () if is_full else (*groups, *undecided, *minor), is_full=is_full)
-    return IssueSelection(groups, undecided, minor, waiting[limit:], "; ".join(more))
+    more = _more(result, listed, shown, () if is_full else (*groups, *undecided, *minor), is_full=is_full)
+    if together and not is_full:
+        more.append(f"{len(together)} more need only {LAUNCH_LINE}: -v shows them")
+    return IssueSelection(groups, undecided, minor, [*listed[limit:], *together], "; ".join(more))
 
 
 def _more(
@@ -325,6 +333,11 @@ def _minor_group(result: Result) -> IssueGroup:
     members.sort(key=lambda one: (_EFFECT_ORDER.index(one.effect), _APPLIES_ORDER.index(one.applies), one.id))
     is_quiet = result.baseline is not None and not any(one.effect is Effect.NEW for one in members)
     return IssueGroup("Of low severity", (), members, is_quiet=is_quiet)
+
+
+def _waits_for_launch_line(one: KnownIssueOut) -> bool:
+    """Whether it is an opt-in below high severity of which only the launch line could tell."""
+    return one.severity.rank < Severity.HIGH.rank and needs_launch_line_alone(one.missing)
 
 
 def _is_minor(one: KnownIssueOut) -> bool:
