@@ -11,6 +11,9 @@ FP8_ON_MI300X = ("--accelerator", "MI300X", "--model", "zai-org/GLM-4.7-FP8", "-
 DENSE = ("--accelerator", "H100", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--quantization", "none")
 
 
+OF_A_RECORD = ("  VLLM-", "  REL-")
+
+
 def entry(gate, id_, *arguments):
     """The part of the terminal's report that is about one issue, as one line."""
     out = gate("check", *arguments).out
@@ -73,6 +76,8 @@ def test_an_ordinary_deployment_gets_few_records(gate, version, deployment):
     assert result["decision"] == "pass"
     assert applies.count("yes") == 0
     assert applies.count("unknown") <= 11  # settings that nothing mentions, of which no launch line is given
+    entries = [line for line in gate("check", version, *deployment).out.splitlines() if line.startswith(OF_A_RECORD)]
+    assert len(entries) <= 5, "opt-ins that a launch line would settle are counted in one line"
     whole = (*deployment, "--serve-command", "vllm serve " + deployment[deployment.index("--model") + 1])
     told = [
         found["id"] for found in checked(gate, "check", version, *whole)["known_issues"] if found["applies"] != "no"
@@ -191,8 +196,8 @@ PIPELINE = ("--accelerator", "RTX 4090", "--engine-arg", "pipeline_parallel_size
         ("v0.32.0 v0.29.0", GLM_ON_MI355X, "VLLM-54924", None),
         ("v0.26.0 v0.24.0", H200_NVL, "VLLM-48071", "yes"),
         ("v0.27.0 v0.24.0", H200_NVL, "VLLM-48071", None),
-        ("v0.25.0 v0.24.0", (*TWO_B200, "--model", "nvidia/Qwen3.6-27B-NVFP4"), "VLLM-48324", "yes"),
-        ("v0.25.1 v0.24.0", (*TWO_B200, "--model", "nvidia/Qwen3.6-27B-NVFP4"), "VLLM-48324", None),
+        ("v0.25.0 v0.22.1", (*TWO_B200, "--model", "nvidia/Qwen3.6-27B-NVFP4"), "VLLM-48324", "yes"),
+        ("v0.25.1 v0.22.1", (*TWO_B200, "--model", "nvidia/Qwen3.6-27B-NVFP4"), "VLLM-48324", None),
         ("v0.20.1 v0.19.1", ("--model", "Qwen/Qwen3-VL-8B-Instruct", "--feature", "multimodal"), "VLLM-41485", "yes"),
         ("v0.20.2 v0.19.1", ("--model", "Qwen/Qwen3-VL-8B-Instruct", "--feature", "multimodal"), "VLLM-41485", None),
         ("v0.28.0 v0.27.1", ("--accelerator", "B200", "--engine-arg", "data_parallel_size=4"), "VLLM-52330", "yes"),
