@@ -7,7 +7,8 @@
 its move and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the
 version that was reported, *asked* if it may apply and `check` asks for a fact that the thread does not tell, and
 *missed* otherwise. A record is of the fault if it refers to one of the case's threads, or if `same` of the case names
-it after both were read. Recall counts what was found or asked.
+it after both were read; `other` names those that refer to the thread and say that its fault is another. Recall counts
+what was found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and
@@ -69,7 +70,11 @@ class Answer:
         return [
             one
             for one in self.findings
-            if one.issue.id in same or threads & {str(reference.url) for reference in one.issue.references}
+            if one.issue.id in same
+            or (
+                one.issue.id not in self.case.get("other", ())
+                and threads & {str(reference.url) for reference in one.issue.references}
+            )
         ]
 
     @property
