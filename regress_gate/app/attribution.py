@@ -112,7 +112,7 @@ class Attribution:
             self.task,
             # The server with the other setting first: if it does not start, nothing else is measured.
             versions={COUNTER_TEST: tested, CANDIDATE: versions[CANDIDATE], BASELINE: versions[BASELINE]},
-            counter_test=ServerSetting(test.engine_args, test.env),
+            counter_test=ServerSetting(test.engine_args, test.env, test.packages),
         )
         earlier = counted_runs(self.settings, self.task)
         stored, is_begun = self._held(task)

@@ -5,7 +5,7 @@ Not for what is concluded from the runs.
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,6 +25,8 @@ from regress_gate.app.settings import DEFAULT_RUNS, MeasurementAmount, ProgressR
 from regress_gate.bench.drivers import DriverMeter, find_driver
 from regress_gate.bench.experiment.capacity_search import known_levels, search_levels
 from regress_gate.bench.experiment.experiment_plan import (
+    BASELINE,
+    COUNTER_TEST,
     SINGLE,
     ExperimentPlan,
     new_experiment_id,
@@ -287,7 +289,15 @@ def run_experiment(
         note_unwatched_gpus(task.testbed, progress)
         if not is_resumed:  # provisioning takes long, and may be interrupted
             begin_experiment(store, plan)
-        sides = _provision(task, plan, provisioner, store, progress, stack)
+        provisioners = dict.fromkeys(task.versions, provisioner)
+        if task.counter_test is not None and task.counter_test.packages:
+            provisioners[COUNTER_TEST] = make_provisioner(
+                task.provisioning,
+                accelerator=task.testbed.accelerator,
+                environ=task.environment,
+                packages=task.counter_test.packages,
+            )
+        sides = _provision(task, plan, provisioners, store, progress, stack)
         bench = ExperimentSetup(
             suite=plan.suite,
             testbed=task.testbed,
@@ -300,7 +310,8 @@ def run_experiment(
             progress=progress.requests,
         )
         progress.expect(_expected_seconds(store, plan))
-        levels = _capacity_levels(store, plan, task, next(iter(sides.values())), bench, progress)
+        baseline = sides.get(BASELINE) or next(iter(sides.values()))
+        levels = _capacity_levels(store, plan, task, baseline, bench, progress)
         control = ExperimentControl(
             why_void=_void_reason(task.suite),
             way=(task.provisioning.way or ProvisionMethod.VENV).value,
@@ -353,31 +364,34 @@ def _expected_seconds(store: Repository, plan: ExperimentPlan) -> float | None:
 def _provision(
     task: MeasurementTask,
     plan: ExperimentPlan,
-    provisioner: Provisioner,
+    provisioners: Mapping[str, Provisioner],
     store: Repository,
     progress: ProgressReporter,
     stack: ExitStack,
 ) -> dict[str, ExperimentSide]:
     environments: dict[Any, Any] = {}
     libraries: dict[Any, dict[str, str]] = {}
-    for version in dict.fromkeys(task.versions.values()):
+    builds = {side: (version, provisioners[side]) for side, version in task.versions.items()}
+    for version, provisioner in dict.fromkeys(builds.values()):
         progress.say(f"provisioning vLLM {version}")
-        environment = environments[version] = stack.enter_context(provisioner.provision(version, progress=progress.say))
-        if environment.version is not None and store.build_config(environment.version) is None:
+        environment = stack.enter_context(provisioner.provision(version, progress=progress.say))
+        environments[version, provisioner] = environment
+        is_build = provisioner is provisioners[next(reversed(builds))]  # and not one with other dependencies
+        if is_build and environment.version is not None and store.build_config(environment.version) is None:
             try:
                 store.add_build_config(inspect_environment(environment, progress=progress.say))
             except ProvisionError as error:  # optional: only `diff-config` needs it
                 progress.note(f"note: {error}")
-        libraries[version] = {}
+        libraries[version, provisioner] = {}
         try:
-            libraries[version] = environment_libraries(environment, progress=progress.say)
+            libraries[version, provisioner] = environment_libraries(environment, progress=progress.say)
         except ProvisionError as error:
             progress.note(f"note: {error}")
     return {
         side: ExperimentSide(
-            side, version, environments[version], libraries[version], plan.setting_of(side), plan.suite_of(side)
+            side, build[0], environments[build], libraries[build], plan.setting_of(side), plan.suite_of(side)
         )
-        for side, version in task.versions.items()
+        for side, build in builds.items()
     }
 
 

@@ -54,9 +54,18 @@ def choose_provisioning(given: Mapping[str, str], settings: Settings) -> Provisi
     return validate(ProvisionConfig, Document(flags, "the flags", {})).over(_resolve_paths(file.provision, path))
 
 
-def make_provisioner(config: ProvisionConfig, *, accelerator: str | None, environ: Mapping[str, str]) -> Provisioner:
-    """The provisioner that `config` chooses. `accelerator` is the suite's, or None. Raises InputError."""
+def make_provisioner(
+    config: ProvisionConfig,
+    *,
+    accelerator: str | None,
+    environ: Mapping[str, str],
+    packages: Mapping[str, str] | None = None,
+) -> Provisioner:
+    """The provisioner that `config` chooses. `accelerator` is the suite's, or None; `packages` are versions of
+    dependencies in place of those that a build demands. Raises InputError."""
     way = config.way or ProvisionMethod.VENV
+    if packages and way is not ProvisionMethod.VENV:
+        raise InputError("only virtual environments of the tool can have another dependency", where="--provision")
     if way is ProvisionMethod.COMMAND:
         if config.command is None:
             raise InputError("no launch line is given", todo="give --serve-command or provision.command in the file")
@@ -78,6 +87,7 @@ def make_provisioner(config: ProvisionConfig, *, accelerator: str | None, enviro
         directory=environments_directory(environ),
         wheel_index=config.wheel_index or WHEEL_INDEX,
         torch_backend=config.torch_backend,
+        packages=packages,
         environ=environ,
     )
 

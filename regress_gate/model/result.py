@@ -525,6 +525,8 @@ class CounterTestOut(ResultModel):
     """Engine arguments to set."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables to set."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Dependencies to install in these versions, in place of those of the build."""
     command: str
     """That measures both versions with the setting: if it was the cause, they no longer differ."""
     outcome: CounterTestOutcome | None = None

@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -19,15 +19,17 @@ COUNTER_TEST = "counter_test"
 
 @dataclass(frozen=True, slots=True)
 class ServerSetting:
-    """What a server is given over the configuration of the suite."""
+    """What a server is given over the configuration of the suite and the dependencies of its build."""
 
     engine_args: Mapping[str, ArgValue]
     env: Mapping[str, str]
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of dependencies, in place of those that the build demands."""
 
     @property
     def digest(self) -> str:
         """Tells settings apart; independent of their order."""
-        text = json.dumps([sorted(self.engine_args.items()), sorted(self.env.items())])
+        text = json.dumps([sorted(each.items()) for each in (self.engine_args, self.env, self.packages)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def over(self, server: ServerConfig) -> ServerConfig:

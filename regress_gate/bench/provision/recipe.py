@@ -11,7 +11,7 @@ import json
 import platform
 import re
 import urllib.error
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urljoin
@@ -161,6 +161,8 @@ class Recipe:
     """uv's name for the torch build: `cu129`, `cpu`."""
     companion_index: str | None = None
     """A package index with the builds of torch and others that this build needs; None: the configured ones."""
+    packages: tuple[str, ...] = ()
+    """Requirements in place of those that the build makes: `flashinfer-python==0.5.2`."""
 
     @property
     def is_cpu(self) -> bool:
@@ -169,7 +171,8 @@ class Recipe:
     @property
     def key(self) -> str:
         """The name of the build in the cache: readable, and different for different requirements."""
-        digest = hashlib.sha256(f"{self.requirement} {self.torch_backend}".encode()).hexdigest()[:8]
+        content = " ".join((self.requirement, str(self.torch_backend), *self.packages))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         label = re.sub(r"[^0-9A-Za-z.+-]", "-", str(self.wanted))
         return f"{self.distribution}-{label}-{digest}"
 
@@ -218,14 +221,16 @@ def _torch_backend(variant: str | None) -> str | None:
     return variant if variant and re.fullmatch(r"cu\d{3}", variant) else None
 
 
-def cpu_requirements(requires: Iterable[str]) -> tuple[list[str], list[str]]:
+def cpu_requirements(requires: Iterable[str], packages: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """From a CPU wheel's own requirements: what to install, and overrides for an installer that supports them.
+    `packages` are further overrides, which go before those.
 
     Pins of a local version (`torch==2.10.0+cpu`) lose the local part, because the package index does not have it; if a
     configured source has it, it is still the best match.
     """
     wanted: list[str] = []
-    overrides = [f'{name}; sys_platform == "never"' for name in UNWANTED]
+    overrides = [*(f'{name}; sys_platform == "never"' for name in UNWANTED), *packages]
+    replaced = {Requirement(text).name for text in packages}
     for text in requires:
         try:
             requirement = Requirement(text)
@@ -237,7 +242,7 @@ def cpu_requirements(requires: Iterable[str]) -> tuple[list[str], list[str]]:
         public = SpecifierSet(",".join(_without_local(specifier) for specifier in requirement.specifier))
         if public != requirement.specifier:
             requirement.specifier = public
-            overrides.append(str(requirement))
+            overrides += [] if requirement.name in replaced else [str(requirement)]
         wanted.append(str(requirement))
     return wanted, overrides
 

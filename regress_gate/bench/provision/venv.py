@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -69,7 +70,9 @@ class VenvEnvironment(Environment):
 
 
 class VenvProvisioner(Provisioner):
-    """`variant` is for versions that do not name one: `cpu`, `cu129`…; None is vLLM's default build."""
+    """`variant` is for versions that do not name one: `cpu`, `cu129`…; None is vLLM's default build. `packages` are
+    versions of dependencies in place of those that a build demands; they need uv.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class VenvProvisioner(Provisioner):
         directory: Path | None = None,
         wheel_index: str = WHEEL_INDEX,
         torch_backend: str | None = None,
+        packages: Mapping[str, str] | None = None,
         use_uv: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -87,6 +91,7 @@ class VenvProvisioner(Provisioner):
         self._python = python or running_python()
         self._wheel_index = wheel_index
         self._torch_backend = torch_backend
+        self._packages = tuple(f"{name}=={number}" for name, number in sorted((packages or {}).items()))
         self._environ = dict(os.environ if environ is None else environ)
         self._uv = find_uv(self._environ) if use_uv else None
 
@@ -94,6 +99,9 @@ class VenvProvisioner(Provisioner):
         recipe = make_recipe(
             version, variant=self._variant, wheel_index=self._wheel_index, torch_backend=self._torch_backend
         )
+        if self._packages and self._uv is None:
+            raise ProvisionError(f"{self._packages[0]} in place of what {version} demands needs uv (pip install uv)")
+        recipe = replace(recipe, packages=self._packages)
         tag = _python_tag(self._python)
         key = f"{recipe.key}-{tag}-{platform.machine()}"
         lock = self.cache.lock(key)
@@ -146,12 +154,17 @@ class VenvProvisioner(Provisioner):
         if recipe.is_cpu:
             installer.install(recipe.requirement, dependencies=False)
             wheel = _distribution(site_packages, recipe.distribution)
-            requirements, overrides = cpu_requirements(wheel.requires or ())
+            requirements, overrides = cpu_requirements(wheel.requires or (), recipe.packages)
             if requirements:
                 installer.install(*requirements, overrides=overrides, torch=recipe.torch_backend)
             _name_as_vllm(site_packages, wheel.version)
         else:
-            installer.install(recipe.requirement, torch=recipe.torch_backend, companion_index=recipe.companion_index)
+            installer.install(
+                recipe.requirement,
+                overrides=recipe.packages,
+                torch=recipe.torch_backend,
+                companion_index=recipe.companion_index,
+            )
         _redact_origin(site_packages, recipe.distribution)
         say(f"verifying {recipe.wanted}")
         installed = verify_build(

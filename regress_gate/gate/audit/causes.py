@@ -67,6 +67,8 @@ _ACTS_ON: Mapping[str, Mapping[str, float]] = {
 _OTHER_SETTING = {QUEUE: 0.1, PREFILL: 0.2, DECODE: 0.2}
 _OTHER_ARGUMENT = {QUEUE: 0.4, PREFILL: 0.4, DECODE: 0.4}
 """Of an argument that only one side was given: somebody meant it to have an effect."""
+_OTHER_LIBRARY = {PREFILL: 0.1, DECODE: 0.1}
+"""Of a dependency: most do nothing, and nothing that was counted shows that one does."""
 _PART_ITSELF = 0.35
 """Of a part that is slower, where nothing that acts on it has changed."""
 _NAMED = 0.02
@@ -189,6 +191,8 @@ def _causes(
 
 def _acts_on(change: ServerChange) -> Mapping[str, float]:
     """An argument acts as the setting of its name does."""
+    if change.finding.id.startswith("library_changed:"):
+        return _OTHER_LIBRARY
     id_ = change.finding.id.replace("argument_changed:", "setting_changed:")
     return _ACTS_ON.get(id_, _OTHER_ARGUMENT if id_ != change.finding.id else _OTHER_SETTING)
 
@@ -266,6 +270,11 @@ def _counter_test(
         side, setting = "baseline", _as_setting(name, change.after)
     if kind == "kv_cache_smaller":
         side, setting = "baseline", _args(num_gpu_blocks_override=max(1, int(change.after) // _block_size(sides[0])))
+    if kind == "library_changed":
+        packages: dict[str, str] = change.before
+        words = [f"{each} {number}" for each, number in packages.items()]
+        text = f"{sides[1].version} with {' and '.join(words)}"
+        return CounterTestOut(side="candidate", text=text, packages=packages, command=_attribute_command(sides, suite))
     if setting is None:
         return None
     arguments, env = setting
@@ -383,6 +392,14 @@ def _command(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut, word
     flags = [word.replace("{", "{{").replace("}", "}}") for word in words if word.startswith("--")]
     env = [word for word in words if not word.startswith("--")]
     launch = " ".join([*(["env", *env] if env else []), line, *flags])
+    return shlex.join([*_measure_words(sides, suite), "--store", "counter-test.db", "--serve-command", launch])
+
+
+def _attribute_command(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut) -> str:
+    """For what no launch line can set."""
+    return shlex.join([*_measure_words(sides, suite), "--attribute"])
+
+
+def _measure_words(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut) -> list[str]:
     command = ["regress-gate", "compare", str(sides[0].version), str(sides[1].version), "--measure"]
-    command += ["--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.name]
-    return shlex.join([*command, "--store", "counter-test.db", "--serve-command", launch])
+    return [*command, "--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.name]

@@ -144,7 +144,8 @@ def _with_outcome(
 
 
 def _is_same(one: CounterTestOut, other: CounterTestOut) -> bool:
-    return (one.side, one.engine_args, one.env) == (other.side, other.engine_args, other.env)
+    settings = [(test.side, test.engine_args, test.env, test.packages) for test in (one, other)]
+    return settings[0] == settings[1]
 
 
 def _series_out(name: str, test: CounterTestOut, measured: CounterTestMeasurement) -> CounterTestSeriesOut:

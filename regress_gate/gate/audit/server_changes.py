@@ -4,6 +4,7 @@ they counted during the trials. Not for what made a series worse (`causes`), and
 A difference counts where it is larger than the servers of one side differ among themselves.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -35,6 +36,13 @@ UNTUNED = {
     "prefix_caching_off": "Disabling prefix caching",
 }
 """By finding: how the line begins, or what it contains, in all releases since 0.11 that print it."""
+
+
+_FAMILIES = {
+    "torch": re.compile(r"torch|triton|pytorch-triton.*|nvidia-.*"),
+    "flashinfer-python": re.compile(r"flashinfer-.*"),
+    "transformers": re.compile(r"transformers|tokenizers"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,7 @@ def find_server_changes(baseline: Sequence[Run], candidate: Sequence[Run]) -> li
         *_graph_changes(*sides),
         *_resolved(*sides),
         *_given(*sides),
+        *_libraries(*sides),
         *_lines(*sides),
         *_preemptions(*sides),
         *_shares(*sides),
@@ -236,6 +245,42 @@ def _same_config(name: str, ours: Sequence[Mapping[str, Any]], theirs: Sequence[
         for side in (ours, theirs)
     ]
     return bool(printed[0] & printed[1])
+
+
+def _libraries(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:
+    """Dependencies of builds that the tool has installed itself: it can install one as the other side has it.
+
+    A family moves together, and its first name stands for all of it.
+    """
+    if any(run.place is None or run.place.way != "venv" for side in (before, after) for run in side.runs):
+        return
+    had, has = (_shared_libraries(side.runs) for side in (before, after))
+    changed = {name: (had[name], has[name]) for name in sorted(had.keys() & has.keys()) if had[name] != has[name]}
+    families: dict[str, list[str]] = {}
+    for name in changed:
+        family = next((first for first, names in _FAMILIES.items() if names.fullmatch(name)), name)
+        families.setdefault(family, []).append(name)
+    for family, names in families.items():
+        moves = ", ".join(f"{name} {changed[name][0]} → {changed[name][1]}" for name in names)
+        # What a build of torch needs of its own comes with it.
+        leading = [name for name in names if name == family] or names
+        packages = {name: changed[name][0] for name in (names if family.startswith("flashinfer") else leading)}
+        finding = _finding(
+            f"library_changed:{family}",
+            f"other dependency: {moves}",
+            AuditEffect.NEW,
+            changed[names[0]][0],
+            changed[names[0]][1],
+            [f"installed packages: {moves} ({_count(before.runs, after.runs)})"],
+        )
+        yield ServerChange(finding, packages)
+
+
+def _shared_libraries(runs: Sequence[Run]) -> dict[str, str]:
+    """Those that all runs have alike, without the local part of their versions: the variant brings its own."""
+    first = runs[0].libraries if runs else {}
+    same = {name: text for name, text in first.items() if all(run.libraries.get(name) == text for run in runs)}
+    return {name: text.partition("+")[0] for name, text in same.items()}
 
 
 def _lines(before: ServerSide, after: ServerSide) -> Iterator[ServerChange]:

@@ -332,3 +332,22 @@ def test_a_wheel_without_a_commit_has_that_of_its_place(world: World) -> None:
     index = publish(world, f"{COMMIT}/cpu", make_wheel(world.wheels / "away", "vllm", "9.5.1", vllm_files("9.5.1")))
     with world.provisioner(wheel_index=index).provision(Version.parse(f"commit:{COMMIT}")) as environment:
         assert environment.version == Version(None, COMMIT, "cpu")
+
+
+def test_a_dependency_may_be_installed_in_another_version_than_the_build_demands(world: World) -> None:
+    make_wheel(
+        world.wheels, "torch", "1.9.0", {"torch/__init__.py": "class version:\n    cuda = None\n    hip = None\n"}
+    )
+    with (
+        world.provisioner().provision(VERSION) as usual,
+        world.provisioner(packages={"torch": "1.9.0"}).provision(VERSION) as other,
+    ):
+        assert usual.libraries == {"torch": "2.0.0"}
+        assert other.libraries == {"torch": "1.9.0"}
+        assert usual.version == other.version
+        assert usual.path != other.path
+
+
+def test_another_dependency_needs_uv(world: World) -> None:
+    with pytest.raises(ProvisionError, match="needs uv"):
+        world.provisioner(use_uv=False, packages={"torch": "1.9.0"}).provision(VERSION)

@@ -2,11 +2,13 @@
 
 import pytest
 
+from regress_gate.app import experiment
 from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
 from regress_gate.bench.experiment.experiment_runner import find_plan_runs
 from regress_gate.store.repository import find_store
 from tests.cli.measuring.test_causes import SUITE, USUAL
 from tests.cli.measuring.test_interrupted import read_until
+from tests.fake_vllm.environment import FakeProvisioner, write_behaviour
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +88,7 @@ def test_runs_of_a_counter_test_enter_no_other_comparison_of_the_versions(lab):
     again = lab("compare", "0.19.0", "0.19.1", "--format", "json").json
     for key in ("decision", "exit_code", "reasons", "series", "baseline", "candidate"):
         assert again[key] == result[key]
-    assert lab.gate("compare", "0.19.0", "0.19.1").code == 1  # without --suite: there is one
+    assert "more than one way" not in lab.gate("compare", "0.19.0", "0.19.1").err  # without --suite: there is one
     assert "counter" not in lab.gate("baseline", "list").out
     assert {run.suite.version for run in lab.runs()} == {"1"}
 
@@ -113,6 +115,31 @@ def test_a_killed_counter_test_goes_on_with_what_it_lacks(lab):
     places = [(run.place.experiment, run.place.block, run.place.side) for run in after]
     assert len(set(places)) == len(places)
     assert len({experiment for experiment, _, _ in places}) == 1
+
+
+def test_a_dependency_is_tested_in_an_environment_that_has_the_old_one(lab, monkeypatch):
+    lab.behave({"0.19.1": ["--ttft=0.04"]}, usual=STEADY)
+    variables = write_behaviour(lab.gate.directory, {"0.19.0": STEADY, "0.19.1": [*STEADY, "--ttft=0.04"]})
+
+    class Installed(FakeProvisioner):
+        def __init__(self, packages):
+            super().__init__(variables)
+            self.packages = packages or {}
+
+        def provision(self, version, *, progress=None):
+            environment = super().provision(version, progress=progress)
+            built = {"torch": "2.9.1" if str(version) == "0.19.0" else "2.10.0"}
+            environment.libraries = {**built, **self.packages}
+            return environment
+
+    monkeypatch.setattr(experiment, "make_provisioner", lambda *_, packages=None, **__: Installed(packages))
+    given = ("--runs", 3, "--suite", lab.suite, "--testbed", "lab", "--format", "json")
+    result = lab.gate("compare", "0.19.0", "0.19.1", "--measure", "--attribute", *given).json
+    tests = [cause["counter_test"] for one in result["explanations"] for cause in one["observed"]]
+    (tested, *_) = [test for test in tests if test]
+    assert (tested["packages"], tested["outcome"]) == ({"torch": "2.9.1"}, "does_not_restore")
+    found = {(run.place.side, run.libraries["torch"]) for run in counter_runs(lab)}
+    assert found == {("baseline", "2.9.1"), ("candidate", "2.10.0"), ("counter_test", "2.9.1")}
 
 
 def test_equal_versions_have_nothing_to_attribute(lab):

@@ -7,6 +7,7 @@ import pytest
 from regress_gate.gate.audit.causes import explain_regressions
 from regress_gate.gate.audit.server_changes import find_server_changes
 from regress_gate.model.result import ExplanationOut, SuiteOut
+from regress_gate.model.run import BlockPosition
 from tests.factories.results import a_series
 from tests.factories.runs import make_run, make_side_of, make_trial
 
@@ -95,6 +96,22 @@ def test_an_argument_that_differs_is_tested_with_the_value_of_the_other_side(bef
     (cause,) = [one for one in explained(*sides).observed if one.finding.startswith("argument_changed")]
     test = cause.counter_test
     assert (test and test.side, test and test.engine_args) == (tested, setting)
+
+
+def test_another_dependency_comes_after_the_part_that_is_slower_and_can_be_tested() -> None:
+    place = BlockPosition("e", 1, 1, "baseline", way="venv")
+    sides = [
+        make_side_of(version, *(replace(run, libraries={"torch": torch}, place=place) for run in made.runs))
+        for version, torch, made in (
+            ("0.19.0", "2.9.1", side("0.19.0")),
+            ("0.19.1", "2.10.0", side("0.19.1", prefill=0.04)),
+        )
+    ]
+    explanation = explained(*sides)
+    assert names(explanation) == ["prefill_slower", "library_changed:torch"]
+    test = explanation.observed[1].counter_test
+    assert (test.side, test.packages) == ("candidate", {"torch": "2.9.1"})
+    assert test.command == "regress-gate compare 0.19.0 0.19.1 --measure --suite chat --attribute"
 
 
 def test_preemptions_that_a_smaller_cache_brings_come_after_it() -> None:

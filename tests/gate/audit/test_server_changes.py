@@ -6,6 +6,7 @@ import pytest
 
 from regress_gate.gate.audit.server_changes import find_server_changes
 from regress_gate.model.result import AuditEffect
+from regress_gate.model.run import BlockPosition
 from tests.factories.runs import make_run, make_trial
 
 
@@ -60,6 +61,32 @@ def test_an_argument_whose_default_became_what_is_given_is_none() -> None:
     config = {"enable_prefix_caching": "False"}
     before = runs(non_default_args={"enable_prefix_caching": False}, config=config)
     assert findings(before, runs(config=config)) == {}
+
+
+def installed(version, way="venv", **libraries):
+    names = {name.replace("_", "-"): number for name, number in libraries.items()}
+    place = BlockPosition("e", 1, 1, "baseline", way=way)
+    return [replace(run, libraries=names, place=place) for run in runs(version)]
+
+
+def test_a_dependency_that_the_tool_has_installed_in_another_version_is_new() -> None:
+    before = installed("0.19.0", torch="2.9.1+cpu", triton="3.5.1", xgrammar="0.1.25", numpy="2.2.6")
+    after = installed("0.19.1", torch="2.10.0+cpu", triton="3.6.0", xgrammar="0.1.27", numpy="2.2.6")
+    found = {change.finding.id: change.before for change in find_server_changes(before, after)}
+    assert found == {"library_changed:torch": {"torch": "2.9.1"}, "library_changed:xgrammar": {"xgrammar": "0.1.25"}}
+
+
+def test_parts_of_flashinfer_move_together() -> None:
+    before = installed("0.19.0", flashinfer_python="0.5.2", flashinfer_cubin="0.5.2")
+    after = installed("0.19.1", flashinfer_python="0.5.3", flashinfer_cubin="0.5.3")
+    (change,) = find_server_changes(before, after)
+    assert change.finding.id == "library_changed:flashinfer-python"
+    assert change.before == {"flashinfer-python": "0.5.2", "flashinfer-cubin": "0.5.2"}
+
+
+def test_dependencies_that_the_tool_cannot_install_are_no_finding() -> None:
+    assert findings(installed("0.19.0", "docker", torch="2.9.1"), installed("0.19.1", "docker", torch="2.10.0")) == {}
+    assert findings(installed("0.19.0", torch="2.9.1+cpu"), installed("0.19.1", torch="2.9.1+cu129")) == {}
 
 
 def test_servers_that_printed_no_arguments_say_nothing_of_them() -> None:
