@@ -107,6 +107,7 @@ def compare_stored(
         candidate=candidate,
         suite=choice.candidate.suite,
         definition=suite,
+        suite_file=None if own is None else scope.suite,
         findings=known.findings,
         coverage=known.coverage,
         config_changes=_find_config_changes(settings, (baseline, candidate), suite),

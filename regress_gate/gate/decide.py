@@ -90,6 +90,8 @@ class GateInput:
     suite: SuiteRef
     definition: Suite | None = None
     """The suite itself: its scenarios, limits and notice. None if only its name is known."""
+    suite_file: str | None = None
+    """That it was read from, as the user named it; None: it is shipped, or not known."""
     findings: Sequence[IssueFinding] = ()
     coverage: CoverageOut | None = None
     """How far the known-issue records reach; None: no records were asked."""
@@ -331,7 +333,7 @@ def conclude(
 
 def _suite_out(given: GateInput) -> SuiteOut:
     notice = given.definition.notice if given.definition else None
-    return SuiteOut(name=given.suite.name, version=given.suite.version, notice=notice)
+    return SuiteOut(name=given.suite.name, version=given.suite.version, file=given.suite_file, notice=notice)
 
 
 def _void_runs(gathered: GatheredSides) -> list[VoidRun]:

@@ -270,8 +270,15 @@ class SuiteOut(ResultModel):
     """`imported` for results without one."""
     version: str
     """Results of different versions are not compared."""
+    file: str | None = None
+    """That the suite was read from, as it was named; null: it comes with the tool, or is not known."""
     notice: str | None = None
     """What the suite does not show."""
+
+    @property
+    def argument(self) -> str:
+        """How a command names it."""
+        return self.file or self.name
 
 
 class SideSummary(ResultModel):

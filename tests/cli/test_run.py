@@ -328,6 +328,9 @@ def test_a_slower_version_is_found(gate, server, suite, in_virtual_time):
         assert measure(gate, url, suite, version=version).code == 0
     result = gate("compare", "v0.19.0", "v0.19.1", "--suite", suite, "--format", "json").json
     assert result["decision"] == "fail", result["series"]
+    assert result["suite"]["file"] == str(suite)
+    page = gate("compare", "v0.19.0", "v0.19.1", "--suite", suite, "--format", "markdown").out
+    assert f"--suite {suite} --testbed lab" in page, "the command for finding the build can be run as it stands"
     worse = {f"{s['scenario']}/{s['metric']}" for s in result["series"] if s["gated"] and s["verdict"] == "regression"}
     assert "c2/tpot_median" in worse
 

@@ -741,7 +741,7 @@ def filled_with(text: str, url: str | None = None) -> Result:
         advice=text,
         baseline=VersionSide(version=text, commit=text, variant=text, runs=5, origin=text),
         candidate=VersionSide(version=text, commit=text, variant=text, runs=5, origin=text),
-        suite=SuiteOut(name=text, version=text, notice=text),
+        suite=SuiteOut(name=text, version=text, file=text, notice=text),
         testbed=TestbedOut(
             name=text, differences=[DifferenceOut(what=text, baseline=text, candidate=text, blocks=True)]
         ),

@@ -402,4 +402,4 @@ def _attribute_command(sides: tuple[ComparisonSide, ComparisonSide], suite: Suit
 
 def _measure_words(sides: tuple[ComparisonSide, ComparisonSide], suite: SuiteOut) -> list[str]:
     command = ["regress-gate", "compare", str(sides[0].version), str(sides[1].version), "--measure"]
-    return [*command, "--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.name]
+    return [*command, "--suite", "SUITE" if suite.name == IMPORTED_SUITE.name else suite.argument]

@@ -251,7 +251,7 @@ def _search(result: Result) -> list[Block]:
         result.candidate.version,
         scenario=worse[0].scenario,
         metric=worse[0].metric,
-        suite=suite.name,
+        suite=suite.argument,
         testbed=None if testbed is None else testbed.name,
     )
     return [Paragraph(("Find the build that brought it: ", Code(command)))]
