@@ -331,14 +331,17 @@ def _capacity_levels(
     bench: ExperimentSetup,
     progress: ProgressReporter,
 ) -> dict[str, tuple[float, ...]]:
-    """The rates of the scenarios whose capacity is asked for: those of stored runs of this suite, so that these can be
-    compared, else searched on a server of the baseline."""
+    """The rates of the scenarios whose capacity is asked for: those of stored runs, so that these can be compared, else
+    searched on a server of the baseline. A version that is measured alone takes those of any other version."""
     wanted = [pair for pair in load_workloads(task.suite) if pair[0].workload.capacity is not None]
     if not wanted:
         return {}
-    stored = [*store.runs(version=side.wanted, testbed=plan.testbed, suite=plan.suite), *find_plan_runs(plan, store)]
-    alike = [run for run in stored if run.place is not None and run.place.suite_digest == plan.suite_digest]
-    levels = known_levels(sorted(alike, key=run_order))
+    others = store.recent_runs(testbed=plan.testbed, suite=plan.suite, paired=False) if SINGLE in plan.versions else []
+    own = [*store.runs(version=side.wanted, testbed=plan.testbed, suite=plan.suite), *find_plan_runs(plan, store)]
+    levels: dict[str, tuple[float, ...]] = {}
+    for stored in (others, own):
+        alike = [run for run in stored if run.place is not None and run.place.suite_digest == plan.suite_digest]
+        levels |= known_levels(sorted(alike, key=run_order))
     for group in server_groups(task.suite):
         unknown = [(each, load) for each, load in wanted if each in group.scenarios and each.name not in levels]
         if unknown:

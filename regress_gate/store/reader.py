@@ -8,8 +8,9 @@ from sys import intern
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Table, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, case, or_, select
 
+from regress_gate.model.metric import PROMISE_KEY
 from regress_gate.model.run import (
     COUNTER_TEST_MARK,
     BlockPosition,
@@ -305,13 +306,17 @@ class _Texts:
 def _numbers(
     connection: Connection, where: list[ColumnElement[bool]], wanted: Container[str]
 ) -> Iterator[tuple[int, int, Trial]]:
-    """Trials with these metrics alone, and without their workload and the place where their numbers came from."""
+    """Trials with these metrics alone, and without their workload and the place where their numbers came from.
+
+    Those at one of the rates around a capacity keep all: the capacity is found from them.
+    """
     trial, source = schema.trial, schema.source
+    at_rate = case((trial.c.workload.like(f'%"{PROMISE_KEY}":%'), trial.c.workload))
     query = (
         select(
             trial.c.id, trial.c.run_id, trial.c.scenario, trial.c.ordinal, trial.c.completed, trial.c.counted,
             trial.c.failed, trial.c.duration, trial.c.started, trial.c.conditions, trial.c.metrics,
-            source.c.client_version,
+            source.c.client_version, at_rate,
         )
         .select_from(schema.run.join(trial, trial.c.run_id == schema.run.c.id).join(source))
         .where(*where)
@@ -320,6 +325,7 @@ def _numbers(
     clients: dict[str | None, TrialSource] = {}
     for (
         id_, run_id, scenario, ordinal, completed, counted, failed, duration, started, conditions, metrics, client,
+        workload,
     ) in connection.execute(query, execution_options=_IN_PARTS):  # fmt: skip
         if client not in clients:
             clients[client] = TrialSource("", 0, "", "", _NO_TIME, client_version=client)
@@ -329,8 +335,8 @@ def _numbers(
             completed=None if counted is False else completed,
             failed=failed,
             duration=duration,
-            metrics={name: value for name, value in orjson.loads(metrics).items() if name in wanted},
-            workload={},
+            metrics={name: value for name, value in orjson.loads(metrics).items() if workload or name in wanted},
+            workload=orjson.loads(workload) if workload else {},
             source=clients[client],
             conditions=texts.conditions(conditions),
             started=stored_values.time_from(started),

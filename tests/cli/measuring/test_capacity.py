@@ -79,3 +79,13 @@ def test_a_promise_that_no_load_keeps_is_said(lab):
     outcome = lab("compare", "v0.19.0", "v0.19.1", "--measure", "--runs", 1)
     assert outcome.code == 2
     assert "scenario chat: its objectives are kept at no rate" in outcome.err
+
+
+@pytest.mark.slow
+def test_versions_that_are_measured_alone_share_their_rates_and_have_a_history(lab):
+    for version in ("0.19.0", "0.19.1"):
+        assert lab("run", version, "--runs", 1).code == 0
+    assert len(rates(lab.runs())) == 1
+    outcome = lab.gate("history", "--suite", "promise", "--testbed", "lab")
+    assert "chat/max_load@slo" in outcome.out, outcome
+    assert "chat/ttft" not in outcome.out
