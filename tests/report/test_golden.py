@@ -6,7 +6,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from regress_gate.model.result import Result
-from regress_gate.report import RenderOptions
+from regress_gate.report import RenderOptions, render
+from regress_gate.report.views.audit_view import AuditView
+from tests.factories.audits import a_log, an_audit, observed
 from tests.factories.results import EVERY_KIND, render_result
 
 from .golden import golden
@@ -37,3 +39,19 @@ def test_markdown(build: Callable[[], Result], snapshot: SnapshotAssertion) -> N
 @pytest.mark.parametrize("kind", [kind for kind in EVERY_KIND if kind != "crowded"])
 def test_json(kind: str, snapshot: SnapshotAssertion) -> None:
     assert render_result(EVERY_KIND[kind](), "json") == golden(snapshot, "json")
+
+
+def audited() -> AuditView:
+    """Findings that block and that do not, and rules that lack a fact."""
+    log = a_log("Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json")
+    config = {"num_attention_heads": 32, "hidden_size": 4096, "num_local_experts": 8}
+    return AuditView([an_audit(observed(log=log, config=config, engine_args={"tensor_parallel_size": 6}))])
+
+
+@pytest.mark.parametrize("width", [60, 140])
+def test_table_of_an_audit(width: int, snapshot: SnapshotAssertion) -> None:
+    assert render(audited(), "table", RenderOptions(width=width)) == golden(snapshot, "txt")
+
+
+def test_markdown_of_an_audit(snapshot: SnapshotAssertion) -> None:
+    assert render(audited(), "markdown") == golden(snapshot, "md")
