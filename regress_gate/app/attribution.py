@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from statistics import fmean
 
 from regress_gate.app.experiment import find_counter_test, find_unfinished, measure_task
 from regress_gate.app.measure_comparison import PlannedComparison, counted_runs
@@ -82,11 +83,11 @@ class Attribution:
             f"--attribute: at most {plural(count, 'counter-test')} of at most {plural(starts, 'server start')} each"
         )
         while (test := next_counter_test(explanations)) is not None:
-            if self.until is not None and time.monotonic() >= self.until:
-                progress.warn("the budget is used up before every cause was tested; --resume goes on")
-                break
             progress.note(f"counter-test: {test.text}")
             measured = self._measure(test, explanations, progress)
+            if measured is None:
+                progress.warn("the budget has no time for a block of this counter-test; --resume goes on")
+                break
             explanations = with_counter_test(explanations, test, measured)
             for line in _outcomes(explanations, test):
                 progress.note(f"  {line}")
@@ -94,7 +95,8 @@ class Attribution:
 
     def _measure(
         self, test: CounterTestOut, explanations: Sequence[ExplanationOut], progress: ProgressReporter
-    ) -> CounterTestMeasurement:
+    ) -> CounterTestMeasurement | None:
+        """None: nothing was measured, because the budget has no time for it."""
         line = self.task.provisioning.command or _ENGINE_ARGS
         if self.task.provisioning.way is ProvisionMethod.COMMAND and test.engine_args and _ENGINE_ARGS not in line:
             return CounterTestMeasurement(failure=f"the launch line has no {_ENGINE_ARGS} that would take the flag")
@@ -105,7 +107,7 @@ class Attribution:
 
     def _measure_blocks(
         self, test: CounterTestOut, explanations: Sequence[ExplanationOut], progress: ProgressReporter
-    ) -> CounterTestMeasurement:
+    ) -> CounterTestMeasurement | None:
         versions = self.task.versions
         tested = versions[CANDIDATE if test.side == "candidate" else BASELINE]
         task = replace(
@@ -119,6 +121,9 @@ class Attribution:
         if stored:
             progress.note(f"  {plural(len(stored), 'run is', 'runs are')} stored; nothing was measured")
             return self._judge(stored, earlier)
+        left = None if self.until is None else self.until - time.monotonic()
+        if left is not None and left < _block_seconds(earlier):
+            return None
 
         def after_block(
             store: Repository, plan: ExperimentPlan, reporter: ProgressReporter
@@ -141,7 +146,7 @@ class Attribution:
             resume=is_begun,
             resume_if_any=False,
             resident=None,  # three servers at a time seldom fit
-            budget=None if self.until is None else max(1.0, self.until - time.monotonic()),
+            budget=left,
         )
         made = measure_task(self.settings, task, amount, progress, most_blocks=blocks, after_block=after_block)
         if made.outcome.ending is ExperimentEnd.FAILING:
@@ -174,6 +179,15 @@ class Attribution:
         if store is not None:
             with store:
                 store.end_experiment(plan.experiment, datetime.now(UTC))
+
+
+def _block_seconds(runs: Sequence[Run]) -> float:
+    """What a block of a counter-test will take, by the runs of the comparison."""
+    by_group: dict[str, list[float]] = {}
+    for place in (run.place for run in runs):
+        if place is not None and place.seconds is not None:
+            by_group.setdefault(place.group, []).append(place.seconds)
+    return _SIDES * sum(map(fmean, by_group.values()))
 
 
 def _outcomes(explanations: Sequence[ExplanationOut], test: CounterTestOut) -> list[str]:

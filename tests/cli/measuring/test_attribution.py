@@ -1,8 +1,11 @@
 """`compare --attribute`: what would undo a cause is measured, and decides whether it was one."""
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
-from regress_gate.app import experiment
+from regress_gate.app import attribution, experiment
 from regress_gate.bench.experiment.experiment_plan import ExperimentPlan
 from regress_gate.bench.experiment.experiment_runner import find_plan_runs
 from regress_gate.store.repository import find_store
@@ -140,6 +143,17 @@ def test_a_dependency_is_tested_in_an_environment_that_has_the_old_one(lab, monk
     assert (tested["packages"], tested["outcome"]) == ({"torch": "2.9.1"}, "does_not_restore")
     found = {(run.place.side, run.libraries["torch"]) for run in counter_runs(lab)}
     assert found == {("baseline", "2.9.1"), ("candidate", "2.10.0"), ("counter_test", "2.9.1")}
+
+
+def test_a_counter_test_that_the_budget_has_no_time_for_is_not_begun(lab, monkeypatch):
+    lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
+    assert lab(*COMPARE).code == 1
+    monkeypatch.setattr(attribution, "time", SimpleNamespace(monotonic=count(step=3600).__next__))
+    outcome = lab(*COMPARE, "--attribute", "--budget", "5m", "--format", "json")
+    assert outcome.code == 1
+    assert "the budget has no time for a block" in outcome.err
+    assert {test["outcome"] for test in first_tests(outcome.json)} == {None}
+    assert counter_runs(lab) == []
 
 
 def test_equal_versions_have_nothing_to_attribute(lab):
