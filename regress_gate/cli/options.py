@@ -32,6 +32,7 @@ PLATFORMS = ("cuda", "rocm", "cpu", "xpu", "tpu", "ascend", "gaudi", "other")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 MEASURING = "Measuring"
+TIME = "How long, and going on"
 PROVISIONING = "How vLLM is installed and started"
 REPORT = "Report"
 DECISION = "Decision"
@@ -265,38 +266,39 @@ _DRIVER = click.option(
     "--driver", metavar="NAME", help="Measure with vllm-bench, guidellm or aiperf, not our own client."
 )
 
-measure_options = section(
-    MEASURING,
-    click.option(
-        "-n",
-        "--runs",
-        type=click.IntRange(1, 1000),
-        help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
-    ),
-    _TRIALS,
-    _BUDGET,
+_RESUME = (
     click.option("--resume", is_flag=True, help="Go on with what an interrupted experiment lacks."),
     click.option("--resume-if-any", is_flag=True, help="The same, or begin if none was interrupted: for CI."),
-    click.option(
-        "--resident/--one-at-a-time",
-        default=None,
-        help="Keep both servers up and take turns, or start one after the other (default).",
-    ),
-    _READY,
-    _WAIT,
-    _DRIVER,
 )
-"""How much is measured, and how."""
 
-search_amount_options = section(
-    MEASURING,
-    click.option("--budget", type=Duration(), help="Begin no run that would end later (3h); refuse what takes more."),
-    _TRIALS,
-    _READY,
-    _WAIT,
-    _DRIVER,
-)
-"""The same of a search, which chooses the number of runs itself."""
+
+def measure_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How much is measured, how, and how long."""
+    how = section(
+        MEASURING,
+        click.option(
+            "-n",
+            "--runs",
+            type=click.IntRange(1, 1000),
+            help=f"Server starts a side [default: {DEFAULT_RUNS}; for compare, at most {DEFAULT_BLOCKS}].",
+        ),
+        _TRIALS,
+        click.option(
+            "--resident/--one-at-a-time",
+            default=None,
+            help="Keep both servers up and take turns, or start one after the other (default).",
+        ),
+        _DRIVER,
+    )
+    return how(section(TIME, _BUDGET, *_RESUME, _READY, _WAIT)(command))
+
+
+def search_amount_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a search, which chooses the number of runs itself."""
+    budget = click.option(
+        "--budget", type=Duration(), help="Begin no run that would end later (3h); refuse what takes more."
+    )
+    return section(MEASURING, _TRIALS, _DRIVER)(section(TIME, budget, _READY, _WAIT)(command))
 
 
 provision_options = section(
