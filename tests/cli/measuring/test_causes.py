@@ -68,5 +68,5 @@ def test_another_backend_is_named_with_the_flag_that_restores_the_old_one(lab):
     assert set(first_causes(result)) == {"backend_changed:moe"}
     test = result["explanations"][0]["observed"][0]["counter_test"]
     assert (test["side"], test["engine_args"]) == ("candidate", {"moe_backend": "triton"})
-    assert test["command"].startswith("regress-gate compare 0.19.0 0.19.1 --measure --suite causes --store ")
+    assert test["command"].startswith(f"regress-gate compare 0.19.0 0.19.1 --measure --suite {lab.suite} --store ")
     assert test["command"].endswith(" {engine_args} --moe-backend triton'")
