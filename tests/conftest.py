@@ -9,6 +9,8 @@ The profiles of hypothesis, chosen by REGRESS_GATE_EXAMPLES:
 """
 
 import os
+import socketserver
+import sys
 from typing import Any
 
 import pytest
@@ -26,6 +28,18 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.load_profile(os.environ.get("REGRESS_GATE_EXAMPLES") or ("same" if os.environ.get("CI") else "quick"))
+
+
+_report_error = socketserver.BaseServer.handle_error
+
+
+def _handle_error(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
+    """Servers of tests print nothing when a client is gone: it would stand in what a command is seen to print."""
+    if not isinstance(sys.exc_info()[1], ConnectionError):
+        _report_error(server, request, client_address)
+
+
+socketserver.BaseServer.handle_error = _handle_error  # type: ignore[method-assign]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
