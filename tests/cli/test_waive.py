@@ -5,9 +5,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from regress_gate.app import authoring
+from regress_gate.cli import waive
+
 TODAY = datetime.now(UTC).date()
 DETAILS = ("--max-change", "0.5", "--owner", "serving", "--reason", "until the router is out")
 COMMENTED = "# ours\n[gate]  # decided in May\nblock_severity = 'high'\n"
+
+
+@pytest.fixture(autouse=True)
+def midnight_does_not_pass(monkeypatch):
+    for module in (authoring, waive):
+        monkeypatch.setattr(module, "today", lambda: TODAY)
 
 
 def add(gate, finding, *more, days=30):
