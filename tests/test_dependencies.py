@@ -1,6 +1,5 @@
 """constraints.txt fits pyproject.toml, and the audit of dependencies never claims what it did not do."""
 
-import importlib.util
 import json
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.factories.scripts import load_script
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -42,12 +43,7 @@ def test_the_image_and_the_action_know_all_that_a_wheel_is_made_of() -> None:
     for name in ("README.md", "LICENSE"):  # the metadata's
         assert f"!{name}" in (ROOT / ".dockerignore").read_text().splitlines()
     assert needed <= {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines()}
-    install = importlib.util.spec_from_file_location("install", ROOT / "ci" / "install.py")
-    assert install is not None
-    assert install.loader is not None
-    module = importlib.util.module_from_spec(install)
-    install.loader.exec_module(module)
-    assert needed <= set(module.PARTS)
+    assert needed <= set(load_script("ci/install.py").PARTS)
 
 
 def test_constraints_name_no_host() -> None:
@@ -56,12 +52,7 @@ def test_constraints_name_no_host() -> None:
 
 @pytest.fixture
 def audit() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script(".ci/audit.py")
 
 
 def program(folder: Path, packages: Any, code: int = 0) -> str:

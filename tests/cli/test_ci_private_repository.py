@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Gate
 from tests.cli.test_ci_versions import NEW, OLD
 from tests.factories.git_checkout import Checkout
+from tests.factories.scripts import load_script
 from tests.fake_github.git_http import GitServer, serving_git
-from tests.workflows.runner import load_script
 
 TOKEN = "ghs_a0b1c2d3e4f5"
 
@@ -83,7 +83,7 @@ def test_the_login_of_the_action_works_beside_one_that_the_checkout_kept(
     gate: Gate, private: PrivateCheckout, monkeypatch: pytest.MonkeyPatch, kept: str | None
 ) -> None:
     config = private.configure(kept) if kept else None
-    for name, value in load_script("gate.py").git_credential(private.server.url, TOKEN).items():
+    for name, value in load_script("ci/gate.py").git_credential(private.server.url, TOKEN).items():
         monkeypatch.setenv(name, value)
     done = gate("ci", "versions", "--format", "json")
     assert (done.code, done.err) == (0, "")

@@ -1,9 +1,6 @@
 """Where a step lies, and which run comes next: exact cases, properties, and (marked slow) the promises."""
 
 import math
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +25,7 @@ from regress_gate.stats.bisection import (
     next_block,
 )
 from regress_gate.stats.search_length import SearchCase, SearchEnd
+from tests.factories.scripts import load_script
 
 QUIET = VariancePrior(variance=1e-4, freedom=20.0)
 """Noise of one per cent."""
@@ -279,12 +277,7 @@ def test_a_posterior_is_always_one(count, probes):
 @pytest.fixture(scope="module")
 def simulation():
     """benchmarks/bisect_search.py as a module."""
-    path = Path(__file__).parents[2] / "benchmarks" / "bisect_search.py"
-    spec = spec_from_file_location("bisect_benchmark", path)
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/bisect_search.py")
 
 
 @pytest.mark.slow

@@ -1,9 +1,6 @@
 """Where a curve keeps its promise, and the loss of capacity over server starts: exact cases, properties, promises."""
 
 import math
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from regress_gate.stats.capacity import Capacity, capacity_loss, find_capacity, is_cliff
+from tests.factories.scripts import load_script
 
 LOADS = (10.0, 12.0, 14.0, 16.0)
 
@@ -230,12 +228,7 @@ class TestCliffs:
 @pytest.fixture(scope="module")
 def simulation():
     """benchmarks/capacity.py as a module."""
-    path = Path(__file__).parents[2] / "benchmarks" / "capacity.py"
-    spec = spec_from_file_location("capacity_benchmark", path)
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/capacity.py")
 
 
 @pytest.mark.slow

@@ -1,23 +1,17 @@
 """The script that reads from the sources of releases what they print and expose."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "signals.py"
+from tests.factories.scripts import load_script
+
 PATH = "vllm/v1/metrics/loggers.py"
 
 
 @pytest.fixture(scope="module")
 def signals() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("signals", SCRIPT)
-    assert specification
-    assert specification.loader
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script(".ci/signals.py")
 
 
 PRINTS = '''

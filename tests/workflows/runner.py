@@ -4,7 +4,6 @@ Only the actions of others are stand-ins (`stubs/`); the gate is the real one, i
 action, and GitHub is `tests.fake_github` on loopback.
 """
 
-import importlib.util
 import json
 import os
 import shutil
@@ -13,7 +12,6 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import yaml
@@ -42,16 +40,6 @@ def uses(document: Any) -> Iterator[str]:
     elif isinstance(document, list):
         for item in document:
             yield from uses(item)
-
-
-def load_script(name: str) -> ModuleType:
-    """A program of `ci/`, without running it."""
-    specification = importlib.util.spec_from_file_location(Path(name).stem, ROOT / "ci" / name)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @dataclass

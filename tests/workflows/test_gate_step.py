@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.workflows.runner import ROOT, load_script
+from tests.factories.scripts import load_script
+from tests.workflows.runner import ROOT
 
 USUAL = {"MODE": "check", "COMMENT": "on-change", "CHECK_RUN": "true", "REPORT_ONLY": "false", "SARIF": "false"}
 USUAL |= {"STORE": "default"}
@@ -192,7 +193,7 @@ def test_baselines_of_the_checkout_go_into_a_store_of_the_job(step: Callable[...
 
 @pytest.fixture
 def install() -> ModuleType:
-    return load_script("install.py")
+    return load_script("ci/install.py")
 
 
 def test_an_environment_is_known_by_all_that_it_is_made_of(
