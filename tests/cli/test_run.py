@@ -15,7 +15,7 @@ from regress_gate.bench.load.load_client import OwnClientMeter
 from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE, machine_lock
 from regress_gate.bench.server import metrics_watch
 from tests.cli.conftest import ROOT
-from tests.cli.measuring.unguarded import LIMITS
+from tests.fake_vllm.idle_machine import pretend_idle
 from tests.fake_vllm.simulation import SimulatedMeter, fetch_simulated_metrics
 
 SUITE = """\
@@ -62,11 +62,9 @@ def server():
 
 @pytest.fixture(autouse=True)
 def no_busy_machine(monkeypatch, gate):
-    """What a busy machine does to the client is tested with the guards; here it must not decide. Nor must others who
-    measure on it."""
+    """Nor one on which others measure."""
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(gate.directory))
-    for limit in LIMITS:
-        monkeypatch.setattr(f"regress_gate.bench.load.client_guards.{limit}", 1e9)
+    pretend_idle(monkeypatch.setattr)
 
 
 @pytest.fixture

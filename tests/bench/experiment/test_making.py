@@ -12,7 +12,6 @@ import pytest
 from regress_gate.bench.experiment import run_maker
 from regress_gate.bench.experiment.experiment_plan import BASELINE, CANDIDATE, Slot, server_groups
 from regress_gate.bench.experiment.run_maker import ExperimentSetup, ExperimentSide, MadeRun, make_runs
-from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.http_transport import Target
 from regress_gate.bench.load.load_client import LoadLimits, measure_load
 from regress_gate.bench.load.load_workload import LoadWorkload
@@ -27,8 +26,8 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.paths import servers_directory
 from tests.bench.server.conftest import carriers
-from tests.cli.measuring.unguarded import LIMITS
 from tests.fake_vllm.environment import FakeEnvironment, write_behaviour
+from tests.fake_vllm.idle_machine import pretend_idle
 
 QUICK = ("--ttft=0.005", "--tpot=0.002", "--whole-at-once")
 SUITE = Suite.model_validate(
@@ -113,8 +112,7 @@ class Bay:
 @pytest.fixture
 def bay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bay]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for limit in LIMITS:
-        monkeypatch.setattr(client_guards, limit, 1e9)
+    pretend_idle(monkeypatch.setattr)
     monkeypatch.setattr(server_module, "UNRESPONSIVE_AFTER", 0.5)
     bay = Bay(tmp_path)
     yield bay

@@ -10,7 +10,6 @@ from typing import Any
 import psutil
 import pytest
 
-from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.load_client import OwnClientMeter
 from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.machine.reservation import DIRECTORY_VARIABLE
@@ -19,8 +18,9 @@ from regress_gate.bench.server.processes import TOKEN_VARIABLE
 from regress_gate.model.run import Run
 from regress_gate.store.repository import find_store
 from tests.cli.conftest import Gate, Outcome
-from tests.cli.measuring.unguarded import LIMITS, SIMULATED_VARIABLE
+from tests.cli.measuring.unguarded import SIMULATED_VARIABLE
 from tests.fake_vllm.environment import launch_line, write_behaviour
+from tests.fake_vllm.idle_machine import pretend_idle
 from tests.fake_vllm.quick_starts import shorten_waits
 from tests.fake_vllm.simulation import SimulatedMeter, fetch_simulated_metrics
 
@@ -51,8 +51,7 @@ class Lab:
         own = gate.directory / "locks"
         own.mkdir()
         monkeypatch.setenv(DIRECTORY_VARIABLE, str(own))  # others measure on this machine too
-        for limit in LIMITS:
-            monkeypatch.setattr(client_guards, limit, 1e9)
+        pretend_idle(monkeypatch.setattr)
         shorten_waits(monkeypatch.setattr)
         self.write_suite()
         self.behave({})

@@ -1,7 +1,7 @@
-"""`python -m tests.cli.measuring.unguarded …`: the program with short waits, without limits on the client's business.
+"""`python -m tests.cli.measuring.unguarded …`: the program with short waits, on a machine that seems idle to it.
 
-Those limits are tested with the guards; where a whole experiment is the matter, a busy machine must not decide. For the
-same reason it measures in virtual time where the environment says so.
+Where a whole experiment is the matter, a busy machine must not decide. For the same reason it measures in virtual time
+where the environment says so.
 """
 
 import json
@@ -11,17 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regress_gate.bench.load import client_guards
 from regress_gate.bench.load.load_client import OwnClientMeter
 from regress_gate.bench.load.result import LoadResult
 from regress_gate.bench.server import metrics_watch
 from regress_gate.cli.main import run
+from tests.fake_vllm.idle_machine import pretend_idle
 from tests.fake_vllm.quick_starts import shorten_waits
 from tests.fake_vllm.simulation import SimulatedMeter, fetch_simulated_metrics
 
 SIMULATED_VARIABLE = "SIMULATE_LOAD_SECONDS"
 """How long each measurement in virtual time takes in real time: so that a signal can come within it."""
-LIMITS = ("LAG_FLOOR", "MEDIAN_LAG_FLOOR", "MAX_CPU_SHARE", "LATENESS_FLOOR")
 
 
 def simulate_load(seconds: float) -> None:
@@ -37,8 +36,7 @@ def simulate_load(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    for limit in LIMITS:
-        setattr(client_guards, limit, 1e9)
+    pretend_idle(setattr)
     shorten_waits(setattr)
     if SIMULATED_VARIABLE in os.environ:
         simulate_load(float(os.environ[SIMULATED_VARIABLE]))
