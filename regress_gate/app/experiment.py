@@ -449,7 +449,9 @@ class RunReporter:
         mean = sum(self._seconds) / len(self._seconds)
         self._progress.expect(mean * (units - done))
         run, slot = entry.made.run, entry.made.slot
-        self._progress.note(f"run:{entry.id} block {slot.block}, {slot.side} {run.version}: {_outcome_text(entry)}")
+        self._progress.note(
+            f"run:{entry.id} block {slot.block}, {slot.side.replace('_', '-')} {run.version}: {_outcome_text(entry)}"
+        )
         for note in entry.made.notes:
             self._progress.note(f"  note: {note}")
 

@@ -76,7 +76,7 @@ DETAILED = """\
 chat@1 on bench-1
 
 4 versions
-  0.19.0  2 runs from 2026-11-01; not counted: 1 void
+  0.19.0  2 runs from 2026-11-01; not counted: 1 void (a neighbour was loud)
   0.19.1  2 runs from 2026-11-02
   0.24.0  2 runs from 2026-11-03
   0.32.0  2 runs from 2026-11-04

@@ -198,7 +198,8 @@ def _changes(view: LineView) -> list[Block]:
 def _run_counts(side: ComparisonSide) -> str:
     text = plural(len(side.counted), "run")
     text += "" if (time := first_run_time(side)) is None else f" from {time.date().isoformat()}"
-    others = [f"{len(group)} {word}" for group, word in ((side.void, "void"), (side.failed, "failed")) if group]
+    others = [f"{len(side.void)} void ({side.void[0].reason})"] if side.void else []
+    others += [f"{len(side.failed)} failed"] if side.failed else []
     return text + (f"; not counted: {', '.join(others)}" if others else "")
 
 
