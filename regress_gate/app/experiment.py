@@ -57,6 +57,7 @@ from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import Suite
 from regress_gate.model.version import Version
 from regress_gate.paths import logs_directory
+from regress_gate.store.change_log import place
 from regress_gate.store.repository import Repository, open_store
 from regress_gate.store.store_interface import StoredExperiment, run_order
 from regress_gate.text import duration_text, plural
@@ -159,7 +160,8 @@ def _check_files(store: Repository, plan: ExperimentPlan, task: MeasurementTask)
 
 def begin_experiment(store: Repository, plan: ExperimentPlan) -> None:
     """Store the plan, so that the experiment can be resumed."""
-    store.begin_experiment(StoredExperiment(plan.experiment, datetime.now(UTC), plan.as_document()))
+    places = [place(version, plan.testbed, plan.suite_of(side)) for side, version in plan.versions.items()]
+    store.begin_experiment(StoredExperiment(plan.experiment, datetime.now(UTC), plan.as_document()), places)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
 from regress_gate.report.views.list_view import printable
 from regress_gate.store.repository import open_store
-from regress_gate.store.store_interface import AddedRuns
+from regress_gate.store.store_interface import AddedRuns, ChangeKind
 from regress_gate.suites import load_suite
 from regress_gate.text import plural
 
@@ -107,7 +107,7 @@ def measure_servers(
             progress=progress.requests,
         )
         runs = [result.run for result in measured if result.run is not None]
-        added = [store.add_runs([run]) for run in runs]
+        added = [store.add_runs([run], log_as=ChangeKind.MEASURE) for run in runs]
     for result in measured:
         _report_server(result, progress)
     return ServersMeasured(

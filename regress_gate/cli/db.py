@@ -1,19 +1,21 @@
-"""`regress-gate db`: what the store is, bringing it to this program's schema, and a safe copy of it."""
+"""`regress-gate db`: what the store is, who changed it, bringing it to this program's schema, and a safe copy of it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, settings_from, store_options
-from regress_gate.report.views.list_view import printable
+from regress_gate.cli.options import CONTEXT, format_option, settings_from, store_options
+from regress_gate.report import print_view
+from regress_gate.report.views.list_view import log_entries, printable
 from regress_gate.store.store_interface import StoreLocation
 from regress_gate.text import plural
 
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate db backup store-2026-11-21.db")
 def db() -> None:
-    """Care for the store: info, migrate, backup."""
+    """Care for the store: info, log, migrate, backup."""
 
 
 @db.command(epilog="Example: regress-gate db info", context_settings=CONTEXT)
@@ -39,6 +41,24 @@ def info(**options: Any) -> None:
         f"{plural(state.trials, 'trial')} ({state.samples} with per-request samples), {plural(state.pins, 'pin')}, "
         f"{plural(state.comparisons, 'comparison')}"
     )
+
+
+@db.command(epilog="Example: regress-gate db log --since 2026-11-01", context_settings=CONTEXT)
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Only from this day on (UTC).")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most the newest N.")
+@format_option
+@store_options
+def log(since: datetime | None, limit: int, format_: str, **options: Any) -> None:
+    """Who pinned, imported, measured, pruned and migrated, and when; the newest first.
+
+    Who it was is what their machine said: REGRESS_GATE_ACTOR, GITHUB_ACTOR or the user. The role is that of PostgreSQL.
+    """
+    settings = settings_from(options)
+    from regress_gate.store.repository import open_store  # with the database
+
+    begin = None if since is None else since.replace(tzinfo=UTC)
+    with open_store(str(settings.store_url.value), create=False) as store:
+        print_view(log_entries(store.log(since=begin, limit=limit)), format_)
 
 
 @db.command(epilog="Example: regress-gate db migrate --store gate.db", context_settings=CONTEXT)

@@ -98,10 +98,10 @@ def of_holding(comparison: StoredComparison, holding: Holding) -> bool:
     )
 
 
-def delete_of(connection: Connection, holding: Holding) -> None:
-    """Delete the comparisons of these runs, which are deleted too."""
+def delete_of(connection: Connection, holding: Holding) -> int:
+    """Delete the comparisons of these runs, which are deleted too; how many there were."""
     version = str(holding.version)
-    connection.execute(
+    deleted = connection.execute(
         delete(_table).where(
             _table.c.testbed == holding.testbed,
             _table.c.suite == holding.suite.name,
@@ -109,6 +109,7 @@ def delete_of(connection: Connection, holding: Holding) -> None:
             or_(_table.c.baseline == version, _table.c.candidate == version),
         )
     )
+    return deleted.rowcount
 
 
 def _same_versions(comparison: StoredComparison) -> list[ColumnElement[bool]]:

@@ -17,8 +17,9 @@ from sqlalchemy.pool import NullPool
 
 from regress_gate.errors import InputError, RegressGateError, StoreError, StoreVersionError
 from regress_gate.redaction import mask, url_secrets
+from regress_gate.store import change_log
 from regress_gate.store.schema import REVISIONS, metadata, revision
-from regress_gate.store.store_interface import StoreLocation
+from regress_gate.store.store_interface import ChangeKind, StoreLocation
 
 BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that is writing."""
@@ -56,7 +57,10 @@ class Database:
             connection = connection.execution_options(regress_gate_writes=True)
             with connection.begin():
                 if lock:
-                    connection.execute(select(revision.c.version_num).with_for_update())
+                    # Another program may have migrated the store since it was opened: hours, beside a measurement.
+                    self.check_revision(
+                        connection.execute(select(revision.c.version_num).with_for_update()).scalar_one()
+                    )
                 yield connection
 
     def revision(self) -> str | None:
@@ -258,7 +262,8 @@ def make_schema(database: Database) -> None:
             if not inspect(connection).get_table_names():
                 metadata.create_all(connection, checkfirst=False)
                 revision.create(connection)
-                connection.execute(insert(revision).values(version_num=REVISIONS[-1]))
+                connection.execute(insert(revision).values(version_num=_HEAD))
+                change_log.add(connection, ChangeKind.CREATE, {"to": _HEAD})
                 return
     upgrade_schema(database)  # also if another process has created the tables meanwhile
 
@@ -269,7 +274,17 @@ def upgrade_schema(database: Database, to: str = "head") -> None:
     with database.writing(lock=False) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        before = _stored_revision(connection)
         _run_migrations(connection, to)
+        if to == "head" and before != _HEAD:
+            kind = ChangeKind.CREATE if before is None else ChangeKind.MIGRATE
+            change_log.add(connection, kind, {"from": before, "to": _HEAD})
+
+
+def _stored_revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(revision.name):
+        return None
+    return connection.execute(select(revision.c.version_num)).scalar()
 
 
 def _run_migrations(connection: Connection, to: str) -> None:

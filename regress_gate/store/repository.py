@@ -17,12 +17,14 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import comparisons, looks, reader, rows, schema, stored_values, writer
+from regress_gate.store import change_log, comparisons, looks, reader, rows, schema, stored_values, writer
 from regress_gate.store.database import BUSY_TIMEOUT, Database, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
+    ChangeKind,
     Closing,
     Holding,
+    LogEntry,
     Pin,
     StoredComparison,
     StoredExperiment,
@@ -113,16 +115,17 @@ class Repository(Closing):
             finally:
                 self._state = None
 
-    def add_runs(self, runs: Iterable[Run]) -> AddedRuns:
+    def add_runs(self, runs: Iterable[Run], *, log_as: ChangeKind | None = ChangeKind.IMPORT) -> AddedRuns:
         """Store all runs, or none if there is an error.
 
         A result that is already stored, by its bytes or by its numbers, is skipped. Trials of a run whose key is known
         are added to that run, as are new results of a file that holds results of it; a trial whose scenario and ordinal
         are taken gets the next free ordinal. Facts fill in missing ones. Raises InputError for contradicting facts and
-        for values that cannot be stored.
+        for values that cannot be stored. `log_as`: what the log says of it; None for runs of an experiment, whose
+        beginning it has.
         """
         with self._database.writing() as connection:
-            return writer.add_runs(connection, runs)
+            return writer.add_runs(connection, runs, log_as)
 
     def holds(self, runs: Iterable[Run]) -> dict[tuple[str, int], int]:
         """The results of the runs (source hash and position) that are already stored, each with its stored run."""
@@ -196,16 +199,20 @@ class Repository(Closing):
             columns = rows.version_columns(version)
             now = stored_values.time_text(datetime.now(UTC))
             again = update(schema.pin).where(*_equals(schema.pin, columns)).values(pinned_at=now)
-            if connection.execute(again).rowcount > 0:
-                return False
-            connection.execute(insert(schema.pin).values(**columns, pinned_at=now))
-            return True
+            is_new = connection.execute(again).rowcount == 0
+            if is_new:
+                connection.execute(insert(schema.pin).values(**columns, pinned_at=now))
+            change_log.add(connection, ChangeKind.PIN, {"version": str(version), "again": not is_new})
+            return is_new
 
     def unpin(self, version: Version) -> bool:
         """Remove a pin; False if there is none in this spelling."""
         with self._database.writing() as connection:
             columns = rows.version_columns(version)
-            return connection.execute(delete(schema.pin).where(*_equals(schema.pin, columns))).rowcount > 0
+            was_pinned = connection.execute(delete(schema.pin).where(*_equals(schema.pin, columns))).rowcount > 0
+            if was_pinned:
+                change_log.add(connection, ChangeKind.UNPIN, {"version": str(version)})
+            return was_pinned
 
     def pinned(self) -> list[Pin]:
         """All pins, the newest first."""
@@ -239,9 +246,12 @@ class Repository(Closing):
                 return _prunable(connection, matches, keep)
         with self._database.writing() as connection:
             pruned = _prunable(connection, matches, keep)
-            for holding in pruned:
-                _delete(connection, holding)
+            gone = sum(_delete(connection, holding) for holding in pruned)
             _delete_unused(connection)
+            if pruned:
+                places = [change_log.place(one.version, one.testbed, one.suite) for one in pruned]
+                details = {"runs": sum(one.runs for one in pruned), "comparisons": gone, "places": places}
+                change_log.add(connection, ChangeKind.PRUNE, details)
             return pruned
 
     def check_testbed(self, testbed: Testbed) -> None:
@@ -255,7 +265,8 @@ class Repository(Closing):
             stored = {} if facts is None else orjson.loads(facts)
         rows.merge_testbed_facts(testbed, stored, None)
 
-    def begin_experiment(self, experiment: StoredExperiment) -> None:
+    def begin_experiment(self, experiment: StoredExperiment, places: Sequence[Mapping[str, str]] = ()) -> None:
+        """Store a plan. `places`: what it is going to measure, for the log, in the form of `change_log.place`."""
         with self._database.writing() as connection:
             connection.execute(
                 insert(schema.experiment).values(
@@ -264,6 +275,8 @@ class Repository(Closing):
                     plan=orjson.dumps(stored_values.json_values("plan", experiment.plan)).decode(),
                 )
             )
+            details = {"experiment": experiment.id, "places": list(map(dict, places))}
+            change_log.add(connection, ChangeKind.MEASURE, details)
 
     def end_experiment(self, id_: str, ended: datetime) -> None:
         """Record that the experiment is complete."""
@@ -325,6 +338,11 @@ class Repository(Closing):
         with self._reading() as connection:
             return looks.find(connection, place)
 
+    def log(self, *, since: datetime | None = None, limit: int) -> list[LogEntry]:
+        """Who changed what is held: at most `limit` entries, the newest first."""
+        with self._reading() as connection:
+            return change_log.find(connection, since=since, limit=limit)
+
     def backup(self, path: Path) -> None:
         """Copy a SQLite store to a new file, also while others write to it. Never replaces a file."""
         if self.location.path is None:
@@ -383,7 +401,8 @@ def _prunable(connection: Connection, matches: Callable[[Holding], bool], keep: 
     return sorted(pruned, key=holding_order)
 
 
-def _delete(connection: Connection, holding: Holding) -> None:
+def _delete(connection: Connection, holding: Holding) -> int:
+    """Returns the number of deleted comparisons."""
     build, testbed, suite = schema.build, schema.testbed, schema.suite
     builds = select(build.c.id).where(*_equals(build, rows.version_columns(holding.version)))
     testbeds = select(testbed.c.id).where(testbed.c.name == holding.testbed)
@@ -394,7 +413,7 @@ def _delete(connection: Connection, holding: Holding) -> None:
                 table.c.build_id.in_(builds), table.c.testbed_id.in_(testbeds), table.c.suite_id.in_(suites)
             )
         )
-    comparisons.delete_of(connection, holding)
+    return comparisons.delete_of(connection, holding)
 
 
 def _delete_unused(connection: Connection) -> None:

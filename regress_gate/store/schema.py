@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
 """All released schemas, the oldest first."""
 
 REVISION_TABLE = "regress_gate_revision"
@@ -219,3 +219,21 @@ look = Table(
     Index("look_by_place", "place", "begun"),
 )
 """Looks of the watch. What was found is JSON: a look is read as a whole, and nothing is searched in it."""
+
+log = Table(
+    "log",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("tool_version", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Index("log_by_time", "at"),
+    # The number of an entry that was taken away must not be given again.
+    sqlite_autoincrement=True,
+)
+"""Who changed what is held, and when; what was changed is JSON, in which nothing is searched. On PostgreSQL the server
+fills in `at` and `role`, by defaults of the migration, so that roles need no right to write them."""

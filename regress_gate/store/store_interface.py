@@ -199,6 +199,37 @@ class StoredLook:
     """What it found, as JSON values."""
 
 
+class ChangeKind(StrEnum):
+    """What the log of a store names."""
+
+    CREATE = "create"
+    MIGRATE = "migrate"
+    IMPORT = "import"
+    MEASURE = "measure"
+    """An experiment was begun, or servers that ran already were measured."""
+    PIN = "pin"
+    UNPIN = "unpin"
+    PRUNE = "prune"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """Who changed what a store holds."""
+
+    id: int
+    at: datetime
+    actor: str
+    """Who it was, as their machine says: a name that anybody could have given."""
+    role: str
+    """With which role they were logged in, as the server says; '' in a file."""
+    host: str
+    tool_version: str
+    kind: str
+    """A `ChangeKind`, or one of a later release."""
+    details: Mapping[str, Any]
+    """What was changed, as JSON values."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
     location: str

@@ -17,9 +17,9 @@ from regress_gate.errors import InputError
 from regress_gate.measurement.same_measurement import is_same_measurement, measurement_keys
 from regress_gate.model.run import AUTO_LABEL_PREFIX, Run, RunKey, SuiteRef, Trial
 from regress_gate.model.version import Version
-from regress_gate.store import rows, schema, stored_values
+from regress_gate.store import change_log, rows, schema, stored_values
 from regress_gate.store.rows import ImportTarget, ImportTargets, version_from
-from regress_gate.store.store_interface import AddedRuns, DuplicateResult, RunMismatch
+from regress_gate.store.store_interface import AddedRuns, ChangeKind, DuplicateResult, RunMismatch
 
 _BATCH = 1000
 """Runs in a batch."""
@@ -34,14 +34,14 @@ ResultKey = tuple[str, int]
 """Hash of a file, and the position of the result in it."""
 
 
-def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
+def add_runs(connection: Connection, runs: Iterable[Run], log_as: ChangeKind | None = None) -> AddedRuns:
     """See Repository.add_runs."""
     importer = _Importer(connection)
     remaining = iter(runs)
     while batch := list(islice(remaining, _BATCH)):
         importer.add(batch)
     rows.update_holdings(connection, importer.changed)
-    return AddedRuns(
+    added = AddedRuns(
         tuple(importer.new),
         tuple(importer.extended),
         importer.trials,
@@ -49,6 +49,9 @@ def add_runs(connection: Connection, runs: Iterable[Run]) -> AddedRuns:
         tuple(importer.mismatches()),
         tuple(importer.continued),
     )
+    if log_as is not None:
+        change_log.add_runs(connection, log_as, added, importer.changed)
+    return added
 
 
 def set_build_config(connection: Connection, version: Version, document: dict[str, Any]) -> None:

@@ -279,6 +279,27 @@ class TestDatabase:
         assert stored("db", "migrate").out.startswith("already at schema ")
         assert stored.bytes_of_store() == before
 
+    def test_the_log_says_who_did_what(self, stored, monkeypatch):
+        monkeypatch.setenv("REGRESS_GATE_ACTOR", "ana\x1b[31m of <b>ops</b>")
+        stored("baseline", "unpin", "v0.19.1")
+        stored("baseline", "prune", "v0.20.0", "--yes")
+        lines = stored("db", "log", "--limit", "2").out.splitlines()
+        assert lines[0].split()[:3] == ["when", "(UTC)", "who"]
+        assert [line.rsplit("  ", 1)[1] for line in lines[1:]] == [
+            "prune 2 runs: 0.20.0 on lab, imported@1",
+            "unpin 0.19.1",
+        ]
+        assert all("ana of <b>ops</b>" in line for line in lines[1:])
+        assert "ana of &lt;b&gt;ops&lt;/b&gt;" in stored("db", "log", "--format", "html").out
+        entries = stored("db", "log", "--format", "json").json["entries"]
+        assert [entry["kind"] for entry in entries] == ["prune", "unpin", "pin", *["import"] * 3, "create"]
+        assert entries[0]["places"] == [{"version": "0.20.0", "testbed": "lab", "suite": "imported@1"}]
+        assert stored("db", "log", "--since", "2999-01-01").out == "the log has no such entry\n"
+
+    def test_there_is_no_log_without_a_store(self, gate):
+        refused = gate("db", "log")
+        assert (refused.code, "there is no store" in refused.error) == (4, True)
+
 
 def truncated(path):
     path.write_bytes(path.read_bytes()[:5000] + b"\0" * 3000)

@@ -187,6 +187,7 @@ READING = [
     ["detect", "no-such-file.csv"],
     ["config", "show"],
     ["db", "info"],
+    ["db", "log"],
     ["db", "backup", "copy.db"],
     ["import", "no-such-file.json", "--version", "v1"],
 ]

@@ -312,8 +312,8 @@ def crash_everywhere(crashes: Crashes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after everything that the watch writes: to the store, to GitHub, to the web hook."""
     for name, what in (
         ("put_look", lambda _, look: (look.name, look.ended is None, str(sorted(look.data.items())))),
-        ("add_runs", lambda _, runs: tuple(run.label for run in runs)),
-        ("begin_experiment", lambda _, begun: begun.id),
+        ("add_runs", lambda _, runs, **how: tuple(run.label for run in runs)),  # noqa: ARG005
+        ("begin_experiment", lambda _, begun, places: begun.id),  # noqa: ARG005
         ("end_experiment", lambda _, id_, ended: id_),  # noqa: ARG005 - as it is called
         ("add_comparison", lambda _, one, document: (one.created, one.candidate)),  # noqa: ARG005
     ):

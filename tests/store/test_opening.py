@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from regress_gate.errors import ExitCode, InputError, StoreError, StoreVersionError
+from regress_gate.model.version import Version
 from regress_gate.store.database import Database, migrate_store, upgrade_schema
 from regress_gate.store.repository import find_store, open_store
 from regress_gate.store.schema import REVISION_TABLE, REVISIONS, metadata
@@ -183,6 +184,21 @@ def test_a_newer_schema_asks_for_a_newer_program(url: str) -> None:
         with pytest.raises(StoreVersionError, match=r"newer regress-gate .*upgrade regress-gate") as failure:
             attempt()
         assert failure.value.exit_code is ExitCode.USAGE
+
+
+def test_a_program_that_opened_the_store_before_a_newer_one_migrated_it_writes_no_more(url: str) -> None:
+    with open_store(url, create=True) as store:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"UPDATE {REVISION_TABLE} SET version_num = '0099'"))
+        with pytest.raises(StoreVersionError, match="upgrade regress-gate"):
+            store.add_runs([make_run("run1")])
+        with pytest.raises(StoreVersionError):
+            store.pin(Version.parse("0.19.0"))
+        with engine.begin() as connection:
+            connection.execute(text(f"UPDATE {REVISION_TABLE} SET version_num = '{REVISIONS[-1]}'"))
+        engine.dispose()
+        assert (store.runs(), store.pinned()) == ([], [])
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path: Path, sqlite_url: str) -> None:

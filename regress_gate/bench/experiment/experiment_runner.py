@@ -193,7 +193,7 @@ class _ExperimentLoop:
         self._tries.update(keys)
         placed = [_with_place(each, self._plan, self._control.way, seconds / len(made)) for each in made]
         marked = _mark_void(placed, [self._why_void(each.run) for each in placed])
-        self._store.add_runs([each.run for each in marked])
+        self._store.add_runs([each.run for each in marked], log_as=None)
         ids = {run.label: run.id for run in find_plan_runs(self._plan, self._store) if run.id is not None}
         return [StoredRun(each, ids[each.run.label], each.run.void, seconds) for each in marked]
 

@@ -1,4 +1,5 @@
-"""Plain lists for people and for pipes, one thing a line: stored versions and their runs, environments, waivers."""
+"""Plain lists for people and for pipes, one thing a line: stored versions and their runs, the log of a store,
+environments, waivers."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,13 +8,13 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from regress_gate.report.document import Column, Detail, Document, Paragraph, Row, Table, View
-from regress_gate.text import sanitise
+from regress_gate.text import plural, sanitise
 
 if TYPE_CHECKING:
     from regress_gate.bench.provision.environment_cache import CacheEntry, EntryState
     from regress_gate.model.policy import Waiver
     from regress_gate.model.run import Run
-    from regress_gate.store.store_interface import Holding
+    from regress_gate.store.store_interface import Holding, LogEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,72 @@ def _sum(counts: list[int | None]) -> str:
     if len(known) == len(counts):
         return str(sum(known))
     return f"{sum(known)} + ?" if known else "?"
+
+
+# The log
+
+_MOST_PLACES = 3
+"""That a line names; JSON has all."""
+
+
+def log_entries(entries: "Sequence[LogEntry]") -> ListView:
+    """Who changed what a store holds, the newest first."""
+    return ListView(
+        titles=("when (UTC)", "who", "role", "host", "what"),
+        rows=[
+            (entry.at.strftime("%Y-%m-%d %H:%M:%S"), entry.actor, entry.role, entry.host, _entry_text(entry))
+            for entry in entries
+        ],
+        name="Log of the store",
+        values={"schema_version": "1", "entries": [_entry_values(entry) for entry in entries]},
+        empty="the log has no such entry",
+        optional=("role", "host"),
+    )
+
+
+def _entry_text(entry: "LogEntry") -> str:
+    given = entry.details
+    counts = [
+        plural(given[key], noun)
+        for key, noun in (("runs", "run"), ("trials", "trial"), ("comparisons", "comparison"))
+        if isinstance(given.get(key), int) and given[key]
+    ]
+    if given.get("extended"):
+        counts.append(f"{value_text(given['extended'])} extended")
+    said = [
+        entry.kind,
+        *(value_text(given[key]) for key in ("version", "experiment") if key in given),
+        *(f"{word} schema {value_text(given[word])}" for word in ("from", "to") if given.get(word)),
+        ", ".join(counts),
+        f"(run:{value_text(given['run_ids'])})" if "run_ids" in given else "",
+        "(again)" if given.get("again") else "",
+    ]
+    held = given.get("places")
+    places = held if isinstance(held, list) else []
+    named = [_place_text(place) for place in places[:_MOST_PLACES]]
+    if len(places) > _MOST_PLACES:
+        named.append(f"and {len(places) - _MOST_PLACES} more")
+    return " ".join(filter(None, said)) + (": " + "; ".join(named) if named else "")
+
+
+def _place_text(place: object) -> str:
+    if not isinstance(place, dict):
+        return value_text(place)
+    version, testbed, suite = (value_text(place.get(key)) for key in ("version", "testbed", "suite"))
+    return f"{version} on {testbed}, {suite}"
+
+
+def _entry_values(entry: "LogEntry") -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "at": entry.at.isoformat(),
+        "actor": entry.actor,
+        "role": entry.role or None,
+        "host": entry.host,
+        "tool_version": entry.tool_version,
+        "kind": entry.kind,
+        **entry.details,
+    }
 
 
 # Environments

@@ -162,7 +162,7 @@ class TestComplete:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         add = world.store.add_runs
-        monkeypatch.setattr(world.store, "add_runs", lambda runs: add(reversed(list(runs))))
+        monkeypatch.setattr(world.store, "add_runs", lambda runs, **how: add(reversed(list(runs)), **how))
         outcome = world.carry_out(world.plan(versions=BOTH, blocks=1, resident=True))
         assert {entry.id: entry.made.run.label for entry in outcome.stored} == {
             run.id: run.label for run in world.store.runs()
