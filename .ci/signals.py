@@ -26,7 +26,7 @@ from packaging.version import Version
 
 from regress_gate.bench.inspect.published_wheels import DISTRIBUTION, find_published, open_wheel, published_versions
 from regress_gate.files import write_output_file
-from regress_gate.gate.audit.log_signals import SIGNALS
+from regress_gate.vllm.log_signals import SIGNALS
 
 TABLE = Path(__file__).resolve().parent.parent / "tests" / "factories" / "released_signals.json"
 FIRST_RELEASE = "0.8.0"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from regress_gate.gate.audit.log_signals import read_server_log
+from regress_gate.vllm.log_signals import read_server_log
 
 START = (
     "(APIServer pid=7) INFO 11-21 02:11:13 [utils.py:299]        █     █     █▄   ▄█  version 0.32.0\n"

@@ -12,7 +12,6 @@ from regress_gate.app.deployment_facts import deployment_out
 from regress_gate.app.settings import Settings
 from regress_gate.errors import InputError
 from regress_gate.gate.audit.engine import Audit, audit
-from regress_gate.gate.audit.log_signals import ServerLog, read_server_log
 from regress_gate.gate.audit.observations import (
     MAX_METRICS_BYTES,
     MetricsWindow,
@@ -24,6 +23,7 @@ from regress_gate.gate.audit.observations import (
 )
 from regress_gate.known.matching.models import from_model_config, read_model_config
 from regress_gate.model.version import Ref
+from regress_gate.vllm.log_signals import ServerLog, read_server_log
 
 _SCRAPE_TIMEOUT = 20.0
 """Seconds. A busy server answers /metrics late."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from regress_gate import __version__
 from regress_gate.gate.audit.causes import explain_regressions
+from regress_gate.gate.audit.rule_changes import find_rule_changes
 from regress_gate.gate.audit.server_changes import ServerChange, find_server_changes
 from regress_gate.gate.config_changes import ConfigChange
 from regress_gate.gate.measured_issues import join_issues
@@ -52,6 +53,7 @@ from regress_gate.known.records.coverage import move_of
 from regress_gate.model.issue import IssueFinding
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
+    AuditEffect,
     AuditFindingOut,
     CoverageOut,
     DifferenceOut,
@@ -276,8 +278,15 @@ def weigh(
     warnings += [
         f"the waiver for {w.finding} ({w.owner}) is unused: {w.detail}" for w in waivers if w.state == "unused"
     ]
-    audit = [change.finding for change in changes]
+    audit = _audit_findings(changes, gathered) if comparison is not None else []
     return Weighed(order_reasons(reasons), warnings, issues, audit, explanations, objectives, waivers)
+
+
+def _audit_findings(changes: Sequence[ServerChange], gathered: GatheredSides) -> list[AuditFindingOut]:
+    """What the servers did differently and what the rules of `audit` say of them, new findings first."""
+    rules = find_rule_changes(gathered.baseline.counted, gathered.candidate.counted)
+    order = list(AuditEffect)
+    return sorted([*(change.finding for change in changes), *rules], key=lambda one: order.index(one.effect))
 
 
 def conclude(

@@ -480,7 +480,8 @@ class AuditFindingOut(ResultModel):
     """What costs a server speed or may cost it, by its start log and /metrics, on at least one of the two sides."""
 
     id: str
-    """Its kind, with what it is about after a colon: `kv_cache_smaller`, `backend_changed:moe`."""
+    """A rule of `audit` that fires, `MOE001`; else a kind of difference, with what it is about after a colon:
+    `kv_cache_smaller`, `backend_changed:moe`."""
     text: str
     """One sentence, with both sides."""
     effect: AuditEffect
@@ -491,6 +492,16 @@ class AuditFindingOut(ResultModel):
     """What the candidate's servers had."""
     evidence: list[str] = Field(default_factory=list)
     """Where it was seen, with the number of server starts."""
+    severity: Literal["note", "low", "medium", "high", "critical"] | None = None
+    """Of a rule; null for a difference."""
+    costs: str | None = None
+    """Why that costs speed, for a rule."""
+    remedy: str | None = None
+    """What to do, for a rule."""
+    url: str | None = None
+    """Where the rule is documented or reported."""
+    same_as: list[str] = Field(default_factory=list)
+    """Ids of differences that this rule says with more detail, whether they are in this list or not."""
 
 
 class MeasuredChangeOut(ResultModel):
@@ -722,7 +733,8 @@ class Result(ResultModel):
     coverage: CoverageOut | None = None
     """How far the records reach. Null: results from before this was recorded."""
     audit: list[AuditFindingOut] = Field(default_factory=list)
-    """What differs between the servers of both sides, new findings first. Empty: nothing, or nothing was kept."""
+    """What differs between the servers of both sides, and the rules of `audit` that fire on both, on the candidate
+    alone (new) or on the baseline alone (resolved); new findings first. Empty: nothing, or nothing was kept."""
     explanations: list[ExplanationOut] = Field(default_factory=list)
     """Of every regression, also of metrics that do not gate."""
     waivers: list[WaiverOut] = Field(default_factory=list)

@@ -259,14 +259,23 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
     log = read_start_log(text)
     if log.version is None and log.non_default_args is None and not log.config:
         raise InputError("no vLLM server start found", where=where, todo="give the log from its beginning")
-    arguments = log.non_default_args
     untuned = sorted({match[1] for line in text.splitlines() if (match := _UNTUNED.search(line))})
     device = next((match[1] for name in untuned if (match := _DEVICE.search(name))), None)
-    device_type = log.config.get("device_config", "").partition(":")[0]
     detected = _DETECTED.search(text)
-    deployment = Deployment(
+    printed = Deployment(
         accelerator=None if device is None else device.replace("_", " "),
-        platform=(_platform(detected[1]) if detected else None) or _platform_of_device(device_type),
+        platform=_platform(detected[1]) if detected else None,
+    )
+    deployment = printed.over(deployment_of_start(log))
+    notes = [f"no tuned MoE configuration is used: {name} was not found" for name in untuned]
+    return DeploymentFacts(deployment, _version(log.version), tuple(notes))
+
+
+def deployment_of_start(log: StartLog) -> Deployment:
+    """What the facts of a start say of the deployment. The launch line is complete if its arguments were printed."""
+    arguments = log.non_default_args
+    return Deployment(
+        platform=_platform_of_device(log.config.get("device_config", "").partition(":")[0]),
         model=_model(log),
         architecture=log.architecture,
         quantization=_quantization(log),
@@ -274,8 +283,6 @@ def deployment_from_start_log(text: str, where: str) -> DeploymentFacts:
         engine_args={**_resolved(log.config), **_engine_args(arguments or {})},
         complete=arguments is not None,
     )
-    notes = [f"no tuned MoE configuration is used: {name} was not found" for name in untuned]
-    return DeploymentFacts(deployment, _version(log.version), tuple(notes))
 
 
 def _platform(name: str) -> Platform | None:

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regress_gate.gate.audit.engine import RULES, Audit, answer, audit
-from regress_gate.gate.audit.log_signals import ServerLog, scan_log
 from regress_gate.gate.audit.observations import MetricsWindow, ModelConfig, Observations, Targets, parse_scrape
 from regress_gate.gate.audit.rule import Outcome, Rule
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.version import Version
+from regress_gate.vllm.log_signals import ServerLog, scan_log
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 BY_ID = {rule.id: rule for rule in RULES}

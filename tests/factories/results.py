@@ -472,6 +472,40 @@ def _failing() -> Result:
                 candidate="143270 tokens",
                 evidence=["start log: 174,720 → 143,270 tokens (5 server starts a side)"],
             ),
+            AuditFindingOut(
+                id="moe_untuned",
+                text="Using default MoE config. Performance might be sub-optimal!",
+                effect=AuditEffect.NEW,
+                candidate="Using default MoE config. Performance might be sub-optimal!",
+                evidence=["start log: 0 of 5 → 5 of 5 server starts"],
+            ),
+            AuditFindingOut(
+                id="MOE001",
+                text="No tuned MoE configuration: vLLM found no tuned MoE configuration for this model on this "
+                "accelerator",
+                effect=AuditEffect.NEW,
+                baseline="a tuned MoE configuration is used",
+                candidate="vLLM found no tuned MoE configuration for this model on this accelerator",
+                evidence=[
+                    "log, line 212: Using default MoE config. Performance might be sub-optimal!",
+                    "does not fire at 5 server starts of the baseline, fires at 5 server starts of the candidate",
+                ],
+                severity="medium",
+                costs="The Triton kernels of the experts run with block sizes that were not chosen for these shapes.",
+                remedy="tune once with benchmarks/kernels/benchmark_moe.py --tune",
+                url="https://github.com/vllm-project/vllm/tree/main/vllm/model_executor/layers/fused_moe/configs",
+                same_as=["moe_untuned"],
+            ),
+            AuditFindingOut(
+                id="SCHED005",
+                text="The time to the first token is spent in the queue: 71% of the time to the first token is spent "
+                "in the queue (chat-c8)",
+                effect=AuditEffect.RESOLVED,
+                baseline="71% of the time to the first token is spent in the queue",
+                candidate="the queue is the smaller part of the time to the first token",
+                evidence=["metrics: mean TTFT 140 ms, of it queue 99 ms, during chat-c8"],
+                severity="medium",
+            ),
         ],
         known_issues=[
             an_issue(
@@ -784,7 +818,19 @@ def filled_with(text: str, url: str | None = None) -> Result:
             for effect in Effect
         ],
         audit=[
-            AuditFindingOut(id=text, text=text, effect=AuditEffect.NEW, baseline=text, candidate=text, evidence=[text]),
+            AuditFindingOut(
+                id=text,
+                text=text,
+                effect=AuditEffect.NEW,
+                baseline=text,
+                candidate=text,
+                evidence=[text],
+                severity="high",
+                costs=text,
+                remedy=text,
+                url=text,
+                same_as=[text + "x"],
+            ),
         ],
         explanations=[
             ExplanationOut(series=[text, text], issue=text, causes=[CauseOut(issue=text, probability=0.9)]),

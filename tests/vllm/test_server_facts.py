@@ -1,12 +1,13 @@
 """Text from a server's log has no secrets and a bounded size before it is shown or stored."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.bench.server.server_facts import MAX_ENTRIES, MAX_LENGTH, ServerFacts, bounded_json
+from regress_gate.bench.server.server_facts import MAX_ENTRIES, MAX_LENGTH, ServerFacts, bounded_json, read_facts
 from regress_gate.model.version import Version
 from regress_gate.vllm.start_log import StartupSplit, read_start_log
 
@@ -36,7 +37,29 @@ def test_facts_become_a_document() -> None:
         "weights_bytes",
         "max_capture_size",
         "lines",
+        "signals",
     ]
+
+
+def test_of_each_signal_the_first_lines_of_different_texts_are_kept(tmp_path: Path) -> None:
+    token = "hf_" + "a" * 34
+    printed = [
+        f"WARNING 11-21 02:40:46 [x.py:1] Using default LoRA kernel configs {number // 2} {token}"
+        for number in range(40)
+    ]
+    log = tmp_path / "server.log"
+    log.write_text("\n".join(["INFO x non-default args: {}", *printed]))
+    facts = read_facts("http://127.0.0.1:9", log, secrets=("configs 0",))
+    kept = facts.as_document()["signals"]
+    assert {name: [number for number, _ in lines] for name, lines in kept.items()} == {"lora_default": [2, 4, 6]}
+    assert all(token not in text and "configs 0" not in text for _, text in kept["lora_default"])
+
+
+def test_of_a_log_without_the_start_no_signals_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("WARNING Using default LoRA kernel configs")
+    assert read_facts("http://127.0.0.1:9", log).as_document()["signals"] is None
+    assert read_facts("http://127.0.0.1:9", tmp_path / "none.log").as_document()["signals"] is None
 
 
 def test_unknown_facts_are_null() -> None:

@@ -7,8 +7,8 @@ sending a workload.
 import http.client
 import json
 import ssl
-from collections.abc import Mapping, Set
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from regress_gate.errors import InputError
 from regress_gate.model.version import Version
 from regress_gate.redaction import MASK, mask, mask_values, names_secret
 from regress_gate.vllm.log_lines import notable_lines, read_log_ends
+from regress_gate.vllm.log_signals import LogLine, read_server_log
 from regress_gate.vllm.start_log import StartLog, kv_cache_tokens, parse_metrics, read_start_log
 
 MAX_ENTRIES = 200
@@ -27,6 +28,8 @@ MAX_LENGTH = 500
 """Characters of a string."""
 MAX_INNER = 4 * MAX_LENGTH
 """Characters, as text, of a mapping or a list within another. A longer one is kept as shortened text."""
+MAX_SIGNAL_LINES = 3
+"""Lines of one signal of the start log that are kept."""
 MAX_DEPTH = 4
 """Levels of nesting. Deeper values are kept as text."""
 _LARGEST_INTEGER = 2**53
@@ -111,6 +114,9 @@ class ServerFacts:
     """Empty for a server without a readable log."""
     lines: tuple[str, ...] = ()
     """Of the start: warnings, and what was chosen or switched off. Without prefixes."""
+    signals: Mapping[str, Sequence[LogLine]] | None = None
+    """Lines of the start that rules on a server read, by the names of `vllm.log_signals`. None: the log does not have
+    the beginning of the start, so that what is not in it may have been printed."""
 
     def as_document(self) -> dict[str, Any]:
         """Plain JSON values of bounded size, stored with the run."""
@@ -127,7 +133,21 @@ class ServerFacts:
             "weights_bytes": log.weights_bytes,
             "max_capture_size": log.max_capture_size,
             "lines": bounded_json(list(self.lines)),
+            "signals": None if self.signals is None else _signals_document(self.signals),
         }
+
+
+def _signals_document(signals: Mapping[str, Sequence[LogLine]]) -> dict[str, list[list[Any]]]:
+    """Of each signal the number and text of its first lines with different texts."""
+    unique = {name: {line.text: line for line in reversed(lines)}.values() for name, lines in signals.items()}
+    return {
+        name: [[line.number, bounded_json(line.text)] for line in sorted(lines, key=_line_number)[:MAX_SIGNAL_LINES]]
+        for name, lines in unique.items()
+    }
+
+
+def _line_number(line: LogLine) -> int:
+    return line.number
 
 
 def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> ServerFacts:
@@ -137,7 +157,24 @@ def read_facts(url: str, log: Path | None, secrets: tuple[str, ...] = ()) -> Ser
     tokens = start.kv_cache_tokens
     if tokens is None and (answer := http_get(url, "/metrics", FACTS_TIMEOUT)) is not None and answer[0] == 200:
         tokens = kv_cache_tokens(parse_metrics(answer[1].decode("utf-8", "replace")))
-    return ServerFacts(_reported_version(url) or _parse_version(start.version), tokens, start, notable_lines(text))
+    version = _reported_version(url) or _parse_version(start.version)
+    return ServerFacts(version, tokens, start, notable_lines(text), _read_signals(log, secrets))
+
+
+def _read_signals(log: Path | None, secrets: tuple[str, ...]) -> Mapping[str, Sequence[LogLine]] | None:
+    """None if there is no log of the whole start."""
+    if log is None:
+        return None
+    try:
+        read = read_server_log(log)
+    except InputError:
+        return None
+    if not read.has_start:
+        return None
+    return {
+        name: [replace(line, text=mask_values(line.text, secrets), groups=()) for line in lines]
+        for name, lines in read.matches.items()
+    }
 
 
 def _reported_version(url: str) -> Version | None:

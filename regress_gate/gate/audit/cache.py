@@ -1,7 +1,6 @@
 """Rules on the KV cache, the prefix cache and memory."""
 
 from regress_gate.gate.audit.kernels import logged
-from regress_gate.gate.audit.log_signals import HIGH_USAGE
 from regress_gate.gate.audit.observations import (
     NEEDS_CONCURRENCY,
     NEEDS_MODEL,
@@ -13,6 +12,7 @@ from regress_gate.gate.audit.observations import (
     log_evidence,
 )
 from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, fires, not_applicable
+from regress_gate.vllm.log_signals import HIGH_USAGE
 
 PREEMPTED_SHARE = 0.01
 """Preemptions a finished request from which the cache is too small for the load: below, they are single events."""
@@ -60,12 +60,13 @@ def _graphs_counted(seen: Observations) -> Outcome:
 
 
 def _preemptions(seen: Observations) -> Outcome:
-    if seen.metrics is not None and seen.metrics.first is not None:
+    if seen.metrics is not None and seen.metrics.is_window:
         window = seen.metrics
         count = window.increase("vllm:num_preemptions_total")
         finished = window.increase("vllm:request_success_total")
-        usage = window.largest("vllm:kv_cache_usage_perc")
-        evidence = window.evidence(f"{count:.0f} preemptions, {finished:.0f} finished requests, KV cache {usage:.0%}")
+        name = "vllm:kv_cache_usage_perc"
+        usage = f", KV cache {window.largest(name):.0%}" if window.has(name) else ""  # not read in a short trial
+        evidence = window.evidence(f"{count:.0f} preemptions, {finished:.0f} finished requests{usage}")
         if count > PREEMPTED_SHARE * max(finished, 1):
             return fires("requests lose their place in the KV cache and are computed again", evidence)
         if count + finished == 0:
@@ -161,6 +162,7 @@ RULES: tuple[Rule, ...] = (
         url=f"{_TUNING}#preemption",
         check=_small_concurrency,
         signals=("concurrency",),
+        reads_targets=True,
     ),
     Rule(
         id="KV002",

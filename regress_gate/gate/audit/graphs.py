@@ -1,9 +1,8 @@
 """Rules on CUDA graphs and compilation."""
 
-import re
-
 from regress_gate.gate.audit.observations import (
     NEEDS_LOG,
+    NEEDS_SECOND_START,
     NEEDS_WINDOW,
     Evidence,
     MissingFact,
@@ -15,7 +14,6 @@ from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, 
 
 _GRAPHS = "https://docs.vllm.ai/en/latest/design/cuda_graphs.html"
 _COMPILE = "https://docs.vllm.ai/en/latest/design/torch_compile.html"
-_LARGEST_CAPTURED = re.compile(r"max_cudagraph_capture_size['\"]?: (\d{1,6})")
 _LONG_COMPILATION = 10.0
 """Seconds."""
 _NO_GRAPHS = ("cpu", "tpu")
@@ -58,9 +56,8 @@ def _largest_captured(seen: Observations) -> tuple[int, Evidence]:
         given = seen.arguments.get(name)
         if isinstance(given, int) and not isinstance(given, bool):
             return given, argument_evidence(name, given)
-    printed = "" if seen.start is None else seen.start.config.get("compilation_config", "")
-    if match := _LARGEST_CAPTURED.search(printed):
-        return int(match[1]), Evidence("log", f"max_cudagraph_capture_size: {match[1]}")
+    if seen.start is not None and (printed := seen.start.max_capture_size) is not None:
+        return printed, Evidence("log", f"max_cudagraph_capture_size: {printed}")
     raise MissingFact("the largest batch with a graph is not known", NEEDS_LOG)
 
 
@@ -71,7 +68,7 @@ def _beyond_graphs(seen: Observations) -> Outcome:
         return not_applicable("there are no graphs")
     largest, source = _largest_captured(seen)
     if seen.metrics is not None:
-        running = int(max(seen.metrics.last.values("vllm:num_requests_running") or [0]))
+        running = int(seen.metrics.largest("vllm:num_requests_running"))
         evidence = seen.metrics.evidence(f"{running} requests running in one engine")
     else:
         statistics = seen.statistics()
@@ -104,8 +101,10 @@ def _cold_compilation(seen: Observations) -> Outcome:
     if hits := seen.lines("compile_cache_hit"):
         return clear("compiled graphs were loaded from the cache", *log_evidence(hits, 1))
     long = [line for line in seen.lines("compiled") if _seconds(line.groups[0]) > _LONG_COMPILATION]
+    if long and seen.log is not None and not seen.log.compiled_before:
+        raise MissingFact("this start compiled all graphs, as the first one has to", NEEDS_SECOND_START)
     if long:
-        return fires("this start compiled all graphs anew", *log_evidence(long))
+        return fires("this start compiled all graphs anew, and an earlier one had them", *log_evidence(long))
     return clear("this start compiled nothing for long")
 
 

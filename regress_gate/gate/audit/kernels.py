@@ -203,6 +203,7 @@ RULES: tuple[Rule, ...] = (
         cost="slower experts with large batches",
         url="https://github.com/vllm-project/vllm/issues/28882",
         check=_small_batches,
+        reads_targets=True,
     ),
     Rule(
         id="DG002",

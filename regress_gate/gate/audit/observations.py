@@ -10,21 +10,22 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from regress_gate.errors import InputError
-from regress_gate.gate.audit.log_signals import EngineStatistics, LogLine, ServerLog
 from regress_gate.known.matching.facts import ScopeFacts, derive_facts
 from regress_gate.known.matching.names import canonical_args
 from regress_gate.model.deployment import ArgValue, Deployment
 from regress_gate.model.version import Version
 from regress_gate.vllm import release_tables
 from regress_gate.vllm.build_config import BuildConfig
-from regress_gate.vllm.start_log import StartLog, read_start_log
+from regress_gate.vllm.log_signals import EngineStatistics, LogLine, ServerLog
+from regress_gate.vllm.start_log import StartLog
 
 NEEDS_LOG = "--server-log FILE, from the start of the server"
+NEEDS_SECOND_START = "--server-log FILE, with a second start of the same server"
 NEEDS_METRICS = "--metrics URL or FILE"
 NEEDS_WINDOW = "--metrics twice, some time apart and under load"
 NEEDS_MODEL = "--model-config DIR, with the model's config.json"
@@ -100,6 +101,47 @@ def parse_scrape(text: str, where: str) -> Scrape:
     return Scrape({name: tuple(found) for name, found in samples.items()})
 
 
+class LoadMetrics(Protocol):
+    """What a server counted under load. Names are those of /metrics. Whoever asks for what is not there gets a
+    MissingFact."""
+
+    @property
+    def is_window(self) -> bool:
+        """Whether counters count over a known time, so that `increase` can be asked for."""
+        ...
+
+    @property
+    def engines(self) -> int:
+        """With a queue of their own."""
+        ...
+
+    def has(self, name: str) -> bool: ...
+
+    def gauge(self, name: str) -> float:
+        """The sum over all engines, at the end or on average."""
+        ...
+
+    def largest(self, name: str) -> float:
+        """Over all engines and all times at which it was read."""
+        ...
+
+    def earlier(self, name: str) -> float | None:
+        """The gauge at the beginning; None: not known."""
+        ...
+
+    def increase(self, name: str) -> float:
+        """How far a counter went up, over all engines."""
+        ...
+
+    def label(self, name: str, key: str) -> str | None:
+        """Of an information metric such as `vllm:cache_config_info`."""
+        ...
+
+    def evidence(self, text: str) -> Evidence:
+        """The text with when it was counted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MetricsWindow:
     """One scrape of /metrics, or two with the time between them."""
@@ -109,6 +151,17 @@ class MetricsWindow:
     """The earlier one; None: there is only one, which says nothing about counters."""
     seconds: float | None = None
     """Between both."""
+
+    @property
+    def is_window(self) -> bool:
+        return self.first is not None
+
+    @property
+    def engines(self) -> int:
+        return len(self.last.values("vllm:num_requests_running")) or 1
+
+    def has(self, name: str) -> bool:
+        return name in self.last.samples
 
     def gauge(self, name: str) -> float:
         """The sum over all engines, in the last scrape."""
@@ -124,11 +177,14 @@ class MetricsWindow:
             raise MissingFact(f"/metrics has no {name}", NEEDS_METRICS)
         return max(values)
 
-    def increase(self, name: str, **labels: str) -> float:
+    def earlier(self, name: str) -> float | None:
+        return None if self.first is None else self.first.total(name)
+
+    def increase(self, name: str) -> float:
         """How far a counter went up between the scrapes, over all engines."""
         if self.first is None:
             raise MissingFact("one scrape does not show what happens: counters count since the start", NEEDS_WINDOW)
-        before, after = self.first.total(name, **labels), self.last.total(name, **labels)
+        before, after = self.first.total(name), self.last.total(name)
         if after is None:
             raise MissingFact(f"/metrics has no {name}", NEEDS_WINDOW)
         if after < (before or 0.0):
@@ -225,7 +281,7 @@ class Observations:
     version: Version | None = None
     model: ModelConfig | None = None
     log: ServerLog | None = None
-    metrics: MetricsWindow | None = None
+    metrics: LoadMetrics | None = None
     targets: Targets = field(default_factory=Targets)
 
     @cached_property
@@ -267,10 +323,10 @@ class Observations:
         """What the launch line sets, and what the start log says of the rest; by full names, without defaults."""
         return canonical_args(self.deployment.engine_args)
 
-    @cached_property
+    @property
     def start(self) -> StartLog | None:
         """The facts of the start, where there is a log of it."""
-        return read_start_log(self.log.start_text) if self.log is not None and self.log.has_start else None
+        return None if self.log is None else self.log.start
 
     def argument(self, name: str) -> ArgValue | None:
         """The value that is given, or the release's default for a complete launch line."""
@@ -322,7 +378,7 @@ class Observations:
             raise MissingFact("there is no window of metrics and no log of a server under load", NEEDS_WINDOW)
         return self.log.statistics
 
-    def window(self) -> MetricsWindow:
+    def window(self) -> LoadMetrics:
         if self.metrics is None:
             raise MissingFact("there are no metrics", NEEDS_WINDOW)
         return self.metrics

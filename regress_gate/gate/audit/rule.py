@@ -87,6 +87,13 @@ class Rule:
     """Log lines that it reads, by their names in `log_signals`."""
     metrics: tuple[str, ...] = ()
     """Samples of /metrics that it reads, by their names there."""
+    reads_targets: bool = False
+    """Whether its answer depends on what is sent to the server, beside what the server counts of it."""
+
+    @property
+    def reads_load(self) -> bool:
+        """Whether the answer may differ between two loads of one server."""
+        return bool(self.metrics) or self.reads_targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, 
 _TUNING = "https://docs.vllm.ai/en/latest/configuration/optimization.html"
 _ROOM = 0.5
 """Share of the KV cache below which it is not what requests wait for."""
+_WAITING = 0.5
+"""Requests from which some wait: the number may be an average."""
 _MOST = 0.5
 """Share of the time to the first token from which one part of it is the cause."""
 _BUSY_LINES = 5
@@ -36,10 +38,10 @@ def _queue_with_room(seen: Observations) -> Outcome:
         return clear("requests do not wait for long while the KV cache has room")
     window = seen.window()
     waiting, usage = window.gauge("vllm:num_requests_waiting"), window.largest("vllm:kv_cache_usage_perc")
-    before = None if window.first is None else window.first.total("vllm:num_requests_waiting")
+    before = window.earlier("vllm:num_requests_waiting")
     growth = "" if before is None else f", {before:.0f} before"
     evidence = window.evidence(f"{waiting:.0f} requests waiting{growth}, KV cache {usage:.0%}")
-    if not waiting:
+    if waiting < _WAITING:
         return clear("no request waits", evidence)
     if usage >= _ROOM:
         return clear("requests wait for the KV cache, not for the scheduler", evidence)
@@ -136,8 +138,7 @@ def _few_sequences(seen: Observations) -> Outcome:
     usage = window.largest("vllm:kv_cache_usage_perc")
     given = argument_evidence("max_num_seqs", limit)
     evidence = window.evidence(f"{running:.0f} requests running, {waiting:.0f} waiting, KV cache {usage:.0%}")
-    engines = len(window.last.values("vllm:num_requests_running")) or 1
-    if engines > 1:
+    if window.engines > 1:
         return not_applicable("several engines share the load")
     if running >= limit and waiting and usage < 0.8:
         return fires(

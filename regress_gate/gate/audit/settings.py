@@ -128,7 +128,7 @@ def _low_acceptance(seen: Observations) -> Outcome:
     if seen.facts.features.get("speculative_decoding") is False:
         return not_applicable("the server drafts nothing")
     window = seen.window()
-    if window.last.total("vllm:spec_decode_num_draft_tokens_total") is None:
+    if not window.has("vllm:spec_decode_num_draft_tokens_total"):
         return not_applicable("the server drafts nothing")
     drafted = window.increase("vllm:spec_decode_num_draft_tokens_total")
     if drafted < _FEW_DRAFTS:
@@ -156,7 +156,8 @@ def _few_slots(seen: Observations) -> Outcome:
     given = argument_evidence("max_loras", slots)
     if count > slots:
         return fires(f"{count} adapters share {slots} slots", given, argument_evidence("lora_modules", modules))
-    seen.window()
+    if not seen.window().has("vllm:lora_requests_info"):
+        raise MissingFact("whether adapters wait was not counted", NEEDS_WINDOW)
     return clear("no adapter waits for a slot", given)
 
 

@@ -60,6 +60,7 @@ from regress_gate.report.views.series_view import (
     series_section,
     split_series,
 )
+from regress_gate.report.views.server_findings_view import findings_left_out, server_findings_sections
 from regress_gate.text import plural
 
 MAX_CONFIG_CHANGES = 2
@@ -142,6 +143,7 @@ def _report(result: Result, detail: Detail) -> list[Block]:
         *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
         issues_view.issues_section(result, detail),
         *_section("Changed settings", _changes(result, detail)),
+        *server_findings_sections(result, detail),
         *_section("Waivers", _pairs(waivers)),
         *_section("Warnings", _list(warnings)),
         *(_section("Compared", _pairs(facts), is_folded=True) if detail.is_page else []),
@@ -344,6 +346,11 @@ def _left_out(result: Result, detail: Detail) -> list[str]:
             len(issues_view.cause_lines(result)) - detail.lines,
             "explanation of regressions",
             "explanations of regressions",
+        ),
+        (
+            findings_left_out(result, detail),
+            "finding on the servers",
+            "findings on the servers",
         ),
         (len(result.objectives) - detail.rows, "objective", "objectives"),
         (len(result.waivers) - detail.lines, "waiver", "waivers"),

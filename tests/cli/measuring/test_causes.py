@@ -26,6 +26,8 @@ PLANTED = {
     "graphs_smaller": ["--max-cudagraph-capture-size=8", "--uncaptured-slowdown=1.5"],
     "kv_cache_smaller": ["--kv-cache-tokens=4800"],
 }
+NEW_RULES = {"preemptions": {"KV003"}, "prefill_slower": set(), "graphs_smaller": set(), "kv_cache_smaller": {"KV001"}}
+"""Rules of `audit` that fire on the candidate alone. The fake servers have no graphs, by their accelerator."""
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,9 @@ def test_a_planted_cause_is_named_first_of_every_regression(lab, cause):
     result = compared(lab)
     assert set(first_causes(result)) == {cause}
     assert all(one["observed"][0]["evidence"] for one in result["explanations"])
+    rules = [one for one in result["audit"] if one["severity"] is not None]
+    assert {one["id"] for one in rules if one["effect"] == "new"} == NEW_RULES[cause]
+    assert all(one["evidence"][-1].endswith("fires at 3 server starts of the candidate") for one in rules)
 
 
 def test_equal_servers_have_no_findings(lab):

@@ -12,10 +12,10 @@ import pytest
 from packaging.version import Version as Pep440
 
 from regress_gate.gate.audit.engine import RULES, answer
-from regress_gate.gate.audit.log_signals import scan_log
 from regress_gate.gate.audit.observations import Observations
 from regress_gate.gate.audit.rule import Answer
 from regress_gate.model.version import Version
+from regress_gate.vllm.log_signals import scan_log
 from regress_gate.vllm.start_log import deployment_from_start_log
 from tests.factories.released_signals import filled, printed_forms, releases
 

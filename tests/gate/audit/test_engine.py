@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from regress_gate.gate.audit.engine import RULES, answer, run_rules
-from regress_gate.gate.audit.log_signals import SIGNALS
 from regress_gate.gate.audit.rule import Answer, FindingSeverity, Rule, clear, fires
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Severity
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision
+from regress_gate.vllm.log_signals import SIGNALS
 from tests.factories.audits import a_log, an_audit, ask, observed, statistics_line
 
 THRASHING = a_log(*[statistics_line(usage=99.0, preemptions=3)] * 6)

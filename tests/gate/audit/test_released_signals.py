@@ -12,8 +12,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from regress_gate.gate.audit.engine import RULES
-from regress_gate.gate.audit.log_signals import SIGNALS, match_signals, scan_log
 from regress_gate.gate.audit.rule import Rule
+from regress_gate.vllm.log_signals import SIGNALS, match_signals, scan_log
 from tests.factories.released_signals import filled, line_names, metric_kind, printed_forms, releases
 
 FIRST = Version("0.11")

@@ -1,4 +1,4 @@
-"""The log lines that rules of `audit` read, by name, and their search in a log of any length.
+"""The log lines that rules on a server's speed read, by name, and their search in a log of any length.
 
 A signal has a literal, which is searched first because that is fast, and a pattern for the line without its prefix.
 `versions` are the releases that print such a line; tests compare them with the format strings of published releases.
@@ -13,6 +13,7 @@ from regress_gate.errors import InputError
 from regress_gate.redaction import mask
 from regress_gate.text import clip, one_line
 from regress_gate.vllm.log_lines import strip_prefix
+from regress_gate.vllm.start_log import StartLog, read_start_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,11 @@ class ServerLog:
     """Whether the log has the beginning of the start, so that what is not in it was not printed."""
     matches: Mapping[str, tuple[LogLine, ...]] = field(default_factory=dict)
     statistics: EngineStatistics | None = None
-    start_text: str = ""
-    """The lines of the start, for the facts in them."""
+    start: StartLog | None = None
+    """The facts of the start; None without one."""
+    compiled_before: bool = False
+    """Whether an earlier start of the same version with the same arguments had its graphs, so that they were kept if
+    anything keeps them."""
 
     def found(self, signal: str) -> tuple[LogLine, ...]:
         return self.matches.get(signal, ())
@@ -283,6 +287,7 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
     """The signals in the lines of a log, of the last start in it."""
     has_start, until = False, START_LINES
     matches: dict[str, list[LogLine]] = {}
+    earlier: bytes | None = None
     fold = _Fold()
     start: list[bytes] = []
     for number, raw in enumerate(lines, 1):
@@ -290,7 +295,8 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
             fold.add(raw[:LONGEST_LINE], number)
             continue
         if _START in raw:
-            # An older start in the same log says nothing about the server that runs now.
+            # An older start in the same log says nothing about the server that runs now, but that it had its graphs.
+            earlier = b"".join(start) if has_start and matches.keys() & {"compiled", "compile_cache_hit"} else None
             start, first = start[-_BEFORE_START:], number - _BEFORE_START
             matches = {signal: [line for line in kept if line.number >= first] for signal, kept in matches.items()}
             has_start, until, fold = True, number + START_LINES, _Fold()
@@ -306,6 +312,18 @@ def scan_log(lines: Iterable[bytes], name: str) -> ServerLog:
                 kept = matches.setdefault(signal, [])
                 if len(kept) < MOST_MATCHES:
                     kept.append(_line(number, raw, match.groups()))
-    text = b"".join(start).decode("utf-8", "replace")
     found = {signal: tuple(kept) for signal, kept in matches.items() if kept}
-    return ServerLog(name, has_start, found, fold.result(), text)
+    facts = _read_start(b"".join(start)) if has_start else None
+    before = None if earlier is None else _read_start(earlier)
+    return ServerLog(name, has_start, found, fold.result(), facts, before is not None and _is_same(before, facts))
+
+
+def _read_start(text: bytes) -> StartLog:
+    return read_start_log(text.decode("utf-8", "replace"))
+
+
+def _is_same(before: StartLog, now: StartLog | None) -> bool:
+    """Whether both would compile the same graphs."""
+    if now is None or now.non_default_args is None:
+        return False
+    return (before.version, before.non_default_args) == (now.version, now.non_default_args)

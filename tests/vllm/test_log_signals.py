@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.gate.audit.log_signals import MOST_MATCHES, scan_log
+from regress_gate.vllm.log_signals import MOST_MATCHES, scan_log
 from tests.factories.audits import a_log, statistics_line
 
 UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json"
@@ -20,6 +20,37 @@ def test_only_the_last_start_counts() -> None:
     log = scan_log(lines, "x")
     assert log.has_start
     assert log.found("moe_default") == ()
+
+
+def starts(*versions, compiled="torch.compile took 48.2 s in total", arguments=("{}", "{}")):
+    lines = []
+    for version, argument in zip(versions, arguments, strict=False):
+        lines += [
+            f"version {version}",
+            f"INFO 11-21 02:11:13 [utils.py:233] non-default args: {argument}",
+            *["x"] * 100,
+            compiled,
+        ]
+    return scan_log([f"{line}\n".encode() for line in lines], "x")
+
+
+def test_an_earlier_start_of_the_same_server_had_its_graphs() -> None:
+    assert starts("0.24.0", "0.24.0").compiled_before
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        starts("0.24.0"),
+        starts("0.24.0", "0.25.0"),
+        starts("0.24.0", "0.24.0", arguments=("{}", "{'max_model_len': 7}")),
+        starts("0.24.0", "0.24.0", compiled="killed"),
+    ],
+    ids=["one start", "another version", "other arguments", "nothing compiled before"],
+)
+def test_else_the_first_start_has_to_compile(log) -> None:
+    assert log.has_start
+    assert not log.compiled_before
 
 
 def test_what_is_printed_just_before_the_arguments_belongs_to_the_start() -> None:
