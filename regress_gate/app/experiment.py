@@ -134,7 +134,7 @@ def _check_resumable(plan: ExperimentPlan, task: MeasurementTask, amount: Measur
     """Raises InputError for options that differ from those of the experiment's beginning."""
     if plan.suite_digest != suite_digest(task.suite):
         raise InputError(
-            f"suite {plan.suite} has been edited since the experiment began",
+            f"suite {plan.suite}, or a trace of it, has been edited since the experiment began",
             todo="raise its version and begin anew without --resume",
         )
     for flag, given, begun in (

@@ -164,12 +164,14 @@ def compare(
                 plan_only=plan_only,
             )
             if plan_only:
+                from regress_gate.app.recorded_traffic import suite_traces  # with the load client
                 from regress_gate.report.views.planning_view import PlanView  # with the statistics
 
                 task = planned.task
                 starts = starts_of_counter_test(task, amount) if attribute else None
                 suite, versions = f"{task.suite.name}@{task.suite.version}", tuple(map(str, task.versions.values()))
-                print_view(PlanView(versions, suite, task.testbed.name, planned.plan, amount.budget, starts), format_)
+                traces, testbed = suite_traces(task.suite), task.testbed.name
+                print_view(PlanView(versions, suite, testbed, planned.plan, amount.budget, starts, traces), format_)
                 return ExitCode.PASS
             attribution = Attribution.begin(settings, planned) if attribute else None
             with progress_on_stderr(quiet=quiet) as progress:

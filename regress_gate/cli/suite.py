@@ -31,7 +31,10 @@ def list_(format_: str) -> None:
 @format_option
 def show(name: str, format_: str) -> None:
     """One suite, whole: what is sent to which server, why, and what decides."""
-    print_view(SuiteView(load_suite(name)), format_)
+    from regress_gate.app.recorded_traffic import suite_traces  # with the load client, which the others do not need
+
+    found = load_suite(name)
+    print_view(SuiteView(found, suite_traces(found)), format_)
 
 
 @suite.command(epilog="Example: regress-gate suite lint chat.yaml", context_settings=CONTEXT)

@@ -74,7 +74,7 @@ def _units(series: Sequence[SeriesResult], workloads: Mapping[str, Workload]) ->
     groups: dict[tuple[str, str], list[SeriesResult]] = defaultdict(list)
     for one in series:
         if _bounds(one) is not None:
-            at_rate = workloads.get(one.scenario, Workload()).request_rate is not None
+            at_rate = workloads.get(one.scenario, Workload()).is_open_loop
             groups[one.scenario, family_of(one.metric, at_rate=at_rate)].append(one)
     return [_unit(scenario, family, members, workloads) for (scenario, family), members in groups.items()]
 
@@ -135,11 +135,16 @@ def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Work
 
 
 def _with_lengths(workload: Workload, measured: Workload | None) -> Workload:
-    """Recorded prompts and their answers have the lengths that were measured."""
-    if measured is None or not isinstance(workload.dataset, RecordedPrompts):
+    """Recorded prompts and their answers have the lengths that were measured; a trace its mean rate, too."""
+    if measured is None or not (isinstance(workload.dataset, RecordedPrompts) or workload.trace):
         return workload
-    lengths = {"input_len": measured.input_len, "output_len": workload.output_len or measured.output_len}
-    return workload.model_copy(update=lengths)
+    found: dict[str, float | None] = {
+        "input_len": measured.input_len,
+        "output_len": workload.output_len or measured.output_len,
+    }
+    if workload.trace is not None:
+        found["request_rate"] = measured.request_rate
+    return workload.model_copy(update=found)
 
 
 def _trial_workload(stated: Mapping[str, Any]) -> Workload:

@@ -300,6 +300,7 @@ EXACT_WORKLOAD = (
     "dataset",
     "batch_size",
 )
+_FILES = {"dataset_sha256": "the file of recorded prompts", "trace_sha256": "the recorded trace"}
 MEAN_WORKLOAD = {"mean_input_tokens": "prompt tokens", "mean_output_tokens": "output tokens"}
 
 
@@ -324,12 +325,10 @@ def workload_difference(baseline: Sequence[Trial], candidate: Sequence[Trial]) -
         )
         if ours and theirs and ours != theirs:
             return f"{key} differs: {_listed(ours)} → {_listed(theirs)}"
-    files = [
-        {str(t.workload["dataset_sha256"])[:12] for t in side if "dataset_sha256" in t.workload}
-        for side in (baseline, candidate)
-    ]
-    if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload
-        return f"the file of recorded prompts differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
+    for key, what in _FILES.items():
+        files = [{str(t.workload[key])[:12] for t in side if key in t.workload} for side in (baseline, candidate)]
+        if all(files) and len(files[0] | files[1]) > 1:  # runs of two files on one side are not one workload
+            return f"{what} differs: SHA-256 {_listed(files[0])} → {_listed(files[1])}"
     for ordinal in sorted({trial.ordinal for trial in baseline} & {trial.ordinal for trial in candidate}):
         sent = {trial.workload.get("prompts_sha256") for trial in (*baseline, *candidate) if trial.ordinal == ordinal}
         if len(sent - {None}) > 1:

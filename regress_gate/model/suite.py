@@ -1,5 +1,6 @@
 """Suites: a named, versioned, fixed list of scenarios. Results of different suite versions are not compared."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -74,6 +75,41 @@ Dataset = Annotated[
 ]
 
 
+class RecordedTrace(StrictModel):
+    """A file of recorded traffic, which is sent again: each request at its time and with its lengths."""
+
+    file: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
+    """Relative to the working directory of the measurement."""
+    format: Literal["auto", "regress-gate", "mooncake", "azure", "vllm"] = "auto"
+    """`regress-gate`: one JSON object per line, with `time` (s), `input_tokens` or `prompt`, and `output_tokens`.
+    `mooncake` and `vllm`: with `timestamp` (ms, s), `input_length`, `output_length` and `hash_ids` (blocks of 512, 16
+    tokens). `azure`: CSV with TIMESTAMP, ContextTokens, GeneratedTokens. `auto`: as the file looks."""
+    scale: StrictFloat = Field(default=1.0, gt=0)
+    """All times are multiplied by it: 0.5 sends twice as fast."""
+    block_tokens: StrictInt | None = Field(default=None, ge=1)
+    """Tokens of a block of `hash_ids`; None: those of the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFacts:
+    """What the measured part of a trace asks for."""
+
+    format: str
+    requests: int
+    seconds: float
+    """From the first request to the last, after scaling."""
+    mean_rate: float | None
+    """Requests a second; None if all are due at once."""
+    busiest_second: int
+    """The most requests that are due within one second."""
+    input_tokens: tuple[float, float, float] | None
+    """Median, 95th percentile and maximum; None if only a server can count them."""
+    output_tokens: tuple[float, float, float]
+    shared: float | None
+    """The share of all prompt tokens that begin a prompt as an earlier one began, the warm-up included: the most that
+    a prefix cache can save. None if the file does not tell."""
+
+
 class Workload(StrictModel):
     """The requests to send. Lengths in tokens, rate in requests per second (None: limited only by the concurrency)."""
 
@@ -106,14 +142,22 @@ class Workload(StrictModel):
     lora_adapters: list[Annotated[str, StringConstraints(min_length=1)]] = Field(default_factory=list)
     """Served names of LoRA adapters, used by the requests in turn. Empty: the model itself."""
     slo: Slo | None = None
+    trace: RecordedTrace | None = None
+    """Instead of lengths and a rate: recorded traffic, whose first requests are the warm-up and the next are
+    measured."""
     capacity: StrictFloat | None = Field(default=None, gt=0, lt=1)
     """Instead of a concurrency or a rate: the share of requests that must keep `slo`. The highest rate at which they do
     is searched on the baseline, and both versions are measured at some rates around it."""
 
     @property
+    def is_open_loop(self) -> bool:
+        """Whether requests are sent when they are due, however many are in flight."""
+        return self.request_rate is not None or self.trace is not None
+
+    @property
     def missing(self) -> list[str]:
         """Missing keys: without them, the workload can be matched with known issues but not sent."""
-        lengths = not isinstance(self.dataset, RecordedPrompts)
+        lengths = not isinstance(self.dataset, RecordedPrompts) and self.trace is None
         needed = ["input_len"] * lengths + ["num_requests"] + ["output_len"] * (lengths and self.api == "completions")
         return [name for name in needed if getattr(self, name) is None]
 
@@ -140,6 +184,8 @@ class Workload(StrictModel):
                 raise ValueError("capacity finds the load itself: leave out concurrency and request_rate")
         if isinstance(self.dataset, RecordedPrompts):
             self._fits_recorded_prompts()
+        if self.trace is not None:
+            self._fits_trace()
         if self.input_len is not None and self.prefix_len >= self.input_len:
             raise ValueError(f"prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if owned := sorted(self.extra_body.keys() & CLIENT_KEYS[self.api]):
@@ -152,6 +198,13 @@ class Workload(StrictModel):
         if self.input_len is not None or self.prefix_len:
             name = "prefix_len" if self.input_len is None else "input_len"
             raise ValueError(f"recorded prompts have their own lengths: leave out {name}")
+
+    def _fits_trace(self) -> None:
+        if self.api != "completions":
+            raise ValueError(f"{self.api} has no trace: only completions are recorded with their lengths")
+        told = ("dataset", "input_len", "output_len", "prefix_len", "request_rate", "arrival", "capacity")
+        if given := [name for name in told if getattr(self, name) != type(self).model_fields[name].default]:
+            raise ValueError(f"a trace has its own times, lengths and prompts: leave out {', '.join(given)}")
 
 
 class Scenario(StrictModel):

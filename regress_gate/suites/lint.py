@@ -64,11 +64,11 @@ def _measurable(scenario: Scenario) -> Iterator[LocatedMessage]:
     if workload.missing:
         what = f"cannot be measured, only imported: the workload lacks {', '.join(workload.missing)}"
         yield ("workload",), what, "warning"
-    if isinstance(workload.dataset, RecordedPrompts):
-        if not _exists(Path(workload.dataset.file)):
-            what = f"cannot be measured from here: there is no file {workload.dataset.file!r}"
-            yield ("workload", "dataset", "file"), what, "warning"
-    elif workload.dataset != "random":
+    for key, recorded in (("dataset", workload.dataset), ("trace", workload.trace)):
+        if not isinstance(recorded, str | None) and not _exists(Path(recorded.file)):
+            what = f"cannot be measured from here: there is no file {recorded.file!r}"
+            yield ("workload", key, "file"), what, "warning"
+    if isinstance(workload.dataset, str) and workload.dataset != "random":
         what = f"cannot be measured, only imported: dataset {workload.dataset!r} names no file"
         yield ("workload", "dataset"), what, "warning"
     concurrency, requests = workload.concurrency, workload.num_requests

@@ -21,7 +21,7 @@ from regress_gate.known.records.curation import PLACEHOLDER, draft_id
 from regress_gate.model.issue import VLLM_REPO, IssueKind
 from regress_gate.model.metric import Scale
 from regress_gate.model.result import SeriesResult, Verdict
-from regress_gate.model.suite import RecordedPrompts, Scenario
+from regress_gate.model.suite import Scenario
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Channel, Version
 from regress_gate.redaction import names_secret, redact
@@ -285,7 +285,7 @@ def _serve_line(scenario: Scenario) -> str:
 def _client_line(scenario: Scenario) -> str:
     """vLLM's own client with the same load; empty where it has no such load."""
     workload = scenario.workload
-    if workload.api != "completions" or isinstance(workload.dataset, RecordedPrompts) or workload.dataset != "random":
+    if workload.api != "completions" or workload.dataset != "random" or workload.trace is not None:
         return ""
     given = {
         "model": scenario.server.model,

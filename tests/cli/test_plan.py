@@ -81,6 +81,22 @@ class TestWithoutAnyRun:
         assert time == "time  not known: no run of this suite was made on this testbed yet"
         assert outcome.out.count("assumed") == 6
 
+    def test_the_plan_says_what_recorded_traffic_asks_for_and_refuses_what_cannot_be_read(self, plan):
+        file = plan.gate.directory / "traffic.csv"
+        file.write_text(
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9,16,8\n2023-11-16 18:17:13.9,17,9\n"
+        )
+        length = "input_len: 2048, output_len: 8, concurrency: 2, num_requests: 200"
+        suite = SUITE.replace(length, f"num_requests: 2, trace: {{file: {file}}}")
+        (plan.gate.directory / "small.yaml").write_text(suite)
+        assert "long  azure trace: 2 requests in 10 s (0.1/s, at most 1 within a second)" in plan().out
+        found = plan("--format", "json").json["plan"]["traces"]
+        assert found["long"]["input_tokens"] == [16.5, 16.95, 17.0]
+        file.write_text(file.read_text().replace("17,9", "17"))
+        refused = plan()
+        assert (refused.code, refused.out) == (2, "")
+        assert "traffic.csv:3: has 2 columns, fewer than the header" in refused.err
+
     def test_nothing_is_made_and_the_network_is_not_asked(self, plan, monkeypatch):
         def refuse(*_):
             raise AssertionError("the network was asked")

@@ -50,6 +50,27 @@ class TestShow:
         assert "up to 128" in gate("suite", "show", "h100-structured-output").out
         assert "shared prefix 576 tokens" in gate("suite", "show", "cpu-tiny").out
 
+    def test_recorded_traffic_is_shown_by_what_it_asks_for(self, gate):
+        lines = (f'{{"time": {at}, "input_tokens": 100, "output_tokens": 20}}\n' for at in range(0, 400, 4))
+        (gate.directory / "traffic.jsonl").write_text("".join(lines))
+        text = "name: x\nversion: 1\ndescription: d\nscenarios:\n" + "".join(
+            f"  - name: {name}\n    server: {{model: m}}\n"
+            f"    workload: {{num_requests: 100, trace: {{file: {name}.jsonl, scale: 0.5}}}}\n"
+            for name in ("traffic", "none")
+        )
+        outcome = gate("suite", "show", written(gate, text))
+        shown = " ".join(outcome.out.split())
+        assert outcome.code == 0
+        assert "traffic recorded -> recorded trace, times x 0.5 100" in shown
+        assert (
+            "regress-gate trace: 100 requests in 3 min (0.5/s, at most 1 within a second); prompts of 100 tokens "
+            "(median; p95 100, at most 100); answers of 20 tokens (median; p95 20, at most 20)"
+        ) in shown
+        assert "none.jsonl: cannot be read (No such file or directory)" in shown
+        traces = gate("suite", "show", "mine.yaml", "--format", "json").json["traces"]
+        assert (traces["traffic"]["seconds"], traces["traffic"]["output_tokens"]) == (198.0, [20.0, 20.0, 20.0])
+        assert "cannot be read" in traces["none"]["error"]
+
     def test_scenarios_with_servers_of_their_own_show_them(self, gate):
         text = "name: x\nversion: 1\ndescription: d\nscenarios:\n" + "".join(
             f"  - {{name: {name}, server: {{model: {name}-model}}, workload: {{}}}}\n" for name in ("a", "b")

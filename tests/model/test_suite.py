@@ -68,6 +68,19 @@ def test_structured_output_has_the_form_of_the_request():
         ("{input_len: 8, dataset: {format: custom, file: a}}", "their own lengths: leave out input_len"),
         ("{prefix_len: 8, dataset: {format: custom, file: a}}", "their own lengths: leave out prefix_len"),
         ("{api: embeddings, dataset: {format: custom, file: a}}", "embeddings has no recorded prompts"),
+        ("trace: {format: azure}", "file:10: key 'scenarios.0.workload.trace.file' is missing"),
+        ("trace: {file: a, format: burstgpt}", "workload.trace.format: Input should be 'auto'"),
+        ("trace: {file: a, scale: 0}", "workload.trace.scale"),
+        ("trace: {file: a, block_tokens: 0}", "workload.trace.block_tokens"),
+        ("{api: embeddings, trace: {file: a}}", "embeddings has no trace"),
+        (
+            "{trace: {file: a}, input_len: 8, request_rate: 2.0, arrival: constant}",
+            "a trace has its own times, lengths and prompts: leave out input_len, request_rate, arrival",
+        ),
+        (
+            "{trace: {file: a}, dataset: {format: custom, file: a}}",
+            "a trace has its own times, lengths and prompts: leave out dataset",
+        ),
         ("extra_body: [1]", "file:10: scenarios.0.workload.extra_body"),
         ("lora_adapters: ['']", "file:10: scenarios.0.workload.lora_adapters.0"),
         ("ignore_eos: 'no'", "file:10: scenarios.0.workload.ignore_eos"),
@@ -88,6 +101,15 @@ def test_what_is_missing_for_measuring_depends_on_the_api():
     assert workload("concurrency: 1").missing == ["input_len", "num_requests", "output_len"]
     assert workload("{api: embeddings, input_len: 8, num_requests: 2}").missing == []
     assert workload("dataset: {format: sharegpt, file: a}").missing == ["num_requests"]
+    assert workload("trace: {file: a}").missing == ["num_requests"]
+
+
+def test_a_workload_that_was_written_out_whole_is_the_same_again():
+    found = workload("{trace: {file: a, scale: 0.5}, num_requests: 3, concurrency: 2}")
+    assert Workload.model_validate(found.model_dump()) == found
+    assert found.is_open_loop
+    assert workload("request_rate: 2.0").is_open_loop
+    assert not workload("concurrency: 2").is_open_loop
 
 
 def test_a_suite_without_recorded_prompts_keeps_its_digest():

@@ -100,6 +100,11 @@ def test_all_errors_are_reported_with_their_lines(linted):
             ":10: warning: scenario a: cannot be measured from here: there is no file 'none.json'",
         ),
         (
+            "input_len: 128\n      output_len: 32",
+            "trace: {file: none.csv}",
+            ":10: warning: scenario a: cannot be measured from here: there is no file 'none.csv'",
+        ),
+        (
             "input_len: 128",
             "dataset: {format: sharegpt, file: none.json}",
             ":10: warning: scenario a: conversations of up to 2048 tokens are sent, and max_model_len is 512",

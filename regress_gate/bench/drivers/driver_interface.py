@@ -337,6 +337,7 @@ class Driver(ABC):
             "more in the request (extra_body)": bool(workload.extra_body),
             "LoRA adapters": bool(workload.lora_adapters),
             "recorded prompts (dataset)": workload.dataset is not None,
+            "recorded traffic (trace)": workload.trace is not None,
         }
         if unsupported := [what for what, wanted in unasked.items() if wanted]:
             raise InputError(

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from regress_gate.bench.load.pass_requests import read_scenario_trace
 from regress_gate.model.deployment import ArgValue
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import Scenario, ServerConfig, Suite
@@ -123,14 +124,31 @@ class ExperimentPlan:
         return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": versions, "counter_test": setting})
 
 
+_LATER_KEYS = ("capacity", "trace")
+"""Keys of workloads that suites had not always. Where none is given, the digest is that from before there were any."""
+
+
 def suite_digest(suite: Suite) -> str:
-    """SHA-256 of what is measured and how it is judged, independent of the file's formatting."""
+    """SHA-256 of what is measured and how it is judged, independent of the file's formatting.
+
+    A trace counts by the requests that are sent of it, not by the name of its file. Raises InputError if it cannot be
+    read.
+    """
     left_out: dict[str, Any] = {"blocks": True, "cost": True}
     if not suite.gate.slo:  # so that runs from before there were objectives still belong to their suites
         left_out["gate"] = {"slo"}
-    if all(scenario.workload.capacity is None for scenario in suite.scenarios):  # likewise
-        left_out["scenarios"] = {"__all__": {"workload": {"capacity"}}}
-    return hashlib.sha256(suite.model_dump_json(exclude=left_out).encode()).hexdigest()
+    workloads = [scenario.workload for scenario in suite.scenarios]
+    unused: dict[str, Any] = {
+        key: True for key in _LATER_KEYS if all(getattr(workload, key) is None for workload in workloads)
+    }
+    if "trace" not in unused:
+        unused["trace"] = {"file"}
+    left_out["scenarios"] = {"__all__": {"workload": unused}}
+    digest = hashlib.sha256(suite.model_dump_json(exclude=left_out).encode())
+    for scenario in suite.scenarios:
+        if (trace := read_scenario_trace(scenario)) is not None:
+            digest.update(trace.sha256.encode())
+    return digest.hexdigest()
 
 
 def server_groups(suite: Suite) -> list[ServerGroup]:

@@ -114,8 +114,9 @@ def _measure_trial(
 ) -> None:
     ordinal = subject.done.get(scenario.name, 0) + turn
     name = f"{scenario.name}, trial {ordinal}"
-    # Recorded prompts differ in length: a retry would be another workload under the same name.
-    for attempt in range(TRIAL_ATTEMPTS if workload.dataset is None else 1):
+    # Recorded prompts differ in length, or are in the cache already: a retry would be another workload of that name.
+    is_repeatable = workload.dataset is None and not (workload.trace is not None and workload.trace.has_texts)
+    for attempt in range(TRIAL_ATTEMPTS if is_repeatable else 1):
         begin = time.monotonic()
         try:
             with MetricsWatch(subject.metrics) as metrics:

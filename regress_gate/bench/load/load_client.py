@@ -97,11 +97,11 @@ async def measure_load_async(
         sender = RequestSender(transport, limits.request, time.monotonic() + limits.trial, finished)
         started = datetime.now(UTC)
         with ClientWatch() as watch:
-            if workload.request_rate is None:
-                records = await closed_loop(sender, requests, workload.concurrency)
-            else:
+            if workload.is_open_loop:
                 times = arrival_times(workload, scenario, ordinal)
                 records = await open_loop(sender, requests, times, workload.concurrency)
+            else:
+                records = await closed_loop(sender, requests, workload.concurrency)
             load = watch.load()
     finally:
         await transport.close()

@@ -6,7 +6,7 @@ another, and with prefix caching a repeated prompt is another workload.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import shake_256
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regress_gate.bench.load.dataset import Dataset
+from regress_gate.bench.load.trace import Trace
 from regress_gate.errors import InputError
 
 # Words of texts for endpoints that take no token ids. Each is short and common, so that most tokenizers have it as one
@@ -44,6 +45,8 @@ WORDS = tuple(_WORD_LIST.split())
 FIRST_TOKEN, LAST_TOKEN = 1000, 9999
 """Token ids sent: within the vocabulary of every text model, above the control tokens at its start."""
 
+
+Tokens = npt.NDArray[np.uint32]
 
 MAX_QUERY_WORDS = 16
 """Words of a rerank query. In a shorter pair, half of the words are the query."""
@@ -90,14 +93,14 @@ class RequestSlo:
 
 @dataclass(frozen=True, slots=True)
 class LoadWorkload:
-    """One workload. With `request_rate` it is an open loop, and `concurrency` is only its cap.
+    """One workload. With `request_rate` or `trace` it is an open loop, and `concurrency` is only its cap.
 
-    Without a rate it is a closed loop with `concurrency` requests in flight; None sends all at once.
+    Otherwise it is a closed loop with `concurrency` requests in flight; None sends all at once.
     """
 
     input_len: int
     """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document. 0 for
-    recorded prompts, which are as long as they are."""
+    recorded prompts and traces, which are as long as they are."""
     output_len: int
     """Requested tokens; 0 if the API generates none, and for responses as long as the recorded ones."""
     num_requests: int
@@ -122,9 +125,11 @@ class LoadWorkload:
     """Served names that the requests use in turn; empty: the target's model."""
     dataset: Dataset | None = None
     """Recorded prompts, for completions; None: random tokens, or words for rerank."""
+    trace: Trace | None = None
+    """Recorded traffic: exactly the requests that are sent, those of the warm-up first."""
 
     def __post_init__(self) -> None:
-        generated = self.dataset is None
+        generated = self.dataset is None and self.trace is None
         for name, least in (
             ("input_len", 2 if self.api is ServingApi.RERANK else int(generated)),
             ("output_len", int(generated and self.api.streamed)),
@@ -141,6 +146,11 @@ class LoadWorkload:
             raise InputError(f"workload: prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if self.warmup_requests < 0:
             raise InputError(f"workload: warmup_requests is {self.warmup_requests}, must not be negative")
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether requests are sent when they are due."""
+        return self.request_rate is not None or self.trace is not None
 
 
 def measured_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
@@ -164,7 +174,10 @@ def warmup_rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> 
 
 
 def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequence[float]:
-    """When each request of an open loop is due, in seconds from the first. Needs a request rate."""
+    """When each request of an open loop is due, in seconds from the first. Needs an open loop."""
+    if workload.trace is not None:
+        recorded: list[float] = workload.trace.measured_times.tolist()
+        return recorded
     if workload.request_rate is None:
         raise ValueError("a closed loop has no schedule")
     gaps = np.full(workload.num_requests, 1.0)
@@ -174,6 +187,23 @@ def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequen
     gaps[0] = 0.0
     times: list[float] = (np.cumsum(gaps) / workload.request_rate).tolist()
     return times
+
+
+def trace_prompts(workload: LoadWorkload, trace: Trace, scenario: str, ordinal: int) -> Iterator[str | Tokens]:
+    """The prompt of every request of a trace in pass `ordinal`, those of the warm-up first: its text, or token ids.
+
+    Equal blocks are equal tokens, in the warm-up too, as they were when the traffic was recorded. All other tokens
+    belong to one request and one pass.
+    """
+    stream = f"{workload.seed}/{scenario}/{ordinal}"
+    for number, text in enumerate(trace.texts):
+        if text is not None:
+            yield text
+        elif ids := trace.blocks_of(number):
+            blocks = [_random_token_array(f"{stream}/block/{each}", trace.block_tokens) for each in ids]
+            yield np.concatenate(blocks)[: trace.input_tokens[number]]
+        else:
+            yield _random_token_array(f"{stream}/trace/{number}", int(trace.input_tokens[number]))
 
 
 def shuffled_order(workload: LoadWorkload, scenario: str, count: int) -> list[int]:
@@ -205,8 +235,12 @@ def _random_text(key: str, words: int) -> str:
 
 
 def _random_tokens(key: str, count: int) -> list[int]:
-    tokens: list[int] = (FIRST_TOKEN + _random_integers(key, count) % (LAST_TOKEN - FIRST_TOKEN + 1)).tolist()
+    tokens: list[int] = _random_token_array(key, count).tolist()
     return tokens
+
+
+def _random_token_array(key: str, count: int) -> Tokens:
+    return FIRST_TOKEN + _random_integers(key, count) % (LAST_TOKEN - FIRST_TOKEN + 1)
 
 
 def _random_integers(key: str, count: int) -> npt.NDArray[np.uint32]:

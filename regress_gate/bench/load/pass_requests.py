@@ -8,7 +8,7 @@ Every pass uses its own part of the file: with prefix caching a repeated prompt 
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
@@ -28,11 +28,13 @@ from regress_gate.bench.load.load_workload import (
     measured_prompts,
     measured_rerank_texts,
     shuffled_order,
+    trace_prompts,
     warmup_prompts,
     warmup_rerank_texts,
 )
 from regress_gate.bench.load.responses import StreamedResponse, WholeResponse, error_message
 from regress_gate.bench.load.sending import PreparedRequest
+from regress_gate.bench.load.trace import Trace, open_trace
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import engine_arg_key
 from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite
@@ -235,6 +237,9 @@ def make_pass_requests(
     workload: LoadWorkload, scenario: str, ordinal: int, model: str, chosen: Sequence[ChosenPrompt] | None
 ) -> PassRequests:
     """Pass `ordinal` (from 1) to the model of that served name. `chosen`: recorded prompts, as `choose` gives them."""
+    if workload.trace is not None:
+        requests = _build_requests(workload, model, _trace_bodies(workload, workload.trace, scenario, ordinal))
+        return PassRequests(requests[: workload.warmup_requests], requests[workload.warmup_requests :])
     if chosen is None:
         arguments = (workload, scenario, ordinal, model)
         return PassRequests(warmup_requests(*arguments), measured_requests(*arguments))
@@ -257,11 +262,18 @@ def _prompt_bodies(workload: LoadWorkload, token_ids: Sequence[list[int]]) -> li
     return [{key: prompt} for prompt in token_ids]
 
 
+def _trace_bodies(workload: LoadWorkload, trace: Trace, scenario: str, ordinal: int) -> Iterable[dict[str, Any]]:
+    """One after another: all prompts as numbers would take many times the memory of the requests."""
+    prompts = trace_prompts(workload, trace, scenario, ordinal)
+    for prompt, tokens in zip(prompts, trace.output_tokens.tolist(), strict=True):
+        yield {"prompt": prompt, "max_tokens": tokens}
+
+
 def _rerank_bodies(texts: Sequence[tuple[str, list[str]]]) -> list[dict[str, Any]]:
     return [{"query": query, "documents": documents} for query, documents in texts]
 
 
-def _build_requests(workload: LoadWorkload, model: str, own: Sequence[Mapping[str, Any]]) -> list[PreparedRequest]:
+def _build_requests(workload: LoadWorkload, model: str, own: Iterable[Mapping[str, Any]]) -> list[PreparedRequest]:
     generation = {
         "max_tokens": workload.output_len,
         "temperature": 0,
@@ -271,8 +283,11 @@ def _build_requests(workload: LoadWorkload, model: str, own: Sequence[Mapping[st
     }
     shared = {**(generation if workload.api.streamed else {}), **workload.extra_body}
     names = cycle(workload.lora_adapters or (model,))
-    bodies = [{"model": name, **shared, **part} for name, part in zip(names, own, strict=False)]
-    return [PreparedRequest(orjson.dumps(body), _response_reader(workload, body)) for body in bodies]
+    bodies = ({"model": name, **shared, **part} for name, part in zip(names, own, strict=False))
+    return [
+        PreparedRequest(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), _response_reader(workload, body))
+        for body in bodies
+    ]
 
 
 def _response_reader(workload: LoadWorkload, body: Mapping[str, Any]) -> Callable[[], StreamedResponse | WholeResponse]:
@@ -312,12 +327,33 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
         extra_body=workload.extra_body,
         lora_adapters=tuple(workload.lora_adapters),
         dataset=dataset,
+        trace=read_scenario_trace(scenario),
     )
+    arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
+    longest = arguments.get("max_model_len")
+    limit = longest if type(longest) is int else None
     if dataset is not None:
-        arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
-        longest = arguments.get("max_model_len")
-        check_recorded_prompts(dataset, read_texts(dataset), load, longest if type(longest) is int else None)
+        check_recorded_prompts(dataset, read_texts(dataset), load, limit)
+    if scenario.workload.trace is not None and load.trace is not None and limit is not None:
+        _check_trace_lengths(Path(scenario.workload.trace.file), load.trace, limit)
     return load
+
+
+def read_scenario_trace(scenario: Scenario) -> Trace | None:
+    """None for a workload without one, or without a number of requests. Raises InputError for an unusable file."""
+    workload = scenario.workload
+    if workload.trace is None or workload.num_requests is None:
+        return None
+    return open_trace(workload.trace, warmup=workload.warmup_requests, requests=workload.num_requests)
+
+
+def _check_trace_lengths(file: Path, trace: Trace, max_model_len: int) -> None:
+    """Raises InputError for a request that fails on any server."""
+    lengths = trace.input_tokens + trace.output_tokens
+    longest = int(lengths.argmax())
+    if lengths[longest] > max_model_len:
+        what = f"request {longest + 1} needs {lengths[longest]} tokens, and max_model_len is {max_model_len}"
+        raise InputError(what, where=file, todo="leave it out")
 
 
 def _scenario_dataset(scenario: Scenario) -> Dataset | None:

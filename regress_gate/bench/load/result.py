@@ -93,7 +93,7 @@ def make_result(done: WorkloadPass) -> LoadResult:
     metrics, notes = _metrics(compute_request_statistics(samples, latency), good, duration, done.workload)
     metrics["failed_requests"] = failed / len(records)
     notes += _notes(done, good, chunks_counted)
-    lateness = [record.sent - record.due for record in records] if done.workload.request_rate else []
+    lateness = [record.sent - record.due for record in records] if done.workload.is_open_loop else []
     first = metrics.get("ttft_median" if done.workload.api.streamed else "e2el_median")
     guards = check_client(done.load, lateness, first, metrics.get("tpot_median"))
     described = _described(done, good, chunks_counted)
@@ -125,11 +125,11 @@ def make_result(done: WorkloadPass) -> LoadResult:
 def _with_token_counts(done: WorkloadPass) -> tuple[list[RequestRecord], bool]:
     """Records whose successes all have token counts, and whether chunks were counted for that.
 
-    If the server counts tokens for no answer, its chunks are counted; that needs streaming and generated prompts, whose
-    length is known. If only some answers lack a count, these have failed.
+    If the server counts tokens for no answer, its chunks are counted; that needs streaming and generated prompts of one
+    length. If only some answers lack a count, these have failed.
     """
     good = [record for record in done.records if record.failure is None]
-    countable = done.workload.api.streamed and done.workload.dataset is None
+    countable = done.workload.api.streamed and done.workload.dataset is None and done.workload.trace is None
     chunks_counted = countable and bool(good) and all(record.output_tokens is None for record in good)
     no_usage = RequestFailure(RequestFailureKind.NO_USAGE, "no token counts at the end of the answer")
 
@@ -205,6 +205,9 @@ def _notes(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bo
         notes.append(
             f"{dataset.file.name} holds {held}: earlier trials may have sent the same, which a cache remembers"
         )
+    trace = done.workload.trace
+    if trace is not None and trace.has_texts and done.ordinal > 1:
+        notes.append("earlier trials sent the same texts of the trace, which a cache remembers")
     if done.warmup_failed:
         notes.append(f"{done.warmup_failed} of {plural(done.workload.warmup_requests, 'warm-up request')} failed")
     return notes
@@ -212,9 +215,10 @@ def _notes(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bo
 
 def described_workload(workload: LoadWorkload, model: str) -> dict[str, Any]:
     """What every client is asked to send, in the words of imported trials and then in its own."""
+    trace = workload.trace
     return {
         "model": model,
-        "request_rate": workload.request_rate,
+        "request_rate": workload.request_rate if trace is None else trace.mean_rate,
         "max_concurrency": workload.concurrency,
         "num_prompts": workload.num_requests,
         **_sent(workload),
@@ -224,6 +228,8 @@ def described_workload(workload: LoadWorkload, model: str) -> dict[str, Any]:
 
 
 def _sent(workload: LoadWorkload) -> dict[str, Any]:
+    if workload.trace is not None:
+        return {"dataset": "trace", "trace_sha256": workload.trace.sha256}
     if workload.dataset is None:
         lengths = {name: getattr(workload, name) for name in ("input_len", "output_len", "prefix_len")}
         return {"dataset": "random", **lengths}
@@ -244,7 +250,9 @@ def _described(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted
         described["extra_body"] = dict(workload.extra_body)
     if workload.lora_adapters:
         described["lora_adapters"] = list(workload.lora_adapters)
-    if workload.request_rate is not None:
+    if workload.trace is not None:
+        described["arrival"] = "trace"
+    elif workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
     if done.prompts_sha256 is not None:
         described["prompts_sha256"] = done.prompts_sha256

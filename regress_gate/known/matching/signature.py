@@ -109,7 +109,7 @@ def claim_on(issue: KnownIssue, unit: ObservedLoss) -> Claim | None:
 
 def is_measurable_in(issue: KnownIssue, workload: Workload) -> bool:
     """Whether such a workload measures a loss directly that the record claims."""
-    at_rate = workload.request_rate is not None
+    at_rate = workload.is_open_loop
     return any(
         part.direction == "worse"
         and _match_region(part, issue.scope.workload, workload) is True
@@ -119,7 +119,7 @@ def is_measurable_in(issue: KnownIssue, workload: Workload) -> bool:
 
 
 def _names_statistic(part: SignaturePart, unit: ObservedLoss) -> bool:
-    at_rate = unit.workload.request_rate is not None
+    at_rate = unit.workload.is_open_loop
     if family_of(part.metric, at_rate=at_rate) != unit.family or is_tail(part.metric) != is_tail(unit.metric):
         return False
     if unit.family == "throughput":

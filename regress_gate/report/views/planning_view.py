@@ -1,12 +1,13 @@
 """The reports of `compare --plan` (what blocks would cost and could show) and `calibrate` (how much series scatter)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regress_gate.gate.audit.causes import MOST_CAUSES
 from regress_gate.gate.early_stopping import ExpectedStop
 from regress_gate.gate.planning import RunPlan, SeriesPlan
+from regress_gate.model.suite import TraceFacts
 from regress_gate.report.document import (
     Block,
     Cell,
@@ -24,6 +25,7 @@ from regress_gate.report.document import (
 from regress_gate.report.findings import Case, Finding, Findings, Level, Outcome, Rule, worst_first
 from regress_gate.report.plots import NoisePlot, NoiseRow
 from regress_gate.report.render.output_formats import NOISE_FIGURES
+from regress_gate.report.views.suite_view import trace_text, traces_data
 from regress_gate.stats.design import FIRST_ANALYSIS
 from regress_gate.text import duration_text, plural
 
@@ -51,6 +53,8 @@ class PlanView(View):
     budget: float | None
     counter_test_starts: int | None = None
     """Server starts that one counter-test takes at most; None: none are measured."""
+    traces: Mapping[str, TraceFacts | str] = field(default_factory=dict)
+    """By scenario: the recorded traffic that is sent."""
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
         plan = self.plan
@@ -62,6 +66,7 @@ class PlanView(View):
             pairs.append(Pair("time", _time(plan, self.budget)))
             if plan.likely_end is not None and plan.runs_a_side > FIRST_ANALYSIS:
                 pairs.append(Pair("ends", _expected_stop(plan.likely_end)))
+        pairs += [Pair(scenario, trace_text(facts)) for scenario, facts in self.traces.items()]
         if self.counter_test_starts is not None:
             starts = plural(self.counter_test_starts, "server start")
             text = f"at most {starts} for each counter-test, of at most {MOST_CAUSES} for each regression"
@@ -87,7 +92,7 @@ class PlanView(View):
         plan = self.plan.as_document()
         if self.counter_test_starts is not None:
             plan |= {"counter_test_starts": self.counter_test_starts, "most_counter_tests": MOST_CAUSES}
-        return {"plan": plan}
+        return {"plan": plan | ({"traces": traces_data(self.traces)} if self.traces else {})}
 
 
 def _plan_table(series: Sequence[SeriesPlan]) -> Table:

@@ -1,11 +1,11 @@
 """Suites: the list of those that are shipped, and one as a whole."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regress_gate.model.suite import RunCost, ServerConfig, Suite, Workload
+from regress_gate.model.suite import RunCost, ServerConfig, Suite, TraceFacts, Workload
 from regress_gate.report.document import (
     Block,
     Column,
@@ -20,7 +20,7 @@ from regress_gate.report.document import (
     View,
 )
 from regress_gate.report.views.list_view import value_text
-from regress_gate.text import plural
+from regress_gate.text import duration_text, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class SuiteView(View):
     """What is sent to which server, why, and what decides."""
 
     suite: Suite
+    traces: Mapping[str, TraceFacts | str] = field(default_factory=dict)
+    """By scenario: what its trace asks for, or why the file cannot be read."""
 
     def document(self, detail: Detail) -> Document:  # noqa: ARG002 - there is nothing to leave out
         suite = self.suite
@@ -69,6 +71,7 @@ class SuiteView(View):
         blocks += [Pairs(tuple(pairs)), _scenarios(suite)]
         for scenario in suite.scenarios:
             items = list(_workload_details(scenario.workload))
+            items += [trace_text(self.traces[scenario.name])] if scenario.name in self.traces else []
             items += [f"sees {value_text(scenario.sees)}"] if scenario.sees else []
             items += [] if shared else [f"{pair.label} {pair.text}" for pair in _server_pairs(scenario.server)]
             blocks.append(Paragraph(f"{scenario.name}: {scenario.why or 'no why'}"))
@@ -76,7 +79,34 @@ class SuiteView(View):
         return Document(f"{suite.name}@{suite.version}", tuple(blocks), name="Scenarios")
 
     def data(self) -> dict[str, Any]:
-        return {"schema_version": "1", "suite": self.suite.model_dump(mode="json", exclude_none=True)}
+        data = {"schema_version": "1", "suite": self.suite.model_dump(mode="json", exclude_none=True)}
+        return data | ({"traces": traces_data(self.traces)} if self.traces else {})
+
+
+def trace_text(facts: TraceFacts | str) -> str:
+    """`500 requests in 10 min (0.8/s, at most 6 in a second), …`; or why the file cannot be read."""
+    if isinstance(facts, str):
+        return facts
+    rate = "all at once" if facts.mean_rate is None else f"{facts.mean_rate:.3g}/s"
+    amount = f"{plural(facts.requests, 'request')} in {duration_text(facts.seconds)}"
+    parts = [
+        f"{amount} ({rate}, at most {facts.busiest_second} within a second)",
+        "prompts are texts" if facts.input_tokens is None else f"prompts {_spread_text(facts.input_tokens)}",
+        f"answers {_spread_text(facts.output_tokens)}",
+    ]
+    if facts.shared is not None:
+        parts.append(f"{facts.shared:.0%} of all prompt tokens repeat the beginning of an earlier prompt")
+    return f"{facts.format} trace: {'; '.join(parts)}"
+
+
+def _spread_text(values: tuple[float, float, float]) -> str:
+    median, high, most = values
+    return f"of {median:.0f} tokens (median; p95 {high:.0f}, at most {most:.0f})"
+
+
+def traces_data(traces: Mapping[str, TraceFacts | str]) -> dict[str, Any]:
+    """By scenario; `error` where the file cannot be read. Lengths are median, 95th percentile and maximum."""
+    return {name: {"error": facts} if isinstance(facts, str) else asdict(facts) for name, facts in traces.items()}
 
 
 def _run_pairs(suite: Suite) -> Iterator[Pair]:
@@ -124,6 +154,8 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
         sends = f"{workload.documents} documents x {_number(workload.input_len)} words"
     elif workload.api == "embeddings":
         sends = f"{_number(workload.input_len)} tokens"
+    elif workload.trace is not None:
+        sends = f"recorded -> {'' if workload.ignore_eos else 'up to '}recorded"
     else:
         unknown = "?" if isinstance(workload.dataset, str) else "recorded"
         prompt, answer = (length or unknown for length in (workload.input_len, workload.output_len))
@@ -131,6 +163,8 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
     loads = []
     if workload.request_rate is not None:
         loads.append(f"{workload.request_rate:g}/s {workload.arrival}")
+    if workload.trace is not None:
+        loads.append("trace" if workload.trace.scale == 1 else f"trace, times x {workload.trace.scale:g}")
     if workload.concurrency is not None:
         loads.append(f"{'at most ' if loads else 'concurrency '}{workload.concurrency}")
     if workload.capacity is not None:
@@ -143,6 +177,8 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
 
 def _workload_details(workload: Workload) -> Iterator[str]:
     """What the table has no column for."""
+    if workload.trace is not None:
+        yield f"recorded traffic of {workload.trace.file}"
     if not isinstance(workload.dataset, str):
         yield f"{workload.dataset.format} prompts of {workload.dataset.file}"
     if workload.api != "completions":
