@@ -15,6 +15,7 @@ from regress_gate.gate.audit.causes import explain_regressions
 from regress_gate.gate.audit.rule_changes import find_rule_changes
 from regress_gate.gate.audit.server_changes import ServerChange, find_server_changes
 from regress_gate.gate.config_changes import ConfigChange
+from regress_gate.gate.load_curves import load_curves
 from regress_gate.gate.measured_issues import join_issues
 from regress_gate.gate.objectives import judge_objectives, weigh_objectives
 from regress_gate.gate.reasons import (
@@ -60,6 +61,7 @@ from regress_gate.model.result import (
     ExplanationOut,
     InterimOut,
     KnownIssueOut,
+    LoadCurveOut,
     ObjectiveOut,
     PlanOut,
     Reason,
@@ -324,6 +326,7 @@ def conclude(
         testbed=_testbed_out(gathered.candidate, gathered.comparability),
         series=_with_run_values(series, [run for _, run in runs], gathered),
         runs=_runs_out(runs, gathered),
+        load_curves=_load_curves(gathered, rules.policy, comparison),
         distributions=distributions(series, gathered.baseline.counted, gathered.candidate.counted),
         void_runs=_void_runs(gathered),
         failed_runs=failed_runs(gathered.baseline, gathered.candidate),
@@ -351,6 +354,13 @@ def _void_runs(gathered: GatheredSides) -> list[VoidRun]:
         for name, side in gathered.by_name
         for void in side.void
     ]
+
+
+def _load_curves(gathered: GatheredSides, policy: Policy, comparison: SeriesComparison | None) -> list[LoadCurveOut]:
+    if comparison is None:
+        return []
+    sides = gathered.baseline.counted, gathered.candidate.counted
+    return load_curves(*sides, policy, incomparable=comparison.incomparable, interim=comparison.design.interim)
 
 
 # Every run, for pictures

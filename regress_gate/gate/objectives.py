@@ -8,7 +8,7 @@ that drops its slowest requests look fast. Not for losses against the baseline, 
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -99,7 +99,7 @@ def weigh_objectives(objectives: Sequence[ObjectiveOut], policy: Policy, book: W
         is_waived = one.state != "carried" and book.covers(f"{WAIVER_PREFIX}{one.name}", _overshoot(one))
         reasons.append(Reason(code=ReasonCode.WAIVED if is_waived else codes[one.state], text=one.text))
     for key in policy.slo:
-        if not any(_is_meant(key, one.scenario, one.metric) for one in objectives):
+        if not any(is_meant(key, one.scenario, one.metric) for one in objectives):
             text = f"the objective {key} has no series: no scenario measured it, with enough requests for it"
             reasons.append(Reason(code=ReasonCode.MISSING_SERIES, text=text))
     return reasons
@@ -114,7 +114,8 @@ def _overshoot(one: ObjectiveOut) -> float:
     return worst / one.limit - 1 if one.direction is Direction.LOWER else 1 - worst / one.limit
 
 
-def _is_meant(key: str, scenario: str, name: str) -> bool:
+def is_meant(key: str, scenario: str, name: str) -> bool:
+    """Whether a key of `[gate.slo]` is about this series."""
     pattern, slash, wanted = key.rpartition("/")
     return wanted == name and (not slash or fnmatchcase(scenario, pattern))
 
@@ -127,18 +128,21 @@ def _wanted(runs: Iterable[Run], policy: Policy) -> dict[tuple[str, str], float]
     series: dict[tuple[str, str], None] = {}
     for run in runs:
         series |= dict.fromkeys(
-            (trial.scenario, name) for trial in run.trials for name in trial_metrics(trial) if _supports(trial, name)
+            (trial.scenario, name)
+            for trial in run.trials
+            for name in trial_metrics(trial)
+            if supports_statistic(trial, name)
         )
         series |= dict.fromkeys((server_group(run), name) for name in run.metrics)
     return {
         (scenario, name): objective_limit(key, limit)
         for key, limit in policy.slo.items()
         for scenario, name in series
-        if _is_meant(key, scenario, name)
+        if is_meant(key, scenario, name)
     }
 
 
-def _supports(trial: Trial, name: str) -> bool:
+def supports_statistic(trial: Trial, name: str) -> bool:
     """Whether a trial has enough requests for a percentile: of fewer it is only the slowest of them."""
     return trial.requests is None or trial.requests >= metric(name).min_requests
 
@@ -164,15 +168,16 @@ def _run_value(run: Run, scenario: str, known: Metric) -> tuple[float | None, st
     if known.per_run:
         return (run.metrics.get(known.name) if server_group(run) == scenario else None), ""
     trials = [trial for trial in run.trials if trial.scenario == scenario]
-    values = [_trial_value(trial, known) for trial in trials]
+    values = [value_of_all_requests(trial, trial_metrics(trial), known) for trial in trials]
     unknown = next((why for value, why in values if value is None), "")
     if not values or any(value is None for value, _ in values):
         return None, unknown
     return float(np.mean([value for value, _ in values if value is not None])), ""
 
 
-def _trial_value(trial: Trial, known: Metric) -> tuple[float | None, str]:
-    value = trial_metrics(trial).get(known.name)
+def value_of_all_requests(trial: Trial, metrics: Mapping[str, float], known: Metric) -> tuple[float | None, str]:
+    """A metric of a trial in which requests that failed count as never answered. None with the reason."""
+    value = metrics.get(known.name)
     family, _, statistic = known.name.rpartition("_")
     if known.unit != "s" or statistic not in ("median", "p90", "p95", "p99"):
         return value, "" if value is not None else "a trial has no value"
@@ -230,8 +235,8 @@ def _judge(scenario: str, known: Metric, limit: float, baseline: _SideLevels, ca
         unit=known.unit,
         direction=known.direction,
         limit=limit,
-        baseline=_side_out(baseline.shown),
-        candidate=_side_out(candidate.shown),
+        baseline=level_out(baseline.shown),
+        candidate=level_out(candidate.shown),
         state=state,
         text=_text(f"{scenario}/{known.name}", known, limit, state, baseline, candidate),
     )
@@ -251,7 +256,8 @@ def _is_beyond(level: Level | None, limit: float, known: Metric) -> bool:
     return low > limit if known.direction is Direction.LOWER else high < limit
 
 
-def _side_out(level: Level | None) -> ObjectiveSide:
+def level_out(level: Level | None) -> ObjectiveSide:
+    """None: not known."""
     if level is None:
         return ObjectiveSide(level=None, interval=None, runs=0)
     bounds = level.interval and tuple(bound if math.isfinite(bound) else None for bound in level.interval)

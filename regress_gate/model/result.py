@@ -411,6 +411,46 @@ class ObjectiveOut(ResultModel):
         return f"{self.scenario}/{self.metric}"
 
 
+class LoadPointOut(ResultModel):
+    """Both sides at one load."""
+
+    load: float
+    """Requests at once, or requests a second."""
+    scenario: str
+    """That sends it."""
+    baseline_throughput: ObjectiveSide
+    """Throughput of the version that runs now."""
+    baseline_latency: ObjectiveSide
+    """Latency of the version that runs now, seconds."""
+    candidate_throughput: ObjectiveSide
+    """Throughput of the version to move to."""
+    candidate_latency: ObjectiveSide
+    """Latency of the version to move to, seconds."""
+
+
+class LoadCurveOut(ResultModel):
+    """Throughput against a latency at several loads of the same traffic, for pictures."""
+
+    load: Literal["concurrency", "request_rate"]
+    """What rises from point to point: requests at once, or requests that arrive in a second."""
+    throughput: str
+    """`output_throughput`, or `request_throughput` where no tokens are generated."""
+    latency: str
+    """The one that is promised, as `ttft_p99`; without a promise its median."""
+    limit: float | None
+    """The promise for this latency, seconds; null: none."""
+    confidence: float
+    """Level of the intervals."""
+    points: list[LoadPointOut] = Field(min_length=2)
+    """At least two, the smallest load first."""
+
+    @property
+    def name(self) -> str:
+        """Of the scenarios: `c8 to c64`."""
+        names = list(dict.fromkeys(point.scenario for point in self.points))
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
 class WorkaroundOut(ResultModel):
     """A way around a known issue."""
 
@@ -728,6 +768,8 @@ class Result(ResultModel):
     """The newest of all runs, in the order of time: those of `run_values`. Empty where nothing was compared."""
     distributions: list[DistributionOut] = Field(default_factory=list)
     """Of the scenarios with the largest losses, those first."""
+    load_curves: list[LoadCurveOut] = Field(default_factory=list)
+    """Of scenarios that differ only in their load, and of the rates around a capacity."""
     known_issues: list[KnownIssueOut] = Field(default_factory=list)
     """Every record in question, also those that do not apply."""
     coverage: CoverageOut | None = None

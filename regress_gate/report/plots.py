@@ -124,6 +124,44 @@ class QuantilePlot:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """One side at one load. An end of an interval is NaN where it is not known or has no bound."""
+
+    label: str
+    """The load."""
+    throughput: float
+    throughput_interval: tuple[float, float]
+    latency: float
+    latency_interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPanel:
+    title: str
+    load: str
+    """What the labels of the points are."""
+    throughput_unit: str
+    latency_unit: str
+    baseline: tuple[LoadPoint, ...]
+    """By load."""
+    candidate: tuple[LoadPoint, ...]
+    limit: float | None
+    """The largest latency that is promised."""
+    limit_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlot:
+    """Throughput against latency of both sides, from the smallest load to the largest."""
+
+    panels: tuple[LoadPanel, ...]
+    sides: tuple[str, str]
+    confidence: str
+    """Level of the intervals: `90%`."""
+    note: str = ""
+
+
 class PointState(StrEnum):
     """On which side of a change a point is shown to be."""
 
@@ -202,4 +240,4 @@ class NoisePlot:
     note: str = ""
 
 
-Plot = IntervalPlot | RunPlot | QuantilePlot | TimelinePlot | NoisePlot
+Plot = IntervalPlot | RunPlot | QuantilePlot | LoadPlot | TimelinePlot | NoisePlot

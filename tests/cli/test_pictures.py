@@ -57,7 +57,7 @@ def test_a_png_is_written_and_printed_as_bytes(gate):
 def test_an_unknown_picture_is_refused_before_any_work_with_the_names_of_all(gate, command):
     done = gate(*command, "--format", "svg", "--figure", "interval")
     assert done.code == 2
-    assert "'interval' is not one of 'intervals', 'runs', 'distributions', 'since'" in done.error
+    assert "'interval' is not one of 'intervals', 'runs', 'distributions', 'loads', 'since'" in done.error
 
 
 def test_a_check_has_no_picture_to_offer(gate):

@@ -24,8 +24,11 @@ from regress_gate.model.result import (
     FailedRun,
     IssueObservation,
     KnownIssueOut,
+    LoadCurveOut,
+    LoadPointOut,
     MeasuredChangeOut,
     Move,
+    ObjectiveSide,
     ObservedCauseOut,
     QuantilesOut,
     Reason,
@@ -287,6 +290,7 @@ def with_pictures(result: Result) -> Result:
             "runs": runs,
             "series": [_with_run_values(one, runs) if one.gated else one for one in result.series],
             "distributions": [a_distribution(latency) for latency in ("ttft", "tpot", "e2el")],
+            "load_curves": [a_load_curve("ttft_p95", limit=0.5), a_load_curve("tpot_median")],
             "change_points": [a_change_point()],
         }
     )
@@ -299,6 +303,42 @@ def _with_run_values(one: SeriesResult, runs: Sequence[RunOut]) -> SeriesResult:
         ripple = 1 + 0.03 * math.sin(1.7 * place + len(one.metric)) + (0.2 if made.state == "void" else 0)
         values.append(None if made.state == "failed" or mean is None else round(mean * ripple, 6))
     return one.model_copy(update={"run_values": values})
+
+
+def a_load_curve(latency: str = "ttft_p95", *, limit: float | None = None) -> LoadCurveOut:
+    """A closed loop in which the candidate is full earlier."""
+
+    def level(value: float, spread: float) -> ObjectiveSide:
+        ends = (round(value * (1 - spread), 6), round(value * (1 + spread), 6))
+        return ObjectiveSide(level=round(value, 6), interval=ends, runs=5)
+
+    def sides(load: int, most: float) -> tuple[ObjectiveSide, ObjectiveSide]:
+        throughput = 110 * load / (1 + 110 * load / most)
+        waiting = 0.004 * load * (1 + 110 * load / most) if latency.startswith("ttft") else 0.0
+        seconds = waiting + (0.03 if latency.startswith("ttft") else 0.0) + load / throughput
+        return level(throughput, 0.03), level(seconds, 0.06)
+
+    points = []
+    for load in (1, 8, 32, 64, 128):
+        (base, base_latency), (cand, cand_latency) = sides(load, 4000), sides(load, 3500)
+        points.append(
+            LoadPointOut(
+                load=load,
+                scenario=f"chat-c{load}",
+                baseline_throughput=base,
+                baseline_latency=base_latency,
+                candidate_throughput=cand,
+                candidate_latency=cand_latency,
+            )
+        )
+    return LoadCurveOut(
+        load="concurrency",
+        throughput="output_throughput",
+        latency=latency,
+        limit=limit,
+        confidence=0.9,
+        points=points,
+    )
 
 
 def a_distribution(latency: str = "ttft", **changes: Any) -> DistributionOut:
@@ -784,6 +824,15 @@ def filled_with(text: str, url: str | None = None) -> Result:
         void_runs=[VoidRun(side="baseline", run=text, reason=text)],
         runs=[run.model_copy(update={"run": text, "why": text}) for run in made.runs],
         distributions=[one.model_copy(update={"scenario": text, "latency": text}) for one in made.distributions],
+        load_curves=[
+            one.model_copy(
+                update={
+                    "latency": text,
+                    "points": [point.model_copy(update={"scenario": text}) for point in one.points],
+                }
+            )
+            for one in made.load_curves
+        ],
         change_points=[
             a_change_point(
                 series=f"{text}/ttft_p99",

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from regress_gate.errors import InputError
-from regress_gate.model.result import Result, Verdict
+from regress_gate.model.result import LoadCurveOut, Result, Verdict
 from regress_gate.report import RenderOptions, render_content
 from regress_gate.report.document import Column, Detail, Figure, Table
 from regress_gate.report.figures import draw_svg, theme_css
@@ -25,6 +25,9 @@ from regress_gate.report.plots import (
     IntervalGroup,
     IntervalPlot,
     IntervalRow,
+    LoadPanel,
+    LoadPlot,
+    LoadPoint,
     NoisePlot,
     NoiseRow,
     Plot,
@@ -44,7 +47,7 @@ from regress_gate.report.plots import (
 )
 from regress_gate.report.render.picture import figures_of
 from regress_gate.report.views.result_view import ResultView
-from tests.factories.results import EVERY_KIND, a_result, a_series, checked, failing, passing
+from tests.factories.results import EVERY_KIND, a_load_curve, a_result, a_series, checked, failing, passing
 from tests.factories.views import EVERY_VIEW
 
 from .strategies import hostile_text
@@ -206,6 +209,28 @@ def timeline_panels(draw: st.DrawFn) -> TimelinePanel:
 
 
 timelines = st.builds(TimelinePlot, st.lists(timeline_panels(), max_size=3).map(tuple), hostile_text, hostile_text)
+numbers_of_an_interval = st.tuples(numbers, numbers)
+load_points = st.lists(
+    st.builds(LoadPoint, hostile_text, numbers, numbers_of_an_interval, numbers, numbers_of_an_interval), max_size=4
+).map(tuple)
+load_panels = st.builds(
+    LoadPanel,
+    hostile_text,
+    hostile_text,
+    hostile_text,
+    hostile_text,
+    load_points,
+    load_points,
+    st.none() | shares,
+    hostile_text,
+)
+load_plots = st.builds(
+    LoadPlot,
+    st.lists(load_panels, max_size=3).map(tuple),
+    st.tuples(hostile_text, hostile_text),
+    hostile_text,
+    hostile_text,
+)
 sizes = st.none() | shares
 noise_plots = st.builds(
     NoisePlot, st.lists(st.builds(NoiseRow, hostile_text, sizes, sizes, shares), max_size=6).map(tuple), hostile_text
@@ -213,7 +238,7 @@ noise_plots = st.builds(
 
 
 @given(
-    plot=st.one_of(interval_plots, run_plots(), quantile_plots(), timelines, noise_plots),
+    plot=st.one_of(interval_plots, run_plots(), quantile_plots(), load_plots, timelines, noise_plots),
     title=hostile_text,
     description=hostile_text,
 )
@@ -325,6 +350,40 @@ def test_the_shape_of_a_mark_tells_its_verdict_without_colours() -> None:
     assert len(marks) == len(Verdict)
 
 
+# Throughput against latency
+
+
+def load_figure(*curves: LoadCurveOut) -> Figure:
+    return figures(failing().model_copy(update={"load_curves": list(curves)}))["loads"]
+
+
+def test_each_side_has_a_mark_for_each_load_and_one_number_where_both_are_close() -> None:
+    root = check_is_sound(draw_svg(load_figure(a_load_curve())))
+    check_texts_are_apart(root)
+    shown = [text for text, _ in texts_of(root)]
+    assert [shown.count(load) for load in ("1", "8", "32", "64", "128")] == [1] * 5
+    marks = [one.get("class") for one in root.iter(f"{SVG}path") if one.find(f"{SVG}title") is not None]
+    assert (marks.count("fill-baseline"), marks.count("fill-candidate")) == (5, 5)
+
+
+def test_a_promise_is_a_line_with_its_words() -> None:
+    with_promise = draw_svg(load_figure(a_load_curve(limit=0.5)))
+    assert "promise: at most 500.0 ms" in with_promise
+    assert "stroke-dasharray" in with_promise
+    assert "stroke-dasharray" not in draw_svg(load_figure(a_load_curve()))
+
+
+def test_a_load_at_which_requests_were_never_answered_has_no_mark_but_a_row() -> None:
+    curve = a_load_curve()
+    never = curve.points[-1].candidate_latency.model_copy(update={"level": None, "interval": (0.9, None)})
+    last = curve.points[-1].model_copy(update={"candidate_latency": never})
+    drawn = load_figure(curve.model_copy(update={"points": [*curve.points[:-1], last]}))
+    root = check_is_sound(draw_svg(drawn))
+    marks = [one.get("class") for one in root.iter(f"{SVG}path") if one.find(f"{SVG}title") is not None]
+    assert (marks.count("fill-baseline"), marks.count("fill-candidate")) == (5, 4)
+    assert list(drawn.table.rows)[-1].cells[4] == "n/a"
+
+
 # Long series
 
 
@@ -409,7 +468,7 @@ def png(build: Callable[[], Result], **options: str) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("name", ["intervals", "runs", "distributions", "since"])
+@pytest.mark.parametrize("name", ["intervals", "runs", "distributions", "loads", "since"])
 def test_a_png_has_twice_the_pixels_of_the_picture(name: str) -> None:
     content = png(failing, figure=name)
     root = ET.fromstring(draw_svg(figures(failing())[name]))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from regress_gate.report.document import Figure
 from regress_gate.report.figures.canvas import PALETTE, Canvas
 from regress_gate.report.figures.intervals import draw_intervals
+from regress_gate.report.figures.loads import draw_loads
 from regress_gate.report.figures.noise import draw_noise
 from regress_gate.report.figures.quantiles import draw_quantiles
 from regress_gate.report.figures.runs import draw_runs
 from regress_gate.report.figures.timeline import draw_timeline
-from regress_gate.report.plots import IntervalPlot, NoisePlot, QuantilePlot, RunPlot, TimelinePlot
+from regress_gate.report.plots import IntervalPlot, LoadPlot, NoisePlot, QuantilePlot, RunPlot, TimelinePlot
 
 __all__ = ["draw_svg", "theme_css"]
 
@@ -33,6 +34,8 @@ def draw_svg(figure: Figure, *, heading: bool = True, font: str = "sans-serif") 
             draw_runs(canvas, figure.plot)
         case QuantilePlot():
             draw_quantiles(canvas, figure.plot)
+        case LoadPlot():
+            draw_loads(canvas, figure.plot)
         case TimelinePlot():
             draw_timeline(canvas, figure.plot)
         case NoisePlot():

@@ -129,7 +129,8 @@ def minus(text: str) -> str:
 def fitting_ticks(scale: Scale, write: Callable[[float], str], size: float, most: int) -> list[float]:
     """Round numbers for an axis from left to right, so few that their texts do not touch."""
     for count in range(most, 0, -1):
-        found = ticks(scale.low, scale.high, count)
+        found = factor_ticks(scale.low, scale.high, count) if scale.factors else []
+        found = found if len(found) > 1 else ticks(scale.low, scale.high, count)
         ends = [(scale.place(one), text_width(write(one), size) / 2 + 3) for one in found]
         if all(left + half <= right - other for (left, half), (right, other) in pairwise(ends)):
             return found

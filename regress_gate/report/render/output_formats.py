@@ -96,6 +96,7 @@ COMPARISON_FIGURES = {
     "intervals": "Change of each gated series against its margin",
     "runs": "Every run in the order of time",
     "distributions": "How long requests take, at each percentile",
+    "loads": "Throughput against latency, load by load",
     "since": "Since which stored version",
 }
 """The pictures of a comparison by the names that `--figure` takes, with their titles."""

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from regress_gate.model.result import (
     ChangePointOut,
     DistributionOut,
+    LoadCurveOut,
+    LoadPointOut,
+    ObjectiveSide,
     QuantilesOut,
     Result,
     SeriesResult,
@@ -21,6 +24,9 @@ from regress_gate.report.plots import (
     IntervalGroup,
     IntervalPlot,
     IntervalRow,
+    LoadPanel,
+    LoadPlot,
+    LoadPoint,
     PointState,
     QuantileLine,
     QuantilePanel,
@@ -44,6 +50,7 @@ MOST_INTERVALS = 60
 _MOST_RUN_PANELS = 8
 _MOST_SCENARIOS = 3
 _MOST_ORIGINS = 6
+_MOST_LOAD_PANELS = 8
 
 
 def result_figures(result: Result) -> list[Block]:
@@ -55,6 +62,7 @@ def result_figures(result: Result) -> list[Block]:
         _intervals(gated),
         *_runs(result, [one for one in gated if len(one.run_values) == len(result.runs) > 0]),
         *_distributions(result),
+        *_loads(result),
         *_origins(result),
     ]
 
@@ -275,6 +283,130 @@ def _quantile_table(shown: Sequence[DistributionOut]) -> Table:
 def _level_cells(side: QuantilesOut, at: int) -> tuple[str, str]:
     low, high = (units.values((end[at], None), "s", "")[0] for end in (side.lowest, side.highest))
     return units.values((side.values[at], None), "s", "")[0], f"{low} to {high}"
+
+
+# Throughput against latency
+
+_LOAD_WORDS = {"concurrency": "requests at once", "request_rate": "requests a second"}
+
+
+def _loads(result: Result) -> list[Block]:
+    """A panel for each latency of each traffic that was sent at several loads."""
+    shown = result.load_curves[:_MOST_LOAD_PANELS]
+    if not shown:
+        return []
+    baseline, candidate = _sides(result)
+    more = len(result.load_curves) - len(shown)
+    note = f"The first {len(shown)} of {len(result.load_curves)} curves." if more else ""
+    return [
+        Figure(
+            name="loads",
+            title=COMPARISON_FIGURES["loads"],
+            description=(
+                f"{baseline} and {candidate} at several loads of the same traffic; further right and lower is better. "
+                f"{' '.join(map(_load_text, shown))} {note}"
+            ).strip(),
+            plot=LoadPlot(
+                panels=tuple(map(_load_panel, shown)),
+                sides=(baseline, candidate),
+                confidence=units.percent(shown[0].confidence),
+                note=note,
+            ),
+            table=_load_table(shown),
+        )
+    ]
+
+
+def _load_text(curve: LoadCurveOut) -> str:
+    """What is seen at the largest load."""
+    point = curve.points[-1]
+    words = _LOAD_WORDS[curve.load]
+    sides = [
+        " at ".join(units.values((level.level, None), unit, name)[0] for level, unit, name in _named(pair, curve))
+        for pair in _levels(point)
+    ]
+    promise = "" if curve.limit is None else f"; promised: {_limit_text(curve)}"
+    return f"{curve.name}, {curve.latency}: at {point.load:g} {words} {sides[0]}, and {sides[1]}{promise}."
+
+
+def _levels(point: LoadPointOut) -> tuple[tuple[ObjectiveSide, ObjectiveSide], ...]:
+    """Throughput and latency of both sides."""
+    return (
+        (point.baseline_throughput, point.baseline_latency),
+        (point.candidate_throughput, point.candidate_latency),
+    )
+
+
+def _named(
+    pair: tuple[ObjectiveSide, ObjectiveSide], curve: LoadCurveOut
+) -> tuple[tuple[ObjectiveSide, str, str], ...]:
+    """Each level with the unit and the name of its metric."""
+    return (pair[0], "1/s", curve.throughput), (pair[1], "s", curve.latency)
+
+
+def _limit_text(curve: LoadCurveOut) -> str:
+    return "at most " + units.values((curve.limit, None), "s", curve.latency)[0]
+
+
+def _load_panel(curve: LoadCurveOut) -> LoadPanel:
+    levels = [pair for point in curve.points for pair in _levels(point)]
+    throughput, throughput_unit = units.axis_unit([one.level for one, _ in levels], "1/s", curve.throughput)
+    latency, latency_unit = units.axis_unit([*(one.level for _, one in levels), curve.limit], "s", curve.latency)
+    sides: tuple[list[LoadPoint], list[LoadPoint]] = ([], [])
+    for point in curve.points:
+        for side, (across, up) in zip(sides, _levels(point), strict=True):
+            side.append(
+                LoadPoint(
+                    label=f"{point.load:.3g}",
+                    throughput=_scaled((across.level,), throughput)[0],
+                    throughput_interval=_ends(across, throughput),
+                    latency=_scaled((up.level,), latency)[0],
+                    latency_interval=_ends(up, latency),
+                )
+            )
+    return LoadPanel(
+        title=curve.name,
+        load=_LOAD_WORDS[curve.load],
+        throughput_unit=f"{'output ' if curve.throughput == 'output_throughput' else ''}{throughput_unit}",
+        latency_unit=f"{curve.latency} ({latency_unit})",
+        baseline=tuple(sides[0]),
+        candidate=tuple(sides[1]),
+        limit=None if curve.limit is None else curve.limit * latency,
+        limit_text="" if curve.limit is None else f"promise: {_limit_text(curve)}",
+    )
+
+
+def _ends(level: ObjectiveSide, factor: float) -> tuple[float, float]:
+    low, high = _scaled(level.interval or (None, None), factor)
+    return low, high
+
+
+def _load_table(shown: Sequence[LoadCurveOut]) -> Table:
+    """By curve: a row for each load."""
+    titles = ("load", "baseline throughput", "its latency", "candidate throughput", "its latency", "server starts")
+    groups = tuple(
+        RowGroup(
+            f"{curve.name}, {curve.latency}, by {_LOAD_WORDS[curve.load]}",
+            tuple(Row((f"{point.load:g}", *_load_cells(point, curve))) for point in curve.points),
+        )
+        for curve in shown
+    )
+    return Table(tuple(Column(title, is_right=bool(at)) for at, title in enumerate(titles)), groups, "curve")
+
+
+def _load_cells(point: LoadPointOut, curve: LoadCurveOut) -> tuple[str, ...]:
+    cells = [_level_text(*one) for pair in _levels(point) for one in _named(pair, curve)]
+    return *cells, " and ".join(str(throughput.runs) for throughput, _ in _levels(point))
+
+
+def _level_text(level: ObjectiveSide, unit: str, metric: str) -> str:
+    """`1234 tok/s [1.20k, 1.27k]`."""
+    value = units.values((level.level, None), unit, metric)[0]
+    if level.level is None or level.interval is None:
+        return value
+    factor, _ = units.axis_unit([level.level], unit, metric)
+    low, high = ("?" if end is None else units.number(end * factor) for end in level.interval)
+    return f"{value} [{low}, {high}]"
 
 
 # Where regressions came from
