@@ -238,12 +238,12 @@ class AuditResult:
         """One row for each rule and server."""
         import pandas as pd  # slow to import, and only frames need it
 
-        from regress_gate.report.views.audit_view import finding_data  # with the rules
+        from regress_gate.report.views.audit_view import rule_out  # with the rules
 
         rows = [
             {
                 "server": None if audit.deployment is None else audit.deployment.name,
-                **finding_data(one, blocks=one.rule.id in audit.blocking),
+                **rule_out(one, blocks=one.rule.id in audit.blocking).model_dump(mode="json"),
             }
             for audit in self.audits
             for one in audit.results

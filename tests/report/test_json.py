@@ -13,14 +13,19 @@ from jsonschema import Draft202012Validator, FormatChecker
 from regress_gate.model.result import Result, WorkaroundOut
 from regress_gate.redaction import redact
 from regress_gate.report.schema import (
+    AUDIT_PAGE,
+    AUDIT_PATH,
     PAGE,
     SCHEMA_PATH,
     SERVERS_PATH,
+    audit_page_text,
+    audit_schema,
     page_text,
     schema,
     schema_text,
     servers_schema,
 )
+from regress_gate.report.views.audit_view import AuditView
 from tests.factories.results import (
     EVERY_KIND,
     a_change,
@@ -55,7 +60,9 @@ def document(result: Result) -> Any:
     return json.loads(render_result(result, "json"), parse_constant=reject)
 
 
-@pytest.mark.parametrize(("path", "made"), [(SCHEMA_PATH, schema), (SERVERS_PATH, servers_schema)])
+@pytest.mark.parametrize(
+    ("path", "made"), [(SCHEMA_PATH, schema), (SERVERS_PATH, servers_schema), (AUDIT_PATH, audit_schema)]
+)
 def test_the_schema_file_is_current(path: Path, made: Callable[[], dict[str, Any]]) -> None:
     current = path.read_text(encoding="utf-8") == schema_text(made())
     assert current, "run: python -m regress_gate.report.schema"
@@ -69,20 +76,42 @@ def test_a_check_of_several_servers_has_a_schema_of_its_own() -> None:
     assert not validator.is_valid(several)
 
 
-def test_every_key_is_described() -> None:
-    objects = {"Result": SCHEMA, **{name: part for name, part in SCHEMA["$defs"].items() if "properties" in part}}
+@pytest.mark.parametrize("servers", [1, 2])
+def test_an_audit_has_a_schema_of_its_own(servers: int) -> None:
+    view = EVERY_VIEW["audit"]("a & <b>")
+    assert isinstance(view, AuditView)
+    audit = json.loads(json.dumps(AuditView([*view.audits] * servers).data()))
+    validator = Draft202012Validator(audit_schema(), format_checker=FormatChecker())
+    Draft202012Validator.check_schema(validator.schema)
+    validator.validate(audit)
+    first = audit["deployments"][0] if "deployments" in audit else audit
+    # Without that the schema would let anything pass: every key that is printed has to be known to it.
+    parts = validator.schema["$defs"]
+    assert first.keys() == parts["AuditOut"]["properties"].keys()
+    assert {key for rule in first["audit"] for key in rule} == parts["AuditRuleOut"]["properties"].keys()
+    evidence = [one for rule in first["audit"] for one in rule["evidence"]]
+    assert {key for one in evidence for key in one} == parts["AuditEvidenceOut"]["properties"].keys()
+    first["audit"][0]["answer"] = "maybe"
+    assert not validator.is_valid(audit)
+
+
+@pytest.mark.parametrize("made", [schema, audit_schema])
+def test_every_key_is_described(made: Callable[[], dict[str, Any]]) -> None:
+    whole = made()
+    objects = {name: part for name, part in {"Result": whole, **whole["$defs"]}.items() if "properties" in part}
     silent = [
         f"{name}.{key}"
         for name, part in objects.items()
         for key, value in part["properties"].items()
         if not value.get("description")
     ]
-    assert not silent, "add a line below the field in model/result.py"
+    assert not silent, "add a line below the field in model/result.py or report/audit_document.py"
 
 
 def test_the_page_has_the_tables_of_the_schema() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == page_text(page), "run: python -m regress_gate.report.schema"
+    for path, with_tables in ((PAGE, page_text), (AUDIT_PAGE, audit_page_text)):
+        page = path.read_text(encoding="utf-8")
+        assert page == with_tables(page), "run: python -m regress_gate.report.schema"
 
 
 def test_the_schema_is_valid() -> None:

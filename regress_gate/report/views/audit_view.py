@@ -10,6 +10,7 @@ from regress_gate.gate.audit.observations import Evidence
 from regress_gate.gate.audit.rule import Answer, FindingSeverity, RuleResult
 from regress_gate.model.issue import Severity
 from regress_gate.model.result import Decision
+from regress_gate.report.audit_document import AnswerCounts, AuditEvidenceOut, AuditOut, AuditRuleOut, AuditServersOut
 from regress_gate.report.document import (
     Block,
     Column,
@@ -91,15 +92,13 @@ class AuditView(View):
 
     def data(self) -> dict[str, Any]:
         """One object; for several servers, one around theirs."""
-        if len(self.audits) == 1:
-            return _data(self.audits[0])
-        return {
-            "schema_version": "1",
-            "tool_version": __version__,
-            "decision": self.decision.value,
-            "exit_code": self.exit_code,
-            "deployments": [_data(audit) for audit in self.audits],
-        }
+        audits = [_audit_out(audit) for audit in self.audits]
+        if len(audits) == 1:
+            return _plain(audits[0])
+        several = AuditServersOut(
+            tool_version=__version__, decision=self.decision, exit_code=self.exit_code, deployments=audits
+        )
+        return several.model_dump(mode="json") | {"deployments": [_plain(audit) for audit in audits]}
 
     def findings(self) -> Findings:
         return Findings(
@@ -223,38 +222,41 @@ def evidence_text(evidence: Evidence) -> str:
 # For programs
 
 
-def _data(audit: Audit) -> dict[str, Any]:
-    return {
-        "schema_version": "1",
-        "tool_version": __version__,
-        "created": audit.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "decision": audit.decision.value,
-        "exit_code": audit.exit_code,
-        "version": None if audit.version is None else str(audit.version),
-        "deployment": None if audit.deployment is None else audit.deployment.model_dump(mode="json"),
-        "rules": {answer.value: len(audit.of(answer)) for answer in Answer},
-        "audit": [finding_data(one, blocks=one.rule.id in audit.blocking) for one in audit.results],
-        "waivers": [waiver.model_dump(mode="json") for waiver in audit.waivers],
-    }
+def _audit_out(audit: Audit) -> AuditOut:
+    return AuditOut(
+        tool_version=__version__,
+        created=audit.created,
+        decision=audit.decision,
+        exit_code=audit.exit_code,
+        version=None if audit.version is None else str(audit.version),
+        deployment=audit.deployment,
+        rules=AnswerCounts(**{answer.value: len(audit.of(answer)) for answer in Answer}),
+        audit=[rule_out(one, blocks=one.rule.id in audit.blocking) for one in audit.results],
+        waivers=list(audit.waivers),
+    )
 
 
-def finding_data(one: RuleResult, *, blocks: bool) -> dict[str, Any]:
+def _plain(audit: AuditOut) -> dict[str, Any]:
+    return audit.model_dump(mode="json") | {"created": audit.created.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def rule_out(one: RuleResult, *, blocks: bool) -> AuditRuleOut:
     """An answer as the JSON has it."""
     rule, outcome = one.rule, one.outcome
-    return {
-        "id": rule.id,
-        "title": rule.title,
-        "severity": rule.severity.value,
-        "answer": outcome.answer.value,
-        "blocks": blocks,
-        "why": outcome.why,
-        "evidence": [{"source": each.source, "text": each.text, "line": each.line} for each in outcome.evidence],
-        "needs": list(outcome.needs),
-        "effect": rule.why,
-        "remedy": one.remedy,
-        "cost": rule.cost or None,
-        "url": rule.url,
-    }
+    return AuditRuleOut(
+        id=rule.id,
+        title=rule.title,
+        severity=rule.severity,
+        answer=outcome.answer,
+        blocks=blocks,
+        why=outcome.why,
+        evidence=[AuditEvidenceOut(source=each.source, text=each.text, line=each.line) for each in outcome.evidence],
+        needs=list(outcome.needs),
+        effect=rule.why,
+        remedy=one.remedy,
+        cost=rule.cost or None,
+        url=rule.url,
+    )
 
 
 def _level(audit: Audit, one: RuleResult) -> Level:
