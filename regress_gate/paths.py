@@ -85,8 +85,8 @@ def servers_directory() -> Path:
     return _user_directory("state") / "servers"
 
 
-def logs_directory(experiment: str) -> Path:
-    """Logs of the servers of an experiment."""
+def logs_directory(experiment: str = "") -> Path:
+    """Logs of the servers of an experiment; without one, the directory of all."""
     return _user_directory("state") / "logs" / experiment
 
 

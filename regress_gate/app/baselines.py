@@ -1,9 +1,11 @@
 """Pin, export, import and prune stored versions. Opens the database; for looking only, see `store_queries`."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from regress_gate.app.settings import Settings
@@ -14,10 +16,11 @@ from regress_gate.gate.sides import make_side
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.suite import ConditionLimits
 from regress_gate.model.version import Version
+from regress_gate.paths import logs_directory
 from regress_gate.store.baseline_file import baseline_file_name, dump_baseline, load_baseline
 from regress_gate.store.comparisons import of_holding
 from regress_gate.store.repository import Repository, open_store
-from regress_gate.store.store_interface import AddedRuns, Holding
+from regress_gate.store.store_interface import AddedRuns, Expired, Holding
 from regress_gate.suites import find_shipped_suite
 from regress_gate.text import plural, slugify
 
@@ -200,6 +203,50 @@ def plan_pruning(settings: Settings, version: Version | None, keep: int) -> Iter
         compared = store.comparisons() if going else []
         counts = [sum(of_holding(one, holding) for one in compared) for holding in going]
         yield Pruning(going, not going and is_pinned, counts, store, (version, testbed, suite, keep))
+
+
+@dataclass(frozen=True)
+class AgePruning:
+    """What is older than a time and may go, and the means to delete it."""
+
+    expired: Expired
+    logs: Mapping[Path, int]
+    """Directories on this machine with servers' logs of experiments that are as old, and their bytes."""
+    _store: Repository
+    _keep: int
+
+    def delete(self) -> Expired:
+        """What is deleted now. Raises InputError for a log that cannot be deleted; the store is done with by then."""
+        gone = self._store.prune_expired(self.expired.before, keep=self._keep)
+        for directory in self.logs:
+            if directory.name not in gone.kept_experiments:
+                try:
+                    shutil.rmtree(directory)
+                except OSError as error:
+                    raise InputError(f"cannot be deleted ({error.strerror})", where=directory) from None
+        return gone
+
+
+@contextmanager
+def plan_age_pruning(settings: Settings, older_than: float, keep: int) -> Iterator[AgePruning]:
+    """What was measured more than `older_than` seconds ago and may go: see `retention.find_expired`."""
+    before = datetime.now(UTC) - timedelta(seconds=older_than)
+    with open_store(str(settings.store_url.value), create=False) as store:
+        expired = store.prune_expired(before, keep=keep, dry_run=True)
+        yield AgePruning(expired, dict(_old_logs(logs_directory(), before, expired.kept_experiments)), store, keep)
+
+
+def _old_logs(directory: Path, before: datetime, kept: Container[str]) -> Iterator[tuple[Path, int]]:
+    """Directories of experiments that are not kept, in which nothing was written since; links are left alone."""
+    try:
+        found = sorted(path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
+    except OSError:  # nothing was measured on this machine
+        return
+    for path in found:
+        files = [entry.lstat() for entry in path.rglob("*")]
+        newest = max([path.lstat().st_mtime, *(file.st_mtime for file in files)])
+        if path.name not in kept and newest < before.timestamp():
+            yield path, sum(file.st_size for file in files)
 
 
 def _find_suite(name: str | None, held: Sequence[SuiteRef]) -> SuiteRef | None:

@@ -1,15 +1,13 @@
 """`regress-gate baseline`: list, show, pin, export, import and prune stored versions."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from regress_gate.app.store_queries import stored_runs, stored_versions
-from regress_gate.cli.options import CONTEXT, format_option, place_options, settings_from, store_options
-from regress_gate.errors import InputError
+from regress_gate.cli.options import CONTEXT, format_option, is_confirmed, place_options, settings_from, store_options
 from regress_gate.model.version import Version
 from regress_gate.report import print_view
 from regress_gate.report.views import list_view
@@ -146,17 +144,8 @@ def prune(version: str | None, keep: int, dry_run: bool, yes: bool, **options: A
             click.echo(f"{holding.version} on {place}: {plural(holding.runs, 'run')}{more}")
         if dry_run:
             return
-        if not yes and not _is_confirmed():
+        if not yes and not is_confirmed():
             click.echo("nothing was deleted")
             return
         runs = pruning.delete()
     click.echo(f"deleted {plural(runs, 'run')}")
-
-
-def _is_confirmed() -> bool:
-    try:
-        return click.confirm("delete these?", err=True)
-    except click.Abort:
-        if sys.stdin is not None and sys.stdin.isatty():
-            raise
-        raise InputError("stdin is not a terminal", todo="give --yes or --dry-run") from None

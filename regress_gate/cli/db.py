@@ -1,4 +1,4 @@
-"""`regress-gate db`: what the store is, who changed it, bringing it to this program's schema, and a safe copy of it."""
+"""`regress-gate db`: what the store is, who changed it, what may go by its age; its schema, and a safe copy of it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from regress_gate.cli.options import CONTEXT, format_option, settings_from, store_options
+from regress_gate.cli.options import CONTEXT, Duration, format_option, is_confirmed, settings_from, store_options
 from regress_gate.report import print_view
 from regress_gate.report.views.list_view import log_entries, printable
 from regress_gate.store.store_interface import StoreLocation
@@ -15,7 +15,7 @@ from regress_gate.text import plural
 
 @click.group(context_settings=CONTEXT, epilog="Example: regress-gate db backup store-2026-11-21.db")
 def db() -> None:
-    """Care for the store: info, log, migrate, backup."""
+    """Care for the store: info, log, prune, migrate, backup."""
 
 
 @db.command(epilog="Example: regress-gate db info", context_settings=CONTEXT)
@@ -59,6 +59,44 @@ def log(since: datetime | None, limit: int, format_: str, **options: Any) -> Non
     begin = None if since is None else since.replace(tzinfo=UTC)
     with open_store(str(settings.store_url.value), create=False) as store:
         print_view(log_entries(store.log(since=begin, limit=limit)), format_)
+
+
+@db.command(epilog="Example: regress-gate db prune --older-than 365d --dry-run", context_settings=CONTEXT)
+@click.option("--older-than", type=Duration(), required=True, help="Measured longer ago than this (365d).")
+@click.option(
+    "--keep", type=click.IntRange(min=0), default=0, help="Keep the newest N versions of each testbed and suite."
+)
+@click.option("--dry-run", is_flag=True, help="List what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_options
+def prune(older_than: float, keep: int, dry_run: bool, yes: bool, **options: Any) -> None:
+    """Delete old experiments with their comparisons, and old logs of servers on this machine.
+
+    Whole experiments only. What is pinned stays, with all that was measured beside it or compared with it; so do
+    experiments that have not ended, and what a younger comparison rests on.
+    """
+    from regress_gate.app.baselines import plan_age_pruning  # with the database
+
+    with plan_age_pruning(settings_from(options), older_than, keep) as pruning:
+        expired = pruning.expired
+        for place, runs in expired.places.items():
+            where = f"{printable(place.testbed)}, {printable(place.suite)}"
+            click.echo(f"{printable(place.version)} on {where}: {plural(runs, 'run')}")
+        sizes = pruning.logs.values()
+        click.echo(
+            f"{plural(len(expired.run_ids), 'run')} of {plural(len(expired.experiments), 'experiment')} and "
+            f"{plural(len(expired.comparisons), 'comparison')} from before {expired.before:%Y-%m-%d %H:%M} UTC; "
+            f"logs of {plural(len(sizes), 'experiment')} on this machine, {sum(sizes) / 2**20:.1f} MiB"
+        )
+        for reason, runs in expired.kept.items():
+            click.echo(f"kept: {plural(runs, 'run')}, {reason.value}")
+        if dry_run or not (expired.run_ids or pruning.logs):
+            return
+        if not yes and not is_confirmed():
+            click.echo("nothing was deleted")
+            return
+        gone = pruning.delete()
+    click.echo(f"deleted {plural(len(gone.run_ids), 'run')}")
 
 
 @db.command(epilog="Example: regress-gate db migrate --store gate.db", context_settings=CONTEXT)

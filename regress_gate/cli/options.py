@@ -356,3 +356,13 @@ def parse_testbed_facts(pairs: tuple[str, ...]) -> dict[str, Any] | None:
         else:
             facts[key] = value
     return facts or None
+
+
+def is_confirmed() -> bool:
+    """Whether the user says yes. Raises InputError if nobody can be asked."""
+    try:
+        return click.confirm("delete these?", err=True)
+    except click.Abort:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        raise InputError("stdin is not a terminal", todo="give --yes or --dry-run") from None

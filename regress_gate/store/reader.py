@@ -92,7 +92,7 @@ def recent_run_ids(
     dated = query.where(run.c.started.is_not(None)).order_by(run.c.started.desc(), run.c.id.desc())
     undated = query.where(run.c.started.is_(None)).order_by(run.c.id.desc())
     heads = (
-        (id_, _place_from(measured), stored_values.time_from(started))
+        (id_, place_from(measured), stored_values.time_from(started))
         for part in (dated, undated)
         for id_, started, measured in connection.execute(part.limit(SEARCHED_RUNS))
         if id_ not in without
@@ -111,10 +111,10 @@ def experiment_run_ids(connection: Connection, *, experiment: str, testbed: str,
         since = stored_values.time_text(begun - _CLOCK_ERROR)
         where.append(or_(run.c.started >= since, run.c.started.is_(None)))
     heads = connection.execute(select(run.c.id, run.c.measured).where(*where, run.c.measured.is_not(None)))
-    return [id_ for id_, measured in heads if (place := _place_from(measured)) and place.experiment == experiment]
+    return [id_ for id_, measured in heads if (place := place_from(measured)) and place.experiment == experiment]
 
 
-def _place_from(measured: str | None) -> BlockPosition | None:
+def place_from(measured: str | None) -> BlockPosition | None:
     if measured is None or '"place"' not in measured:
         return None
     place: BlockPosition | None = stored_values.run_details_from(orjson.loads(measured)).get("place")

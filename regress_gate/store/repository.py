@@ -17,12 +17,13 @@ from regress_gate.files import draft_of
 from regress_gate.model.run import Run, SuiteRef
 from regress_gate.model.testbed import Testbed
 from regress_gate.model.version import Version
-from regress_gate.store import change_log, comparisons, looks, reader, rows, schema, stored_values, writer
+from regress_gate.store import change_log, comparisons, looks, reader, retention, rows, schema, stored_values, writer
 from regress_gate.store.database import BUSY_TIMEOUT, Database, make_schema
 from regress_gate.store.store_interface import (
     AddedRuns,
     ChangeKind,
     Closing,
+    Expired,
     Holding,
     LogEntry,
     Pin,
@@ -253,6 +254,19 @@ class Repository(Closing):
                 details = {"runs": sum(one.runs for one in pruned), "comparisons": gone, "places": places}
                 change_log.add(connection, ChangeKind.PRUNE, details)
             return pruned
+
+    def prune_expired(self, before: datetime, *, keep: int = 0, dry_run: bool = False) -> Expired:
+        """Delete what was measured before a time, whole experiments only, with the comparisons of it
+        (`retention.find_expired`); with `dry_run`, only find it."""
+        if dry_run:
+            with self._reading() as connection:
+                return retention.find_expired(connection, [pin.version for pin in _pins(connection)], before, keep)
+        with self._database.writing() as connection:
+            expired = retention.find_expired(connection, [pin.version for pin in _pins(connection)], before, keep)
+            if expired.run_ids:
+                retention.delete_expired(connection, expired)
+                _delete_unused(connection)
+            return expired
 
     def check_testbed(self, testbed: Testbed) -> None:
         """Raise InputError if the store has the facts of another machine under the testbed's name.

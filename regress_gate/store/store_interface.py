@@ -199,6 +199,42 @@ class StoredLook:
     """What it found, as JSON values."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """What runs are held under."""
+
+    version: Version
+    testbed: str
+    suite: SuiteRef
+
+
+class KeptBecause(StrEnum):
+    """Why runs stay when a store is pruned by age."""
+
+    YOUNG = "younger"
+    UNFINISHED = "of experiments that have not ended"
+    PINNED = "pinned, or measured beside what is pinned"
+    COMPARED = "compared with a pinned version, or not long ago"
+    NEWEST = "of the newest versions"
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What may go by its age."""
+
+    before: datetime
+    run_ids: tuple[int, ...]
+    held: Mapping[tuple[int, int, int], int]
+    """Runs that go, by the ids of build, testbed and suite."""
+    places: Mapping[RunPlace, int]
+    """The same, by name."""
+    experiments: tuple[str, ...]
+    comparisons: tuple[int, ...]
+    kept: Mapping[KeptBecause, int]
+    """Runs that stay."""
+    kept_experiments: frozenset[str]
+
+
 class ChangeKind(StrEnum):
     """What the log of a store names."""
 

@@ -1,11 +1,17 @@
 """`import`, `baseline` and `db`: what goes into the store, comes out of it, and what can go wrong with one."""
 
 import json
+import os
 import sqlite3
+import time
+from datetime import UTC, datetime
 
 import pytest
 
+from regress_gate.paths import logs_directory
+from regress_gate.store.repository import open_store
 from regress_gate.store.schema import REVISION_TABLE
+from regress_gate.store.store_interface import StoredExperiment
 from tests.factories.serve_results import detailed as detailed_result
 from tests.factories.serve_results import made_up, write
 from tests.factories.server_starts import result, write_starts
@@ -295,6 +301,40 @@ class TestDatabase:
         assert [entry["kind"] for entry in entries] == ["prune", "unpin", "pin", *["import"] * 3, "create"]
         assert entries[0]["places"] == [{"version": "0.20.0", "testbed": "lab", "suite": "imported@1"}]
         assert stored("db", "log", "--since", "2999-01-01").out == "the log has no such entry\n"
+
+    def test_pruning_by_age_shows_first_what_goes_and_what_stays(self, stored):
+        asked = ("db", "prune", "--older-than", "1s")
+        shown = stored(*asked, "--dry-run").out.splitlines()
+        assert shown[:2] == ["0.20.0 on lab, imported@1: 2 runs", "0.21.0 on lab, imported@1: 2 runs"]
+        assert shown[2].startswith("4 runs of 0 experiments and 0 comparisons from before ")
+        assert shown[3:] == ["kept: 2 runs, pinned, or measured beside what is pinned"]
+        assert stored(*asked, stdin="n\n").out.endswith("nothing was deleted\n")
+        assert stored(*asked, stdin="").code == 2
+        assert len(held(stored)) == 3
+        assert stored(*asked, "--keep", "1", "--dry-run").out.startswith("0.20.0 on lab, imported@1: 2 runs\n2 runs of")
+        assert stored(*asked, "--yes").out.endswith("deleted 4 runs\n")
+        assert held(stored) == [("0.19.1", "lab", "imported", 2)]
+
+    def test_old_logs_of_servers_go_but_not_those_of_an_experiment_that_stays(self, stored):
+        logs = logs_directory()
+        for name, age in (("e1", 100), ("e2", 100), ("young", 0)):
+            (logs / name).mkdir(parents=True)
+            (logs / name / "server.log").write_text("x" * 2**20)
+            when = time.time() - age * 86400
+            for path in (logs / name / "server.log", logs / name):
+                os.utime(path, (when, when))
+        elsewhere = stored.directory / "elsewhere"
+        (logs / "e1").rename(elsewhere)
+        (logs / "e1").symlink_to(elsewhere)
+        (logs / "e3").mkdir()
+        os.utime(logs / "e3", (0, 0))
+        with open_store(f"sqlite:///{stored.store}", create=False) as store:
+            store.begin_experiment(StoredExperiment("e3", datetime.now(UTC), {}))
+        shown = stored("db", "prune", "--older-than", "30d", "--keep", "9", "--dry-run").out
+        assert "logs of 1 experiment on this machine, 1.0 MiB" in shown
+        assert stored("db", "prune", "--older-than", "30d", "--keep", "9", "--yes").code == 0
+        assert {path.name for path in logs.iterdir()} == {"e1", "e3", "young"}
+        assert (elsewhere / "server.log").exists()
 
     def test_there_is_no_log_without_a_store(self, gate):
         refused = gate("db", "log")

@@ -188,6 +188,7 @@ READING = [
     ["config", "show"],
     ["db", "info"],
     ["db", "log"],
+    ["db", "prune", "--older-than", "1d", "--yes"],
     ["db", "backup", "copy.db"],
     ["import", "no-such-file.json", "--version", "v1"],
 ]
