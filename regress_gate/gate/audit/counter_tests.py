@@ -134,8 +134,11 @@ def _with_outcome(
             name for name in explanation.series if name in measured.from_baseline and name in measured.to_candidate
         ]
         series = [_series_out(name, own, measured) for name in names]
-        outcome = _outcome(series, len(explanation.series), measured)
-        text = measured.failure or _text(series, outcome, measured.blocks)
+        # Metrics that do not gate scatter most, such as the p99 of few requests, and decide only where none gates.
+        gated = [one for one in series if measured.from_baseline[one.series].gated]
+        unmeasured = len(explanation.series) - len(series)
+        outcome = _outcome(gated or series, len(gated or series) + unmeasured, measured)
+        text = measured.failure or _text(gated or series, outcome, measured.blocks)
         update = {"outcome": outcome, "outcome_text": text, "measured": series}
         tested = cause.model_copy(update={"counter_test": own.model_copy(update=update)})
         (confirmed if outcome is CounterTestOutcome.RESTORES else others).append(tested)
@@ -174,7 +177,7 @@ def _change_out(one: SeriesResult) -> MeasuredChangeOut:
 def _outcome(
     series: Sequence[CounterTestSeriesOut], wanted: int, measured: CounterTestMeasurement
 ) -> CounterTestOutcome:
-    """The regressions of an explanation are restored if each of them is."""
+    """The regressions of an explanation are restored if each that decides is."""
     if measured.failure is not None:
         return CounterTestOutcome.FAILED
     outcomes = [one.outcome for one in series]

@@ -1,5 +1,7 @@
 """What a counter-test shows: of three servers side by side, whether the setting restores the old behaviour."""
 
+from dataclasses import replace
+
 import pytest
 
 from regress_gate.gate.audit.counter_tests import (
@@ -99,6 +101,22 @@ def test_every_regression_of_an_explanation_must_be_restored() -> None:
     measurement = measured(0.1, 0.1, 0.15)
     series = ("c16/ttft_median", "c16/tpot_median")
     assert outcome(measurement, series=series) == (False, CounterTestOutcome.NOT_DECIDED)
+
+
+def test_metrics_that_do_not_gate_decide_only_where_none_gates() -> None:
+    """Here a p99 scatters too much to be decided."""
+    runs = made(0.1, 0.1, 0.15)
+    for at, run in enumerate(runs):
+        (trial,) = run.trials
+        loud = make_trial("c16", ttft_median=trial.metrics["ttft_median"], ttft_p99=0.1 * (1 + at * 7 % 5))
+        runs[at] = replace(run, trials=(loud,))
+    series = ("c16/ttft_median", "c16/ttft_p99")
+    for gated, expected in (
+        (("ttft_median",), CounterTestOutcome.RESTORES),
+        (("itl_*",), CounterTestOutcome.NOT_DECIDED),
+    ):
+        measurement = measure_of_runs(runs, TESTED, Policy(metrics=gated), ConditionLimits(), ())
+        assert outcome(measurement, series=series) == (expected is CounterTestOutcome.RESTORES, expected)
 
 
 def test_the_numbers_stand_with_the_outcome() -> None:
