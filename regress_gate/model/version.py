@@ -25,6 +25,7 @@ _LOCAL_COMMIT = re.compile(r"g([0-9a-f]{7,40})")
 
 MAX_LENGTH = 200
 """Characters of a version; the longest published ones have forty."""
+_RELEASE_PARTS = 3
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +80,8 @@ class Version:
                 todo="write a release (v0.19.1), a candidate (0.20.0rc1), a development build or commit:<sha>",
             ) from None
         commit, variant = _local(parsed.local)
+        if len(parsed.release) < _RELEASE_PARTS:  # vLLM has a 0.19.0 and no 0.19, which is the same to PEP 440
+            parsed = parsed.__replace__(release=(*parsed.release, 0, 0)[:_RELEASE_PARTS])
         return cls(parsed.public, commit, variant)
 
     @property

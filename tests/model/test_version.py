@@ -30,6 +30,8 @@ class TestForms:
             ("v0.19.1", "0.19.1", None, None, Channel.RELEASE),
             ("V0.19.1", "0.19.1", None, None, Channel.RELEASE),
             ("  v0.19.1\n", "0.19.1", None, None, Channel.RELEASE),
+            ("v0.19", "0.19.0", None, None, Channel.RELEASE),
+            ("0.20rc1+cpu", "0.20.0rc1", None, "cpu", Channel.CANDIDATE),
             ("0.11.0.post1", "0.11.0.post1", None, None, Channel.RELEASE),
             ("0.20.0rc1", "0.20.0rc1", None, None, Channel.CANDIDATE),
             ("v0.20.0-rc.1", "0.20.0rc1", None, None, Channel.CANDIDATE),
