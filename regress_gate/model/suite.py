@@ -110,6 +110,13 @@ class TraceFacts:
     a prefix cache can save. None if the file does not tell."""
 
 
+class Phases(StrictModel):
+    """Seconds in which requests come, and seconds in which none do, in turn. The rate is that over both."""
+
+    on: StrictFloat = Field(gt=0)
+    off: StrictFloat = Field(gt=0)
+
+
 class Workload(StrictModel):
     """The requests to send. Lengths in tokens, rate in requests per second (None: limited only by the concurrency)."""
 
@@ -129,8 +136,12 @@ class Workload(StrictModel):
     num_requests: StrictInt | None = Field(default=None, ge=1)
     """Measured requests of one trial."""
     seed: StrictInt | None = None
-    arrival: Literal["poisson", "constant"] = "poisson"
-    """Distribution of the arrival times for a request rate."""
+    arrival: Literal["poisson", "constant", "gamma", "on-off"] = "poisson"
+    """Distribution of the arrival times for a request rate. `gamma`: with `burstiness`. `on-off`: with `phases`."""
+    burstiness: StrictFloat | None = Field(default=None, ge=0.01, le=1000)
+    """Shape of the gamma distribution of the gaps between requests, as in vLLM's client: below 1 they come in bursts, 1
+    is poisson, and the larger it is, the more even they are."""
+    phases: Phases | None = None
     prefix_len: StrictInt = Field(default=0, ge=0)
     """Tokens of the beginning that all prompts share, part of the input length."""
     warmup_requests: StrictInt = Field(default=0, ge=0)
@@ -186,6 +197,7 @@ class Workload(StrictModel):
             self._fits_recorded_prompts()
         if self.trace is not None:
             self._fits_trace()
+        self._fits_arrival()
         if self.input_len is not None and self.prefix_len >= self.input_len:
             raise ValueError(f"prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if owned := sorted(self.extra_body.keys() & CLIENT_KEYS[self.api]):
@@ -199,10 +211,29 @@ class Workload(StrictModel):
             name = "prefix_len" if self.input_len is None else "input_len"
             raise ValueError(f"recorded prompts have their own lengths: leave out {name}")
 
+    def _fits_arrival(self) -> None:
+        for key, arrival in (("burstiness", "gamma"), ("phases", "on-off")):
+            if self.arrival == arrival and getattr(self, key) is None:
+                raise ValueError(f"arrival {arrival} needs {key}")
+            if self.arrival != arrival and getattr(self, key) is not None:
+                raise ValueError(f"{key} is for arrival {arrival}, and arrival is {self.arrival}")
+            if self.arrival == arrival and self.request_rate is None and self.capacity is None:
+                raise ValueError(f"arrival {arrival} needs request_rate")
+
     def _fits_trace(self) -> None:
         if self.api != "completions":
             raise ValueError(f"{self.api} has no trace: only completions are recorded with their lengths")
-        told = ("dataset", "input_len", "output_len", "prefix_len", "request_rate", "arrival", "capacity")
+        told = (
+            "dataset",
+            "burstiness",
+            "phases",
+            "input_len",
+            "output_len",
+            "prefix_len",
+            "request_rate",
+            "arrival",
+            "capacity",
+        )
         if given := [name for name in told if getattr(self, name) != type(self).model_fields[name].default]:
             raise ValueError(f"a trace has its own times, lengths and prompts: leave out {', '.join(given)}")
 

@@ -71,6 +71,17 @@ class TestShow:
         assert (traces["traffic"]["seconds"], traces["traffic"]["output_tokens"]) == (198.0, [20.0, 20.0, 20.0])
         assert "cannot be read" in traces["none"]["error"]
 
+    def test_bursts_are_shown_by_what_makes_them(self, gate):
+        text = "name: x\nversion: 1\ndescription: d\nscenarios:\n" + "".join(
+            f"  - {{name: s{number}, server: {{model: m}}, workload: {{request_rate: 4.0, {how}}}}}\n"
+            for number, how in enumerate(
+                ("arrival: gamma, burstiness: 0.5", "arrival: on-off, phases: {on: 2.0, off: 8.0}")
+            )
+        )
+        shown = gate("suite", "show", written(gate, text)).out
+        assert "4/s gamma 0.5" in shown
+        assert "4/s 2 s on, 8 s off" in shown
+
     def test_scenarios_with_servers_of_their_own_show_them(self, gate):
         text = "name: x\nversion: 1\ndescription: d\nscenarios:\n" + "".join(
             f"  - {{name: {name}, server: {{model: {name}-model}}, workload: {{}}}}\n" for name in ("a", "b")

@@ -23,7 +23,7 @@ from regress_gate.bench.load.client_guards import Guards
 from regress_gate.bench.load.http_transport import Target, resolve_target
 from regress_gate.bench.load.load_client import measure_load
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, ServingApi
 from regress_gate.bench.load.result import LoadResult, described_workload
 from regress_gate.bench.provision.interface import server_variables
 from regress_gate.errors import InputError
@@ -337,6 +337,7 @@ class Driver(ABC):
             "more in the request (extra_body)": bool(workload.extra_body),
             "LoRA adapters": bool(workload.lora_adapters),
             "recorded prompts (dataset)": workload.dataset is not None,
+            f"bursts (arrival {workload.arrival.value})": workload.arrival in (Arrival.GAMMA, Arrival.ON_OFF),
             "recorded traffic (trace)": workload.trace is not None,
         }
         if unsupported := [what for what, wanted in unasked.items() if wanted]:

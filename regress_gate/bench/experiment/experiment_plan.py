@@ -124,7 +124,7 @@ class ExperimentPlan:
         return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": versions, "counter_test": setting})
 
 
-_LATER_KEYS = ("capacity", "trace")
+_LATER_KEYS = ("capacity", "trace", "burstiness", "phases")
 """Keys of workloads that suites had not always. Where none is given, the digest is that from before there were any."""
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from regress_gate.bench.load.dataset import Dataset
 from regress_gate.bench.load.trace import Trace
 from regress_gate.errors import InputError
+from regress_gate.model.samples import Floats
 
 # Words of texts for endpoints that take no token ids. Each is short and common, so that most tokenizers have it as one
 # token. Texts are made by position: adding, removing or moving a word changes all texts, and so CLIENT_VERSION.
@@ -74,6 +75,8 @@ class Arrival(StrEnum):
 
     POISSON = "poisson"
     CONSTANT = "constant"
+    GAMMA = "gamma"
+    ON_OFF = "on-off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,10 @@ class LoadWorkload:
     request_rate: float | None = None
     """Requests per second."""
     arrival: Arrival = Arrival.POISSON
+    burstiness: float = 1.0
+    """Shape of the gamma distribution of gaps, for Arrival.GAMMA: below 1 requests come in bursts."""
+    phases: tuple[float, float] = (1.0, 0.0)
+    """For Arrival.ON_OFF: seconds with requests and seconds without, in turn, from the first request."""
     prefix_len: int = 0
     """Tokens at the beginning that all prompts share, also those of the warm-up."""
     warmup_requests: int = 0
@@ -180,13 +187,34 @@ def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequen
         return recorded
     if workload.request_rate is None:
         raise ValueError("a closed loop has no schedule")
-    gaps = np.full(workload.num_requests, 1.0)
-    if workload.arrival is Arrival.POISSON:
-        uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/arrival", workload.num_requests) / 2**32
-        gaps = -np.log1p(-uniform)
+    uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/arrival", workload.num_requests) / 2**32
+    match workload.arrival:
+        case Arrival.CONSTANT:
+            gaps = np.full(workload.num_requests, 1.0)
+        case Arrival.GAMMA:
+            gaps = _gamma_gaps(uniform, workload.burstiness)
+        case Arrival.POISSON | Arrival.ON_OFF:
+            gaps = -np.log1p(-uniform)
     gaps[0] = 0.0
-    times: list[float] = (np.cumsum(gaps) / workload.request_rate).tolist()
+    moments = np.cumsum(gaps) / workload.request_rate
+    if workload.arrival is Arrival.ON_OFF:
+        moments = _in_phases(moments, *workload.phases)
+    times: list[float] = moments.tolist()
     return times
+
+
+def _gamma_gaps(uniform: Floats, shape: float) -> Floats:
+    """Gaps of mean 1."""
+    from scipy.special import gammaincinv  # takes a while, and most workloads have no bursts
+
+    gaps: Floats = gammaincinv(shape, uniform) / shape
+    return gaps
+
+
+def _in_phases(moments: Floats, on: float, off: float) -> Floats:
+    """Moments of an even stream, moved into the phases in which requests come."""
+    busy = moments * (on / (on + off))
+    return np.floor(busy / on) * off + busy
 
 
 def trace_prompts(workload: LoadWorkload, trace: Trace, scenario: str, ordinal: int) -> Iterator[str | Tokens]:

@@ -37,7 +37,7 @@ from regress_gate.bench.load.sending import PreparedRequest
 from regress_gate.bench.load.trace import Trace, open_trace
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import engine_arg_key
-from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite
+from regress_gate.model.suite import MAX_CONVERSATION_TOKENS, RecordedPrompts, Scenario, Suite, Workload
 from regress_gate.text import plural
 
 MIN_TOKENS = 4
@@ -317,6 +317,7 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
         concurrency=workload.concurrency,
         request_rate=workload.request_rate,
         arrival=Arrival(workload.arrival),
+        **_bursts(workload),
         prefix_len=workload.prefix_len,
         warmup_requests=workload.warmup_requests,
         seed=workload.seed or 0,
@@ -337,6 +338,11 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
     if scenario.workload.trace is not None and load.trace is not None and limit is not None:
         _check_trace_lengths(Path(scenario.workload.trace.file), load.trace, limit)
     return load
+
+
+def _bursts(workload: Workload) -> dict[str, Any]:
+    given: dict[str, Any] = {} if workload.burstiness is None else {"burstiness": workload.burstiness}
+    return given if workload.phases is None else {**given, "phases": (workload.phases.on, workload.phases.off)}
 
 
 def read_scenario_trace(scenario: Scenario) -> Trace | None:

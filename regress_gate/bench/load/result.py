@@ -17,7 +17,7 @@ from regress_gate.bench.load import CLIENT_VERSION
 from regress_gate.bench.load.client_guards import ClientLoad, Guards, check_client
 from regress_gate.bench.load.dataset import read_texts
 from regress_gate.bench.load.load_errors import RequestFailure, RequestFailureKind
-from regress_gate.bench.load.load_workload import LoadWorkload, RequestSlo, ServingApi
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, RequestSlo, ServingApi
 from regress_gate.bench.load.pass_requests import may_repeat_prompts
 from regress_gate.bench.load.sending import RequestRecord
 from regress_gate.measurement.request_statistics import RequestStatistics, compute_request_statistics, pass_metrics
@@ -254,6 +254,10 @@ def _described(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted
         described["arrival"] = "trace"
     elif workload.request_rate is not None:
         described["arrival"] = workload.arrival.value
+        if workload.arrival is Arrival.GAMMA:
+            described["burstiness"] = workload.burstiness
+        if workload.arrival is Arrival.ON_OFF:
+            described["phases"] = list(workload.phases)
     if done.prompts_sha256 is not None:
         described["prompts_sha256"] = done.prompts_sha256
     if workload.slo is not None:

@@ -162,7 +162,7 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
         sends = f"{prompt} -> {'' if workload.ignore_eos else 'up to '}{answer}"
     loads = []
     if workload.request_rate is not None:
-        loads.append(f"{workload.request_rate:g}/s {workload.arrival}")
+        loads.append(f"{workload.request_rate:g}/s {_arrival_text(workload)}")
     if workload.trace is not None:
         loads.append("trace" if workload.trace.scale == 1 else f"trace, times x {workload.trace.scale:g}")
     if workload.concurrency is not None:
@@ -173,6 +173,14 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
     if workload.warmup_requests:
         requests += f" + {workload.warmup_requests}"
     return sends, ", ".join(loads) or "all at once", requests
+
+
+def _arrival_text(workload: Workload) -> str:
+    if workload.burstiness is not None:
+        return f"{workload.arrival} {workload.burstiness:g}"
+    if workload.phases is not None:
+        return f"{workload.phases.on:g} s on, {workload.phases.off:g} s off"
+    return workload.arrival
 
 
 def _workload_details(workload: Workload) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from regress_gate.bench.drivers import DRIVERS, DriverMeter, find_driver
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, ServingApi
 from regress_gate.errors import ExitCode, InputError
 from tests.factories.serve_results import detailed, made_up
 
@@ -113,6 +113,8 @@ def test_fewer_requests_than_asked_for_are_not_the_workload(name, tool):
         ({"extra_body": {"top_k": 1}}, "extra_body"),
         ({"lora_adapters": ("a",)}, "LoRA"),
         ({"api": ServingApi.EMBEDDINGS, "output_len": 0}, "embeddings"),
+        ({"request_rate": 9.0, "arrival": Arrival.GAMMA, "burstiness": 0.5}, "bursts"),
+        ({"request_rate": 9.0, "arrival": Arrival.ON_OFF, "phases": (1.0, 4.0)}, "bursts"),
         ({"dataset": Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64)}, "recorded prompts"),
     ],
 )

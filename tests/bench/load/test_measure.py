@@ -170,3 +170,12 @@ def test_progress_is_reported_after_every_request(simulate):
     reported = []
     simulate().measure(progress=lambda done, total: reported.append((done, total)), warmup_requests=3)
     assert reported == [(done, 12) for done in range(1, 13)]
+
+
+def test_bursts_are_sent_as_bursts_and_kept_as_such(simulate):
+    how = {"request_rate": 10.0, "num_requests": 60, "output_len": 1}
+    gamma = simulate().measure(**how, arrival=Arrival.GAMMA, burstiness=0.25).trial
+    assert (gamma.workload["arrival"], gamma.workload["burstiness"]) == ("gamma", 0.25)
+    phased = simulate().measure(**how, arrival=Arrival.ON_OFF, phases=(1.0, 4.0)).trial
+    assert (phased.workload["arrival"], phased.workload["phases"]) == ("on-off", [1.0, 4.0])
+    assert max(phased.samples.start % 5.0) < 1.01

@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,9 @@ from regress_gate.bench.load.load_workload import (
     warmup_prompts,
 )
 from regress_gate.errors import InputError
+
+GAMMA_TIMES = [0.0, 0.19657615036, 0.24471462575, 0.30516529135, 0.3921306577, 0.5466269532]
+ON_OFF_TIMES = [0.0, 0.061265193, 0.087159246, 0.416744108, 0.453506582, 0.805994065]
 
 
 def workload(**changes) -> LoadWorkload:
@@ -85,6 +89,39 @@ def test_poisson_arrivals_have_the_asked_rate_and_the_spread_of_chance():
     assert mean == pytest.approx(1 / 50, rel=0.05)
     assert spread == pytest.approx(mean, rel=0.1)
     assert times == arrival_times(workload(request_rate=50.0, num_requests=4001), "chat", 1)
+
+
+def gaps_of(**changes) -> np.ndarray:
+    return np.diff(arrival_times(workload(request_rate=50.0, num_requests=4001, **changes), "chat", 1))
+
+
+@pytest.mark.parametrize("burstiness", [0.25, 1.0, 4.0])
+def test_gamma_arrivals_have_the_asked_rate_and_scatter_as_their_burstiness_says(burstiness):
+    gaps = gaps_of(arrival=Arrival.GAMMA, burstiness=burstiness)
+    assert gaps.mean() == pytest.approx(1 / 50, rel=0.1)
+    assert gaps.std() / gaps.mean() == pytest.approx(burstiness**-0.5, rel=0.1)
+    assert gaps.min() >= 0
+
+
+def test_a_burstiness_of_one_is_poisson():
+    assert gaps_of(arrival=Arrival.GAMMA, burstiness=1.0) == pytest.approx(gaps_of(), rel=1e-6, abs=1e-9)
+
+
+def test_the_bursts_of_a_seed_are_these_for_ever():
+    times = arrival_times(workload(request_rate=4.0, arrival=Arrival.GAMMA, burstiness=0.5, seed=7), "chat", 1)
+    assert times == pytest.approx(GAMMA_TIMES)
+    times = arrival_times(workload(request_rate=4.0, arrival=Arrival.ON_OFF, phases=(0.1, 0.3), seed=7), "chat", 1)
+    assert times == pytest.approx(ON_OFF_TIMES)
+
+
+def test_on_off_arrivals_have_the_asked_rate_and_none_while_they_are_off():
+    how = {"request_rate": 50.0, "num_requests": 4001, "arrival": Arrival.ON_OFF, "phases": (2.0, 8.0)}
+    times = np.array(arrival_times(workload(**how), "chat", 1))
+    assert (np.diff(times) >= 0).all()
+    assert (times % 10.0).max() <= 2.0
+    assert len(times) / times[-1] == pytest.approx(50.0, rel=0.15)
+    cycles = np.bincount((times // 10).astype(int))[:-1]
+    assert cycles.mean() == pytest.approx(500, rel=0.1)
 
 
 @pytest.mark.parametrize(
