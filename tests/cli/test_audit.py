@@ -1,10 +1,14 @@
 """`audit` reads what it is given, says what it cannot tell, and exits by the severity of what it finds."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from regress_gate.app import audit
 from regress_gate.errors import ExitCode
 from tests.factories.audits import a_scrape, statistics_line
 
@@ -46,6 +50,43 @@ def test_two_scrapes_make_a_window_and_one_does_not(gate, tmp_path):
     once = gate("audit", "v0.24.0", "--metrics", tmp_path / "second", "--format", "json")
     (unknown,) = [one for one in json.loads(once.out)["audit"] if one["id"] == "KV003"]
     assert unknown["needs"] == ["--metrics twice, some time apart and under load"]
+
+
+@pytest.fixture
+def metrics_url():
+    """A server that has finished 80 more requests, with 38 preemptions, when it is asked again."""
+    pages = iter([a_scrape(BUSY), a_scrape(LATER)])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            page = next(pages).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("window", "seconds"), [((), 15.0), (("--window", "2m"), 120.0)])
+def test_an_address_that_is_given_twice_is_read_twice_a_window_apart(gate, monkeypatch, metrics_url, window, seconds):
+    waited = []
+    clock = SimpleNamespace(monotonic=lambda: sum(waited), sleep=waited.append)
+    monkeypatch.setattr(audit, "time", clock)
+    done = gate("audit", "v0.24.0", "--metrics", metrics_url, "--metrics", metrics_url, *window, "--format", "json")
+    assert waited == [seconds]
+    assert f"waiting {seconds:.0f} s between two scrapes" in done.err
+    (found,) = [one for one in json.loads(done.out)["audit"] if one["id"] == "KV003"]
+    text = f"38 preemptions, 80 finished requests, KV cache 99% between both scrapes ({seconds:.0f} s)"
+    assert found["evidence"] == [{"source": "metrics", "text": text, "line": None}]
 
 
 @pytest.mark.parametrize(

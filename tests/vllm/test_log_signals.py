@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regress_gate.vllm.log_signals import MOST_MATCHES, scan_log
+from regress_gate.vllm import log_signals
+from regress_gate.vllm.log_signals import MOST_MATCHES, START_LINES, scan_log
 from tests.factories.audits import a_log, statistics_line
 
 UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x.json"
@@ -111,3 +112,22 @@ def test_a_secret_in_a_line_is_masked() -> None:
 @given(st.lists(st.binary(max_size=200)))
 def test_any_lines_have_a_result(lines: list[bytes]) -> None:
     scan_log(lines, "x")
+
+
+def test_a_line_without_a_signal_costs_no_more_than_a_search_for_fixed_texts(monkeypatch) -> None:
+    """What keeps a log of 50 MB below a second (benchmarks/audit_log.py): decoding and patterns are for few lines."""
+    decoded = []
+    monkeypatch.setattr(log_signals, "strip_prefix", lambda line: decoded.append(line) or line)
+    start = b"INFO 11-21 02:11:13 [utils.py:233] non-default args: {}\n"
+    other = b'INFO:     10.0.0.1:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    statistics = f"{statistics_line()}\n".encode()
+    log = scan_log([start, *[other] * 200, *[statistics] * 200, f"{UNTUNED}\n".encode(), *[other] * 200], "x")
+    assert log.statistics.lines == 200
+    # One signal, and of all statistics the lines that are kept as evidence.
+    assert len(decoded) <= 8
+
+
+def test_a_signal_long_after_the_start_is_not_searched() -> None:
+    lines = [b"non-default args: {}\n", *[b"x\n"] * START_LINES, f"{UNTUNED}\n".encode()]
+    assert scan_log(lines, "x").found("moe_default") == ()
+    assert len(scan_log([lines[0], *lines[2:]], "x").found("moe_default")) == 1

@@ -1,8 +1,11 @@
 """Rules on CUDA graphs and compilation."""
 
+from packaging.specifiers import SpecifierSet
+
 from regress_gate.gate.audit.observations import (
     NEEDS_LOG,
     NEEDS_SECOND_START,
+    NEEDS_VERSION,
     NEEDS_WINDOW,
     Evidence,
     MissingFact,
@@ -14,6 +17,12 @@ from regress_gate.gate.audit.rule import FindingSeverity, Outcome, Rule, clear, 
 
 _GRAPHS = "https://docs.vllm.ai/en/latest/design/cuda_graphs.html"
 _COMPILE = "https://docs.vllm.ai/en/latest/design/torch_compile.html"
+_SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size", "compilation_config", "optimization_level")
+_LIMIT = 512
+"""Requests: the largest graph by default, as `_set_cudagraph_sizes` of vLLM's configuration has it since 0.11."""
+_LIMIT_OF_LARGE_BLACKWELL = 1024
+_LARGER_LIMIT_SINCE = ">=0.28"
+_LARGE_BLACKWELL = frozenset({"sm_100", "sm_103"})
 _LONG_COMPILATION = 10.0
 """Seconds."""
 _NO_GRAPHS = ("cpu", "tpu")
@@ -51,14 +60,33 @@ def _overridden(seen: Observations) -> Outcome:
 
 
 def _largest_captured(seen: Observations) -> tuple[int, Evidence]:
-    """The largest batch with a graph: as printed, as given, or the default that follows from --max-num-seqs."""
+    """The largest batch with a graph: as printed, as given, or the default of the release."""
     for name in ("max_cudagraph_capture_size", "compilation_config.max_cudagraph_capture_size"):
         given = seen.arguments.get(name)
         if isinstance(given, int) and not isinstance(given, bool):
             return given, argument_evidence(name, given)
     if seen.start is not None and (printed := seen.start.max_capture_size) is not None:
         return printed, Evidence("log", f"max_cudagraph_capture_size: {printed}")
-    raise MissingFact("the largest batch with a graph is not known", NEEDS_LOG)
+    return _default_largest(seen)
+
+
+def _default_largest(seen: Observations) -> tuple[int, Evidence]:
+    """Where nothing sets the sizes: twice --max-num-seqs, which more requests than that never exceed, and at most the
+    release's limit. What runs is so compared with the limit alone."""
+    if seen.platform() not in ("cuda", "rocm"):
+        raise MissingFact("the default sizes of this platform are not known", NEEDS_LOG)
+    if any(seen.given(name) is not None for name in _SIZES) or any(
+        name.startswith("compilation_config.") for name in seen.arguments
+    ):
+        raise MissingFact("the largest of the sizes that are set is not known", NEEDS_LOG)
+    if seen.facts.features.get("speculative_decoding") is not False:
+        raise MissingFact("graphs count the tokens of drafts too", NEEDS_LOG)
+    if seen.version is None or seen.version.number is None:
+        raise MissingFact("the version of vLLM, and so its default, is not known", NEEDS_VERSION)
+    limit = _LIMIT
+    if seen.platform() == "cuda" and SpecifierSet(_LARGER_LIMIT_SINCE).contains(seen.version.number, prereleases=True):
+        limit = _LIMIT_OF_LARGE_BLACKWELL if seen.gpu_level() in _LARGE_BLACKWELL else _LIMIT
+    return limit, Evidence("argument", f"the sizes are not set; vLLM {seen.version} captures at most {limit}")
 
 
 def _beyond_graphs(seen: Observations) -> Outcome:

@@ -101,3 +101,30 @@ def test_findings_come_first_and_the_most_severe_of_them_first() -> None:
 
 def test_a_missing_log_is_no_clear_log() -> None:
     assert ask("MOE001", observed()).answer is Answer.CANNOT_TELL
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "audit.md"
+WORDS = {">=": "from", "<": "before"}
+
+
+def releases_text(versions: str) -> str:
+    """As the page says it: `from 0.18, before 0.20`."""
+    parts = [re.fullmatch(r"(>=|<)([\d.]+)", one) for one in versions.split(",") if one]
+    return ", ".join(f"{WORDS[part[1]]} {part[2]}" for part in parts if part) or "all"
+
+
+def sources_text(rule: Rule) -> str:
+    return "metrics" if rule.metrics else "log" if rule.signals else "launch line, model, accelerator or environment"
+
+
+def test_the_page_has_every_rule_with_its_releases_and_what_it_reads() -> None:
+    table = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in PAGE.read_text().split("\n")]
+    rows = [row for row in table if len(row) == 5 and re.fullmatch(r"[A-Z]+8?\d{3}", row[0])]
+    assert rows == [
+        (rule.id, rule.severity.value, rule.title, releases_text(rule.versions), sources_text(rule)) for rule in RULES
+    ]
+
+
+def test_every_range_of_a_rule_can_be_said_in_the_words_of_the_page() -> None:
+    ranges = [one for rule in RULES for one in rule.versions.split(",") if one]
+    assert all(re.fullmatch(r"(>=|<)[\d.]+", one) for one in ranges)

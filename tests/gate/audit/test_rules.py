@@ -262,6 +262,20 @@ def graphs(version: str) -> Iterator[Row]:
             expected,
             {"metrics": running, "log": a_log(version=version, config=config)},
         )
+    large = "1024" if version == "0.32.0" else "512"
+    for accelerator, most in (("H200", "512"), ("MI300X", "512"), ("B200", large)):
+        for count in (512, 600, 1100):
+            expected = FIRES if count > int(most) else CLEAR
+            by_default = {"metrics": a_window({"vllm:num_requests_running": float(count)}), "accelerator": accelerator}
+            yield "CG003", f"{count} on {accelerator} by default", expected, by_default
+    by_default = {"metrics": running, "accelerator": "H200"}
+    yield "CG003", "sizes that are not known", UNKNOWN, {**by_default, **args(cudagraph_capture_sizes="1 2 4")}
+    in_json = args(compilation_config='{"cudagraph_capture_sizes": [1, 2]}')
+    yield "CG003", "sizes in JSON that are not known", UNKNOWN, {**by_default, **in_json}
+    drafts = args(speculative_config='{"method": "ngram", "num_speculative_tokens": 3}')
+    yield "CG003", "tokens of drafts", UNKNOWN, {**by_default, **drafts}
+    yield "CG003", "an unknown accelerator", UNKNOWN, {"metrics": running}
+    yield "CG003", "a launch line with more than is known", UNKNOWN, {**by_default, "complete": False}
     compiled = f"{'(backbone) ' if version == '0.32.0' else ''}torch.compile took 48.21 s in total"
     first = a_log(compiled, version=version)
     yield "COMP001", "first start", UNKNOWN, {"log": first}
