@@ -67,9 +67,10 @@ def compare_stored(
     overrides: PolicyOverrides | None = None,
     allow_incomparable: bool = False,
     report_only: bool = False,
+    gpu_hour: float | None = None,
 ) -> Result:
-    """The decision on what is stored now. Raises NoDataError for a version without runs, InputError if the refs leave
-    more than one choice."""
+    """The decision on what is stored now. `gpu_hour` is in place of the configured price. Raises NoDataError for
+    a version without runs, InputError if the refs leave more than one choice."""
     now = datetime.now(UTC)
     own = load_suite(scope.suite) if scope.suite is not None and is_suite_path(scope.suite) else None
     refs = scope.baseline, scope.candidate
@@ -123,6 +124,7 @@ def compare_stored(
         waivers=settings.waivers,
         allow_incomparable=allow_incomparable,
         report_only=report_only,
+        gpu_hour=settings.config.cost.gpu_hour if gpu_hour is None else gpu_hour,
     )
     result = decide_compare(given, rules).model_copy(update={"deployment": deployment_out(settings.deployed_server)})
     if all(series.verdict is not Verdict.REGRESSION for series in result.series):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import isnan
 from typing import Any
 
 import click
@@ -40,6 +41,13 @@ _NO_TEMPLATE = (
 )
 
 
+def _check_price(context: click.Context, option: click.Parameter, price: float | None) -> float | None:
+    # A range takes NaN, which is neither below nor above anything.
+    if price is not None and isnan(price):
+        raise click.BadParameter("nan is no price", context, option)
+    return price
+
+
 @click.command(
     cls=SectionedCommand,
     context_settings=CONTEXT,
@@ -56,6 +64,13 @@ _NO_TEMPLATE = (
         help="Metric that gates, or a pattern: ttft_mean, '*_throughput' (repeatable); replaces [gate] metrics.",
     ),
     click.option("--allow-incomparable", is_flag=True, help="Compare all the same, and mark the report."),
+    click.option(
+        "--gpu-hour",
+        type=click.FloatRange(min=0, min_open=True, max=1e6),
+        metavar="PRICE",
+        callback=_check_price,
+        help="Price of one GPU for an hour: says what a million output tokens cost; replaces [cost] gpu_hour.",
+    ),
     click.option("--no-keep", is_flag=True, help="Do not keep the result in the store, for `site`."),
 )
 @decision_options
@@ -85,6 +100,7 @@ def compare(
     baseline: str,
     candidate: str,
     allow_incomparable: bool,
+    gpu_hour: float | None,
     no_keep: bool,
     measure: bool,
     all_blocks: bool,
@@ -139,6 +155,7 @@ def compare(
         overrides=PolicyOverrides(on_inconclusive=on_inconclusive),
         allow_incomparable=allow_incomparable,
         report_only=report_only,
+        gpu_hour=gpu_hour,
     )
     attribution = None
     if measure or plan_only:

@@ -15,6 +15,7 @@ from regress_gate.gate.audit.causes import explain_regressions
 from regress_gate.gate.audit.rule_changes import find_rule_changes
 from regress_gate.gate.audit.server_changes import ServerChange, find_server_changes
 from regress_gate.gate.config_changes import ConfigChange
+from regress_gate.gate.costs import CostInput, find_costs, no_cost_text
 from regress_gate.gate.load_curves import load_curves
 from regress_gate.gate.measured_issues import join_issues
 from regress_gate.gate.objectives import judge_objectives, weigh_objectives
@@ -56,6 +57,7 @@ from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import (
     AuditEffect,
     AuditFindingOut,
+    CostOut,
     CoverageOut,
     DifferenceOut,
     ExplanationOut,
@@ -120,6 +122,8 @@ class GateRules:
     """Compare although the two sides are not comparable."""
     report_only: bool = False
     """Exit with 0 whatever is decided."""
+    gpu_hour: float | None = None
+    """Price of one GPU for an hour; None: no costs are calculated."""
     notices: Sequence[str] = ()
     """Where the policy or a waiver is weaker than the defaults, and where that was set."""
     named_metrics: Mapping[str, bool] = field(default_factory=dict)
@@ -303,6 +307,7 @@ def conclude(
     decision = decision_of(weighed.reasons)
     series = list(comparison.series) if comparison else []
     runs = _newest_runs(given) if comparison else []
+    costs, remarks = _costs(given, rules, gathered, series)
     return Result(
         tool_version=__version__,
         created=rules.now,
@@ -326,6 +331,7 @@ def conclude(
         testbed=_testbed_out(gathered.candidate, gathered.comparability),
         series=_with_run_values(series, [run for _, run in runs], gathered),
         runs=_runs_out(runs, gathered),
+        costs=costs,
         load_curves=_load_curves(gathered, rules.policy, comparison),
         distributions=distributions(series, gathered.baseline.counted, gathered.candidate.counted),
         void_runs=_void_runs(gathered),
@@ -338,7 +344,7 @@ def conclude(
         waivers=weighed.waivers,
         plan=_plan_out(comparison.design) if comparison else None,
         config_changes=[change.as_document() for change in given.config_changes],
-        warnings=weighed.warnings,
+        warnings=[*weighed.warnings, *remarks],
         policy_notices=list(rules.notices),
     )
 
@@ -354,6 +360,19 @@ def _void_runs(gathered: GatheredSides) -> list[VoidRun]:
         for name, side in gathered.by_name
         for void in side.void
     ]
+
+
+def _costs(
+    given: GateInput, rules: GateRules, gathered: GatheredSides, series: Sequence[SeriesResult]
+) -> tuple[list[CostOut], list[str]]:
+    """The costs, or why there are none."""
+    if rules.gpu_hour is None or not series:
+        return [], []
+    move = move_of(gathered.baseline.version, gathered.candidate.version)
+    sides = gathered.baseline.counted, gathered.candidate.counted
+    found = CostInput(rules.gpu_hour, *sides, given.definition, move)
+    costs = find_costs(found, series)
+    return costs, [] if costs else [no_cost_text(found)]
 
 
 def _load_curves(gathered: GatheredSides, policy: Policy, comparison: SeriesComparison | None) -> list[LoadCurveOut]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints
 
 from regress_gate.model.deployment import Deployment
-from regress_gate.model.documents import StrictInt, StrictModel
+from regress_gate.model.documents import StrictFloat, StrictInt, StrictModel
 from regress_gate.model.policy import PolicyOverrides, Waiver
 
 
@@ -51,6 +51,7 @@ class ProvisionConfig(StrictModel):
         return lower.model_copy(update=self.model_dump(exclude_defaults=True))
 
 
+GpuHour = Annotated[StrictFloat, Field(gt=0, le=1e6, allow_inf_nan=False)]
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s<>\"']+$", max_length=500)]
 
 
@@ -84,6 +85,13 @@ class CheckConfig(StrictModel):
     """URL of vllm's JSON document on your package index: lists releases that are newer than this program."""
 
 
+class CostConfig(StrictModel):
+    """`[cost]`: what a measured throughput is worth."""
+
+    gpu_hour: GpuHour | None = None
+    """Price of one GPU for an hour, in any currency."""
+
+
 class WatchConfig(StrictModel):
     """`[watch]`: what the watch follows, and whom it tells."""
 
@@ -108,6 +116,7 @@ class Config(StrictModel):
     deployment: DeploymentConfig = DeploymentConfig()
     provision: ProvisionConfig = ProvisionConfig()
     check: CheckConfig = CheckConfig()
+    cost: CostConfig = CostConfig()
     watch: WatchConfig = WatchConfig()
     gate: PolicyOverrides = PolicyOverrides()
     waivers: list[Waiver] = Field(default_factory=list)

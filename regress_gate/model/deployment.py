@@ -1,9 +1,9 @@
 """The deployment that known issues are matched with: the known facts of what the user runs."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, prod
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, StringConstraints
@@ -125,6 +125,17 @@ class Deployment(StrictModel):
             "dependencies": dict(_named(pair, "--dependency", None) for pair in dependencies),
         }
         return cls.model_validate(data)
+
+
+_PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""vLLM uses one accelerator for each member of each of these, so their product in all."""
+
+
+def device_count(engine_args: Mapping[str, object]) -> int:
+    """Accelerators of a server with these arguments. One that is not set, or that vLLM will refuse, is 1."""
+    sizes = {engine_arg_key(key): str(value) for key, value in engine_args.items()}
+    found = (sizes.get(name, "") for name in _PARALLEL_SIZES)
+    return prod(max(1, int(size)) if size.isascii() and size.isdecimal() else 1 for size in found)
 
 
 def engine_arg_key(key: str) -> str:

@@ -451,6 +451,31 @@ class LoadCurveOut(ResultModel):
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
+class CostOut(ResultModel):
+    """What a million output tokens cost at the load of one scenario."""
+
+    scenario: str
+    """Of the suite, or as the import named it. One server has its load."""
+    basis: str
+    """The series that it comes from: `output_throughput`, or `max_load@slo` with the output tokens of a request."""
+    gpu_hour: float
+    """Price of one GPU for an hour, as configured, in the user's currency."""
+    gpus: int
+    """GPUs of the server, on both sides."""
+    baseline: ObjectiveSide
+    """Cost per million output tokens on the version that runs now."""
+    candidate: ObjectiveSide
+    """Cost per million output tokens on the version to move to."""
+    change: float
+    """Relative to the baseline; positive is dearer."""
+    interval: tuple[float, float]
+    """Of the change, over server starts."""
+    confidence: float
+    """Level of the intervals."""
+    text: str
+    """The same in one sentence."""
+
+
 class WorkaroundOut(ResultModel):
     """A way around a known issue."""
 
@@ -768,6 +793,9 @@ class Result(ResultModel):
     """The newest of all runs, in the order of time: those of `run_values`. Empty where nothing was compared."""
     distributions: list[DistributionOut] = Field(default_factory=list)
     """Of the scenarios with the largest losses, those first."""
+    costs: list[CostOut] = Field(default_factory=list)
+    """Where the price of a GPU hour is configured, of scenarios in which the server sets the pace: capacities first,
+    then the cheapest."""
     load_curves: list[LoadCurveOut] = Field(default_factory=list)
     """Of scenarios that differ only in their load, and of the rates around a capacity."""
     known_issues: list[KnownIssueOut] = Field(default_factory=list)

@@ -365,3 +365,20 @@ class TestHostileNames:
             assert outcome.code in (0, 3)
             assert (outcome.out + outcome.err).replace("\n", "").isprintable()
         assert len(list((gate.directory / "again").iterdir())) == 2
+
+
+class TestThePriceOfAGpuHour:
+    WHY = "no cost is given: how many GPUs a server uses is not known, or it uses none"
+    """The shipped baselines are of a machine without any."""
+
+    def test_it_comes_from_the_option_or_the_configuration(self, gate):
+        assert self.WHY in compared(gate, "v0.19.0", "v0.19.1", "--gpu-hour", "2.5")["warnings"]
+        assert self.WHY not in compared(gate, "v0.19.0", "v0.19.1")["warnings"]
+        (gate.directory / "regress-gate.toml").write_text("[cost]\ngpu_hour = 2.5\n")
+        assert self.WHY in compared(gate, "v0.19.0", "v0.19.1")["warnings"]
+
+    @pytest.mark.parametrize("price", ["0", "-1", "nan", "cheap"])
+    def test_what_is_no_price_is_refused(self, gate, price):
+        assert gate("compare", "v0.19.0", "v0.19.1", "--gpu-hour", price).code == 2
+        (gate.directory / "regress-gate.toml").write_text(f"[cost]\ngpu_hour = {price}\n")
+        assert gate("compare", "v0.19.0", "v0.19.1").code == 2

@@ -60,7 +60,7 @@ def test_commands_options_and_choices_are_completed(gate):
         return [one.partition(",")[2] for one in done.out.split()]
 
     assert completed("regress-gate comp", 1) == ["compare"]
-    assert completed("regress-gate compare --g", 2) == ["--gate", "--gpus", "--gpu-arch"]
+    assert completed("regress-gate compare --g", 2) == ["--gate", "--gpu-hour", "--gpus", "--gpu-arch"]
     assert completed("regress-gate compare --format ", 3) == list(format_names(*OF_A_REPORT))
 
 

@@ -13,6 +13,7 @@ from regress_gate.model.result import (
     AuditFindingOut,
     CauseOut,
     ChangePointOut,
+    CostOut,
     CounterTestOut,
     CounterTestOutcome,
     CounterTestSeriesOut,
@@ -290,6 +291,7 @@ def with_pictures(result: Result) -> Result:
             "runs": runs,
             "series": [_with_run_values(one, runs) if one.gated else one for one in result.series],
             "distributions": [a_distribution(latency) for latency in ("ttft", "tpot", "e2el")],
+            "costs": [a_cost(), a_cost("chat-c1", gpus=1)],
             "load_curves": [a_load_curve("ttft_p95", limit=0.5), a_load_curve("tpot_median")],
             "change_points": [a_change_point()],
         }
@@ -303,6 +305,25 @@ def _with_run_values(one: SeriesResult, runs: Sequence[RunOut]) -> SeriesResult:
         ripple = 1 + 0.03 * math.sin(1.7 * place + len(one.metric)) + (0.2 if made.state == "void" else 0)
         values.append(None if made.state == "failed" or mean is None else round(mean * ripple, 6))
     return one.model_copy(update={"run_values": values})
+
+
+def a_cost(scenario: str = "chat-c8", *, gpus: int = 2, **changes: Any) -> CostOut:
+    return CostOut(
+        **{
+            "scenario": scenario,
+            "basis": "output_throughput",
+            "gpu_hour": 2.5,
+            "gpus": gpus,
+            "baseline": ObjectiveSide(level=1.5222, interval=(1.49, 1.555), runs=5),
+            "candidate": ObjectiveSide(level=1.6805, interval=(1.645, 1.717), runs=5),
+            "change": 0.104,
+            "interval": (0.081, 0.127),
+            "confidence": 0.9,
+            "text": f"{scenario}: the upgrade costs 10.4% [8.1%, 12.7%] more per million output tokens "
+            "(5 and 5 server starts)",
+            **changes,
+        }
+    )
 
 
 def a_load_curve(latency: str = "ttft_p95", *, limit: float | None = None) -> LoadCurveOut:
@@ -824,6 +845,7 @@ def filled_with(text: str, url: str | None = None) -> Result:
         void_runs=[VoidRun(side="baseline", run=text, reason=text)],
         runs=[run.model_copy(update={"run": text, "why": text}) for run in made.runs],
         distributions=[one.model_copy(update={"scenario": text, "latency": text}) for one in made.distributions],
+        costs=[a_cost(text, text=text, basis=text)],
         load_curves=[
             one.model_copy(
                 update={

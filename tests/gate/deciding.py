@@ -3,7 +3,7 @@
 from regress_gate.gate.decide import GateInput, GateRules, decide_compare
 from tests.factories.runs import NOW, SUITE
 
-RULES = {"waivers", "allow_incomparable", "report_only"}
+RULES = {"waivers", "allow_incomparable", "report_only", "gpu_hour"}
 
 
 def decide_sides(baseline, candidate, *, policy, **options):

@@ -6,7 +6,6 @@ process. Not a queue: the order of waiting runs is not kept.
 
 import fcntl
 import json
-import math
 import os
 import stat
 import time
@@ -16,14 +15,12 @@ from pathlib import Path
 
 from regress_gate.accelerators.registry import VISIBLE_VARIABLES, visible_devices, visible_setting
 from regress_gate.errors import ExitCode, RegressGateError
-from regress_gate.model.deployment import ArgValue, engine_arg_key
+from regress_gate.model.deployment import device_count
 from regress_gate.model.suite import ServerConfig
 
 DIRECTORY_VARIABLE = "REGRESS_GATE_LOCKS"
 _DIRECTORY = "/tmp"  # nosec B108 # noqa: S108 - all users and jobs share it, whatever their TMPDIR
 _POLL = 0.5
-_PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-"""vLLM uses one accelerator for each member of each of these, so their product in all."""
 
 
 class MachineBusyError(RegressGateError):
@@ -109,7 +106,7 @@ def server_gpus(
     """
     taken: dict[int, None] = {}
     for server in servers:
-        first = _device_count(server)
+        first = device_count(server.engine_args)
         if container is None:
             numbers = visible_devices({**environment, **server.env}, first=first)
         else:
@@ -132,13 +129,3 @@ def _in_container(given: str, visible: str | None, first: int) -> tuple[int, ...
 
 def _limited_to(devices: str) -> dict[str, str]:
     return dict.fromkeys(VISIBLE_VARIABLES, devices)
-
-
-def _device_count(server: ServerConfig) -> int:
-    sizes = {engine_arg_key(key): value for key, value in server.engine_args.items()}
-    return math.prod(_size(sizes.get(name)) for name in _PARALLEL_SIZES)
-
-
-def _size(value: ArgValue | None) -> int:
-    """1 for an argument that is not set, or that vLLM will refuse."""
-    return max(1, int(str(value))) if str(value).isdecimal() else 1

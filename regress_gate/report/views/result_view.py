@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, ClassVar
 
-from regress_gate.model.metric import Direction
+from regress_gate.model.metric import CAPACITY, Direction, Scale
 from regress_gate.model.result import (
     CounterTestOutcome,
     Decision,
@@ -142,6 +142,7 @@ def _report(result: Result, detail: Detail) -> list[Block]:
         *([series_section(result, detail)] if result.command == "compare" else []),
         *_section(issues_view.CAUSES_TITLE, _list(issues_view.cause_lines(result)[: detail.lines])),
         issues_view.issues_section(result, detail),
+        *_section("Cost", _costs(result, detail)),
         *_section("Changed settings", _changes(result, detail)),
         *server_findings_sections(result, detail),
         *_section("Waivers", _pairs(waivers)),
@@ -327,6 +328,47 @@ def _level_text(side: ObjectiveSide, one: ObjectiveOut) -> tuple[str, str]:
     factor, _ = units.axis_unit((side.level, one.limit), one.unit, one.metric)
     low, high = ("?" if bound is None else units.number(bound * factor) for bound in bounds)
     return level, f"[{low}, {high}] n={side.runs}"
+
+
+def _costs(result: Result, detail: Detail) -> list[Block]:
+    """What a million output tokens cost: the first in a sentence, all as a table."""
+    if not result.costs:
+        return []
+    first = result.costs[0]
+    if not (detail.is_page or detail.verbose):
+        return [Paragraph(first.text)]
+    rows = [
+        Row(
+            (
+                one.scenario,
+                "capacity" if one.basis == CAPACITY else "throughput",
+                *(Cell(*_cost_text(side)) for side in (one.baseline, one.candidate)),
+                Cell(units.change(one.change, Scale.RATIO), units.interval(one.interval)),
+            )
+        )
+        for one in result.costs[: detail.rows]
+    ]
+    titles = (
+        ("SCENARIO", ""),
+        ("FROM", ""),
+        ("BASELINE", "INTERVAL, n"),
+        ("CANDIDATE", "INTERVAL, n"),
+        ("CHANGE", "INTERVAL"),
+    )
+    basis = f"Per million output tokens, at {first.gpu_hour:g} per GPU hour and {plural(first.gpus, 'GPU')} a server."
+    if len({one.gpus for one in result.costs}) > 1:
+        basis = f"Per million output tokens, at {first.gpu_hour:g} per GPU hour; servers differ in their GPUs."
+    rest = len(result.costs) - len(rows)
+    return [
+        Paragraph(first.text),
+        Table.of(tuple(Column(*title) for title in titles), tuple(rows)),
+        Paragraph(Styled(basis + (f" And {plural(rest, 'more scenario')}." if rest else ""), Style.MUTED)),
+    ]
+
+
+def _cost_text(side: ObjectiveSide) -> tuple[str, str]:
+    low, high = ("?" if bound is None else units.number(bound) for bound in side.interval or (None, None))
+    return units.UNKNOWN if side.level is None else units.number(side.level), f"[{low}, {high}] n={side.runs}"
 
 
 def _left_out(result: Result, detail: Detail) -> list[str]:
