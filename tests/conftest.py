@@ -4,7 +4,7 @@ The profiles of hypothesis, chosen by REGRESS_GATE_EXAMPLES:
 
 - `quick`, the default: 20 examples a property, new ones each time;
 - `same`, the default where CI is set: the same 20 examples each time, so that a red run is caused by the change;
-- `fresh`: 200 other examples, for the stage of .ci/run that looks for what the others never try;
+- `fresh`: 100 other examples, for the stage of .ci/run that looks for what the others never try;
 - `mutants`: the same 20, for mutmut, which runs a test several times in one process.
 """
 
@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=20, **_PATIENT)
 settings.register_profile("same", max_examples=20, derandomize=True, **_PATIENT)
-settings.register_profile("fresh", max_examples=200, **_PATIENT)
+settings.register_profile("fresh", max_examples=100, **_PATIENT)
 settings.register_profile(
     "mutants",
     deadline=None,
