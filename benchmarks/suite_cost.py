@@ -34,8 +34,10 @@ class Gpu:
     """Dense operations a second, in the precision of the model."""
 
 
-# NVIDIA's datasheets: H100 SXM, H200 SXM (FP8 for DeepSeek-R1), L4.
+# NVIDIA's datasheets: H100 SXM, H200 SXM (FP8 for DeepSeek), L4, L40S, B200; AWS' of the A10G; AMD's of the MI300X.
 H100, H200, L4 = Gpu(3.35e12, 989e12), Gpu(4.8e12, 1979e12), Gpu(0.3e12, 121e12)
+H100_FP8, L40S, A10G = Gpu(3.35e12, 1979e12), Gpu(0.864e12, 362e12), Gpu(0.6e12, 70e12)
+MI300X_FP8, B200 = Gpu(5.3e12, 2615e12), Gpu(8e12, 2250e12)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class Model:
 
 
 LLAMA_8B = Model(8.03e9, 8.03e9, 2, 32, 4096)
+LLAMA_70B_FP8 = Model(70.6e9, 70.6e9, 1, 80, 8192)
+GPT_OSS = Model(117e9, 5.1e9, 0.55, 36, 2880, experts=128, chosen=4)
+DEEPSEEK = Model(671e9, 37e9, 1, 61, 7168, experts=256, chosen=8)
 ENCODER = Model(0.57e9, 0.57e9, 2, 24, 1024)
 SUITES: dict[str, tuple[Model, Gpu, int]] = {
     "h100-llama8b": (LLAMA_8B, H100, 1),
@@ -71,7 +76,14 @@ SUITES: dict[str, tuple[Model, Gpu, int]] = {
     "h100-moe": (Model(30.5e9, 3.3e9, 2, 48, 2048, experts=128, chosen=8), H100, 1),
     "h100-spec-decode": (LLAMA_8B, H100, 1),
     "h100-structured-output": (LLAMA_8B, H100, 1),
-    "h200-deepseek-r1-ep": (Model(671e9, 37e9, 1, 61, 7168, experts=256, chosen=8), H200, 8),
+    "h200-deepseek-r1-ep": (DEEPSEEK, H200, 8),
+    "a10g-llama8b": (LLAMA_8B, A10G, 1),
+    "b200-gpt-oss-120b": (GPT_OSS, B200, 1),
+    "h100-gpt-oss-120b": (GPT_OSS, H100, 1),
+    "h100-llama70b-fp8-tp2": (LLAMA_70B_FP8, H100_FP8, 2),
+    "h200-deepseek-v3.2": (DEEPSEEK, H200, 8),
+    "l40s-llama8b": (LLAMA_8B, L40S, 1),
+    "mi300x-llama70b-fp8": (LLAMA_70B_FP8, MI300X_FP8, 1),
     "l4-embed": (ENCODER, L4, 1),
     "l4-rerank": (ENCODER, L4, 1),
 }
