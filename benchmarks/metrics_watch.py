@@ -1,32 +1,60 @@
-"""What reading the server's /metrics costs the measured numbers: passes with and without it, in turns, on one server.
+"""What reading the server's /metrics costs the measured numbers, as ratios within one run of one server.
 
-    python benchmarks/metrics_watch.py --pairs 40
+    PYTHONPATH=. python benchmarks/metrics_watch.py --pairs 8
 
 The fake server's page has as many lines as a real one's and keeps its event loop busy as long as a real one's does
-(`--lines`, `--busy`; vLLM answers in the loop that sends tokens). Printed is the ratio with/without of each metric, as
-the geometric mean over pairs with a 90 % interval (Student's t of the logarithms of the pairs' ratios).
+(`--lines`, `--busy`; vLLM answers in the loop that sends tokens). Passes with and without readings take turns, each
+long enough for several readings. Printed are two estimates of each statistic's ratio, less 1:
+
+- of all requests of the passes with readings to all of those without. It assumes nothing, and contains what the machine
+  did meanwhile.
+- of all requests of the passes with readings to those of them that were sent away from every reading. A reading cannot
+  delay another request, and both come from the same seconds, so that this is precise. When a request was sent, and
+  when a reading began, does not depend on how busy the machine was: to ask whether a reading fell into a request's time
+  would, because slow requests meet more readings than quick ones.
+
+The 90 % intervals are of passes drawn again (bootstrap): requests of one pass are not independent.
 """
 
 import argparse
-import math
-import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from scipy import stats
+import numpy as np
+import numpy.typing as npt
 
 from regress_gate.bench.load.http_transport import Target
 from regress_gate.bench.load.load_client import measure_load
 from regress_gate.bench.load.load_workload import LoadWorkload
+from regress_gate.bench.server import metrics_watch
 from regress_gate.bench.server.metrics_watch import MetricsSource, MetricsWatch
 
-METRICS = ("ttft_median", "ttft_p99", "tpot_mean", "itl_mean", "itl_p99", "e2el_mean", "output_throughput")
+Floats = npt.NDArray[np.float64]
+STATISTICS: dict[str, Callable[[Floats], float]] = {
+    "median TTFT": lambda values: float(np.median(values)),
+    "p99 TTFT": lambda values: float(np.quantile(values, 0.99)),
+}
+BEFORE, AFTER = 0.15, 0.05
+"""Seconds before and after the beginning of a reading in which a request that is sent may meet it."""
+DRAWS = 2000
+
+
+@dataclass
+class Pass:
+    ttft: Floats
+    """Seconds, of each request."""
+    met: npt.NDArray[np.bool_]
+    """Whether the request was sent at a time from which it may meet a reading."""
+    readings: int
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--requests", type=int, default=64)
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=1200, help="of a pass")
     parser.add_argument("--lines", type=int, default=1500, help="of the page")
     parser.add_argument("--busy", type=float, default=0.008, help="seconds of the server's event loop for a page")
     given = parser.parse_args()
@@ -36,42 +64,88 @@ def main() -> None:
         assert server.stdout is not None
         url = f"http://127.0.0.1:{int(server.stdout.readline().partition('=')[2])}"
         try:
-            compare(url, given.pairs, given.requests)
+            watched, plain = run_passes(url, given.pairs, given.requests)
         finally:
             server.terminate()
+    report(watched, plain)
 
 
-def compare(url: str, pairs: int, requests: int) -> None:
-    workload = LoadWorkload(input_len=64, output_len=64, num_requests=requests, concurrency=8)
-    ratios: dict[str, list[float]] = {name: [] for name in METRICS}
-    samples = []
-    for pair in range(pairs + 1):
-        passes = {}
+def run_passes(url: str, pairs: int, requests: int) -> tuple[list[Pass], list[Pass]]:
+    workload = LoadWorkload(input_len=64, output_len=16, num_requests=requests, concurrency=8)
+    passes: dict[bool, list[Pass]] = {True: [], False: []}
+    measure(url, LoadWorkload(input_len=64, output_len=16, num_requests=64, concurrency=8), 1, watched=True)  # warms up
+    for pair in range(pairs):
         for watched in (True, False) if pair % 2 else (False, True):
-            passes[watched], numbers = measure(url, workload, 2 * pair + watched + 1, watched=watched)
-            if watched:
-                samples.append(numbers["samples"])
-        if pair:  # the first warms both up
-            for name in METRICS:
-                ratios[name].append(math.log(passes[True][name] / passes[False][name]))
-    print(f"{pairs} pairs of {requests} requests; {statistics.mean(samples):.1f} readings in a pass besides both ends")
-    print(f"{'metric':20}{'ratio - 1':>11}  90 % interval")
-    for name, logs in ratios.items():
-        mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
-        reach = float(stats.t.ppf(0.95, len(logs) - 1)) * error
-        print(f"{name:20}{math.expm1(mean):11.2%}  {math.expm1(mean - reach):.2%} to {math.expm1(mean + reach):.2%}")
+            passes[watched].append(measure(url, workload, 2 * pair + watched + 2, watched=watched))
+    return passes[True], passes[False]
 
 
-def measure(
-    url: str, workload: LoadWorkload, ordinal: int, *, watched: bool
-) -> tuple[dict[str, float], dict[str, float]]:
-    source = MetricsSource(url)
-    with MetricsWatch(source) as watch:
-        begins = watch.begin if watched else None
-        result = measure_load(Target(url, "tiny"), workload, scenario="c", ordinal=ordinal, begins=begins)
-    if watched and source.failure is not None:
+def measure(url: str, workload: LoadWorkload, ordinal: int, *, watched: bool) -> Pass:
+    readings: list[float] = []
+    begun: list[float] = []
+    fetch = metrics_watch.fetch_metrics
+
+    def timed(of: str) -> bytes:
+        readings.append(time.monotonic())
+        return fetch(of)
+
+    metrics_watch.fetch_metrics = timed
+    try:
+        source = MetricsSource(url)
+        with MetricsWatch(source) as watch:
+
+            def begin() -> None:
+                if watched:
+                    watch.begin()
+                begun.append(time.monotonic())
+
+            result = measure_load(Target(url, "tiny"), workload, scenario="c", ordinal=ordinal, begins=begin)
+    finally:
+        metrics_watch.fetch_metrics = fetch
+    if source.failure is not None:
         raise SystemExit(source.failure)
-    return dict(result.trial.metrics), dict(watch.numbers())
+    samples = result.trial.samples
+    assert samples is not None
+    assert samples.start is not None
+    sent = samples.start + begun[0]
+    between = readings[1:-1]  # those before and after the requests meet none
+    met = np.zeros(len(samples), dtype=bool)
+    for start in between:
+        met |= (sent >= start - BEFORE) & (sent <= start + AFTER)
+    return Pass(samples.ttft[samples.ok], met[samples.ok], len(between))
+
+
+def report(watched: list[Pass], plain: list[Pass]) -> None:
+    requests = sum(len(one.ttft) for one in watched)
+    met = sum(int(one.met.sum()) for one in watched) / requests
+    readings = sum(one.readings for one in watched)
+    print(
+        f"{len(watched)} pairs of passes, {requests:,} requests with readings, {readings} readings may meet {met:.2%}"
+    )
+    draws = np.random.default_rng(1)
+    for name, statistic in STATISTICS.items():
+        turns = interval(draws, len(watched), lambda chosen: turns_ratio(watched, plain, chosen, statistic))  # noqa: B023
+        unmet = interval(draws, len(watched), lambda chosen: unmet_ratio(watched, chosen, statistic))  # noqa: B023
+        print(f"{name}: in turns {turns}; to requests away from readings {unmet}")
+
+
+def turns_ratio(
+    watched: list[Pass], plain: list[Pass], chosen: npt.NDArray[np.intp], of: Callable[[Floats], float]
+) -> float:
+    both = [np.concatenate([side[index].ttft for index in chosen]) for side in (watched, plain)]
+    return of(both[0]) / of(both[1]) - 1
+
+
+def unmet_ratio(watched: list[Pass], chosen: npt.NDArray[np.intp], of: Callable[[Floats], float]) -> float:
+    every = np.concatenate([watched[index].ttft for index in chosen])
+    unmet = np.concatenate([watched[index].ttft[~watched[index].met] for index in chosen])
+    return of(every) / of(unmet) - 1
+
+
+def interval(draws: np.random.Generator, pairs: int, ratio: Callable[[npt.NDArray[np.intp]], float]) -> str:
+    drawn = [ratio(draws.integers(0, pairs, pairs)) for _ in range(DRAWS)]
+    low, high = np.quantile(drawn, [0.05, 0.95])
+    return f"{ratio(np.arange(pairs)):+.2%} ({low:+.2%} to {high:+.2%})"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ two scrapes, never since the start of the server.
 import math
 import re
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -283,6 +284,13 @@ class Observations:
     log: ServerLog | None = None
     metrics: LoadMetrics | None = None
     targets: Targets = field(default_factory=Targets)
+
+    def under_load(self, metrics: LoadMetrics | None, targets: Targets) -> "Observations":
+        """The same server under another load. What was derived of the server is not derived again."""
+        other = copy(self)
+        for name, value in (("metrics", metrics), ("targets", targets)):
+            object.__setattr__(other, name, value)  # of the copy, which nobody else has yet
+        return other
 
     @cached_property
     def facts(self) -> ScopeFacts:

@@ -6,7 +6,7 @@ neither does one whose starts differ. Not for numbers that changed (`server_chan
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from regress_gate.gate.audit.engine import RULES, answer
 from regress_gate.gate.audit.kept_servers import load_of, observe_run
@@ -76,6 +76,8 @@ def _ask_side(runs: Sequence[Run], scenarios: Sequence[str]) -> dict[tuple[str, 
     """By rule and scenario; None where no start can tell, or the starts differ."""
     asked: dict[tuple[str, str], list[Outcome]] = {(rule.id, name): [] for rule in _ASKED for name in scenarios}
     for run in runs:
+        if not run.server and not any(trial.server_metrics for trial in run.trials):
+            continue  # nothing is kept, as of an imported result
         seen = observe_run(run)
         for scenario, rule, outcome in _ask_run(run, seen, scenarios):
             if outcome.answer is not Answer.CANNOT_TELL:
@@ -87,7 +89,7 @@ def _ask_run(run: Run, seen: Observations, scenarios: Sequence[str]) -> Iterator
     of_start = [(rule, answer(rule, seen)) for rule in _ASKED if not rule.reads_load]
     for scenario in scenarios:
         metrics, targets = load_of(run, scenario)
-        under_load = replace(seen, metrics=metrics, targets=targets)
+        under_load = seen.under_load(metrics, targets)
         yield from ((scenario, rule, outcome) for rule, outcome in of_start)
         yield from ((scenario, rule, answer(rule, under_load)) for rule in _ASKED if rule.reads_load)
 

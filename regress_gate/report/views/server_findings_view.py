@@ -11,8 +11,8 @@ from regress_gate.text import plural
 
 _MOST_IN_BRIEF = 4
 _TITLES = {AuditEffect.NEW: "New on the candidate's servers", AuditEffect.RESOLVED: "Gone from the candidate's servers"}
-_SAID_ELSEWHERE = ("argument_changed:", "setting_changed:", "library_changed:")
-"""Differences that the changed settings and the causes of regressions name, and that mean little without one."""
+_SAID_ELSEWHERE = ("argument_changed:", "backend_changed:", "setting_changed:", "library_changed:")
+"""Differences that the changed settings and the causes of regressions name."""
 
 
 def server_findings_sections(result: Result, detail: Detail) -> list[Block]:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from regress_gate.gate.audit.engine import RULES, answer, run_rules
+from regress_gate.gate.audit.observations import Targets
 from regress_gate.gate.audit.rule import Answer, FindingSeverity, Rule, clear, fires
 from regress_gate.model.deployment import Deployment
 from regress_gate.model.issue import Severity
 from regress_gate.model.policy import Policy, Waiver
 from regress_gate.model.result import Decision
 from regress_gate.vllm.log_signals import SIGNALS
-from tests.factories.audits import a_log, an_audit, ask, observed, statistics_line
+from tests.factories.audits import a_log, a_window, an_audit, ask, observed, statistics_line
 
 THRASHING = a_log(*[statistics_line(usage=99.0, preemptions=3)] * 6)
 UNTUNED = "Using default MoE config. Performance might be sub-optimal! Config file not found at /x/E=8,N=7168.json"
@@ -128,3 +129,12 @@ def test_the_page_has_every_rule_with_its_releases_and_what_it_reads() -> None:
 def test_every_range_of_a_rule_can_be_said_in_the_words_of_the_page() -> None:
     ranges = [one for rule in RULES for one in rule.versions.split(",") if one]
     assert all(re.fullmatch(r"(>=|<)[\d.]+", one) for one in ranges)
+
+
+def test_the_same_server_under_another_load_keeps_what_was_derived_of_it() -> None:
+    seen = observed(log=a_log(UNTUNED), engine_args={"max_num_seqs": 8})
+    facts = seen.facts
+    loaded = seen.under_load(a_window({"vllm:num_requests_running": 600.0}), Targets(64))
+    assert loaded.facts is facts
+    assert (loaded.targets, loaded.log, loaded.arguments) == (Targets(64), seen.log, seen.arguments)
+    assert (seen.metrics, seen.targets) == (None, Targets())
