@@ -452,7 +452,7 @@ class RunReporter:
         self._progress.expect(mean * (units - done))
         run, slot = entry.made.run, entry.made.slot
         self._progress.note(
-            f"run:{entry.id} block {slot.block}, {slot.side.replace('_', '-')} {run.version}: {_outcome_text(entry)}"
+            f"run:{entry.id} block {slot.block}, {slot.side_in_words} {run.version}: {_outcome_text(entry)}"
         )
         for note in entry.made.notes:
             self._progress.note(f"  note: {note}")

@@ -59,6 +59,10 @@ class Slot:
     side: str
     group: str
 
+    @property
+    def side_in_words(self) -> str:
+        return self.side.replace("_", "-")
+
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPlan:

@@ -204,7 +204,7 @@ def make_runs(
         (alone[slot],) = _make_together([slot], unit)
         failure = failed.get(slot)
         if failure is not None and alone[slot].run.failure is None:
-            text = f"{slot.side} failed beside the other server and serves alone, use --one-at-a-time"
+            text = f"{slot.side_in_words} failed beside the other server and serves alone, use --one-at-a-time"
             raise ServerError(
                 ServerFailure(
                     ServerFailureKind.ENVIRONMENT,
@@ -288,7 +288,7 @@ def _start_slot(
     check_served_version(server, side.environment, side.wanted)
     side.environment.note_served(request)
     subject = MeasuredServer(
-        name=f"{slot.side} {side.wanted}" if len(unit.sides) > 1 else str(side.wanted),
+        name=f"{slot.side_in_words} {side.wanted}" if len(unit.sides) > 1 else str(side.wanted),
         url=server.url,
         serve=lambda model: model,
         failure=lambda: server.failure(health=True),

@@ -107,7 +107,7 @@ def test_a_stored_counter_test_is_not_measured_again(lab):
 def test_a_killed_counter_test_goes_on_with_what_it_lacks(lab):
     lab.behave({"0.19.1": SLOW_BACKEND}, usual=STEADY)
     with lab.start(*COMPARE, "--attribute") as process:
-        read_until(process, "block 1, counter_test")
+        read_until(process, "block 1, counter-test")
         process.kill()
     before = counter_runs(lab)
     assert [run.place.side for run in before] == ["counter_test"]
