@@ -126,7 +126,7 @@ def test_an_index_that_does_not_answer_is_an_alarm_and_no_green(check, index):
 
 
 def test_the_build_of_an_image_is_the_same_build_whether_or_not_an_index_knows_its_number(gate, check, index):
-    image, digest = registry(index, COMMIT)
+    image, digest = registry(index, COMMIT, made=datetime.now(UTC).isoformat().replace("+00:00", "Z"))
     configure(gate, index, image=image)
     (look,) = check(code=3)["looks"]
     assert look["candidate"] == str(NIGHTLY)

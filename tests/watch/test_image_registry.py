@@ -50,7 +50,10 @@ def hub(server, *tags):
 
 
 def registry(server, new=NEW, *, made="2026-11-21T02:00:00.123456789Z"):
-    """A registry with two nightly builds, of which the newer one is `nightly`; the name of the image and its digest."""
+    """A registry with two nightly builds, of which the newer one is `nightly`; the name of the image and its digest.
+
+    `made`: when, as registries write it. Whoever looks at it at the time of the test gives that.
+    """
     config = json.dumps({"created": made}).encode()
     image = json.dumps({"config": {"digest": digest(config)}}).encode()
     indexes = {name: json.dumps({"manifests": [{"digest": digest(image)}], "is": name}).encode() for name in (OLD, new)}
