@@ -1,14 +1,14 @@
 """How good the known-issue records are on cases that were collected without a look at them.
 
     python benchmarks/held_out.py
-    python benchmarks/held_out.py --cases benchmarks/held_out_2.yaml --all --findings
+    python benchmarks/held_out.py --cases benchmarks/held_out_3.yaml --all --findings
 
-`held_out.yaml` and `held_out_2.yaml` say how their cases were collected. Each is put to the product's own check, with
-its move and its deployment. A case is *found* if a record of its fault applies to the deployment and affects the
-version that was reported, *asked* if it may apply and `check` asks for a fact that the thread does not tell, and
-*missed* otherwise. A record is of the fault if it refers to one of the case's threads, or if `same` of the case names
-it after both were read; `other` names those that refer to the thread and say that its fault is another. Recall counts
-what was found or asked.
+`held_out.yaml`, `held_out_2.yaml` and `held_out_3.yaml` say how their cases were collected. Each is put to the
+product's own check, with its move and its deployment. A case is *found* if a record of its fault applies to the
+deployment and affects the version that was reported, *asked* if it may apply and `check` asks for a fact that the
+thread does not tell, and *missed* otherwise. A record is of the fault if it refers to one of the case's threads, or if
+`same` of the case names it after both were read; `other` names those that refer to the thread and say that its fault
+is another. Recall counts what was found or asked.
 
 Precision is the share of the findings that say "applies: yes" and affect the candidate, over all cases and controls,
 which a reader of record and thread judged to be true of that deployment and version: `judged` in the file, by case and

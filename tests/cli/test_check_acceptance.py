@@ -239,7 +239,6 @@ def test_what_a_record_says_follows_the_code_of_the_releases(gate, move, deploym
     ("move", "deployment", "id_"),
     [
         ("v0.21.0 v0.20.2", GB300_VL, "VLLM-42096"),
-        ("v0.12.0 v0.11.0", GEMMA, "VLLM-17689"),
         ("v0.12.0 v0.11.0", GEMMA, "VLLM-28539"),
         ("v0.24.0 v0.23.0", (*QWEN36, "--accelerator", "RTX PRO 6000"), "VLLM-51663"),
         ("v0.18.0 v0.17.1", ("--accelerator", "GB200"), "VERL-5964"),
