@@ -6,7 +6,8 @@ Nobody measured these suites, so the minutes come from a model of the machine, a
 claim. Datasheets give the bandwidth of the memory and the dense arithmetic of each GPU; a server is taken to reach 60 %
 of the one and 40 % of the other. A decoding step reads the weights that the batch needs (of a mixture of experts, those
 that at least one of its tokens is routed to) and costs 2 ms more for everything else. A prompt costs two operations a
-parameter and token, and its attention. A start reads the weights from a disk at 2 GB/s and takes a minute more for
+parameter and token, and its attention. An image costs the same in the vision encoder, which reads four patches for each
+token that the prompt then has of it. A start reads the weights from a disk at 2 GB/s and takes a minute more for
 compilation and graphs; the sixteen fixed prompts and the stop take another half. Numbers are rounded up to half a
 minute. On another disk, or with a cold compilation cache, a start takes minutes longer.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 from measure import Row, report
 
-from regress_gate.model.suite import Suite, Workload
+from regress_gate.model.suite import Images, Suite, Workload
 from regress_gate.suites import shipped_suites
 
 BANDWIDTH_SHARE, ARITHMETIC_SHARE = 0.6, 0.4
@@ -51,6 +52,8 @@ class Model:
     width: int
     experts: int = 1
     chosen: int = 1
+    vision: "Model | None" = None
+    """The encoder of images, which are not parts of `parameters`."""
 
     def bytes_read(self, batch: float) -> float:
         if self.experts == 1:
@@ -63,11 +66,20 @@ class Model:
         return 2 * self.active * tokens + 2 * self.layers * self.width * tokens**2
 
 
+IMAGE_TOKEN, PATCHES = 32, 4
+"""Pixels of a side of what is one token of Qwen3-VL, and patches that its encoder makes of them."""
+
+
+def tokens_of(image: Images) -> int:
+    return math.ceil(image.width / IMAGE_TOKEN) * math.ceil(image.height / IMAGE_TOKEN)
+
+
 LLAMA_8B = Model(8.03e9, 8.03e9, 2, 32, 4096)
 LLAMA_70B_FP8 = Model(70.6e9, 70.6e9, 1, 80, 8192)
 GPT_OSS = Model(117e9, 5.1e9, 0.55, 36, 2880, experts=128, chosen=4)
 DEEPSEEK = Model(671e9, 37e9, 1, 61, 7168, experts=256, chosen=8)
 ENCODER = Model(0.57e9, 0.57e9, 2, 24, 1024)
+QWEN_VL = Model(8.19e9, 8.19e9, 2, 36, 4096, vision=Model(0.58e9, 0.58e9, 2, 27, 1152))
 SUITES: dict[str, tuple[Model, Gpu, int]] = {
     "h100-llama8b": (LLAMA_8B, H100, 1),
     "h100-llama70b-tp4": (Model(70.6e9, 70.6e9, 2, 80, 8192), H100, 4),
@@ -81,6 +93,7 @@ SUITES: dict[str, tuple[Model, Gpu, int]] = {
     "b200-gpt-oss-120b": (GPT_OSS, B200, 1),
     "h100-gpt-oss-120b": (GPT_OSS, H100, 1),
     "h100-llama70b-fp8-tp2": (LLAMA_70B_FP8, H100_FP8, 2),
+    "h100-qwen3-vl-8b": (QWEN_VL, H100, 1),
     "h200-deepseek-v3.2": (DEEPSEEK, H200, 8),
     "l40s-llama8b": (LLAMA_8B, L40S, 1),
     "mi300x-llama70b-fp8": (LLAMA_70B_FP8, MI300X_FP8, 1),
@@ -96,14 +109,20 @@ def seconds_of(workload: Workload, model: Model, gpu: Gpu, gpus: int) -> float:
         return requests / workload.request_rate
     batch = min(workload.concurrency or requests, requests)
     tokens = ((workload.input_len or 0) - workload.prefix_len) * (workload.documents or 1)
-    prefill = model.operations(tokens) / (gpus * gpu.arithmetic * ARITHMETIC_SHARE) + STEP_OVERHEAD
+    operations = 0.0
+    if workload.images is not None and model.vision is not None:
+        tokens += workload.images.count * tokens_of(workload.images)
+        operations = workload.images.count * model.vision.operations(PATCHES * tokens_of(workload.images))
+    operations += model.operations(tokens)
+    prefill = operations / (gpus * gpu.arithmetic * ARITHMETIC_SHARE) + STEP_OVERHEAD
     step = model.bytes_read(batch) / (gpus * gpu.bandwidth * BANDWIDTH_SHARE) + STEP_OVERHEAD
     return requests * prefill + requests / batch * (workload.output_len or 0) * step
 
 
 def minutes_of(suite: Suite) -> float:
     model, gpu, gpus = SUITES[suite.name]
-    seconds = model.parameters * model.size / DISK + START + PROMPTS_AND_STOP
+    weights = model.parameters + (model.vision.parameters if model.vision else 0)
+    seconds = weights * model.size / DISK + START + PROMPTS_AND_STOP
     seconds += suite.trials * sum(seconds_of(each.workload, model, gpu, gpus) for each in suite.scenarios)
     return math.ceil(seconds / 30) / 2
 

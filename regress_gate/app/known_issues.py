@@ -43,7 +43,13 @@ def find_known_issues(
     deployment: Deployment, baseline: Version | None, candidate: Version, suite: Suite | None, releases: Releases
 ) -> KnownIssues:
     """The known issues of a move. The suite completes the deployment where the user gave no value."""
-    workloads = [scenario.workload for scenario in suite.scenarios] if suite else []
+    # Prompts of a conversation grow, and images have tokens: before they are measured, they may have any length.
+    workloads = [
+        scenario.workload.model_copy(update={"input_len": None})
+        if scenario.workload.conversation or scenario.workload.images
+        else scenario.workload
+        for scenario in (suite.scenarios if suite else ())
+    ]
     completed = deployment if suite is None else deployment.over(suite.deployment())
     records = load_tracked_records()
     findings = match_issues(records, completed, baseline, candidate, workloads)

@@ -135,8 +135,9 @@ def _workloads(definition: Suite | None, side: ComparisonSide) -> dict[str, Work
 
 
 def _with_lengths(workload: Workload, measured: Workload | None) -> Workload:
-    """Recorded prompts and their answers have the lengths that were measured; a trace its mean rate, too."""
-    if measured is None or not (isinstance(workload.dataset, RecordedPrompts) or workload.trace):
+    """Recorded prompts, conversations, images and answers have the lengths that were measured; a trace its rate."""
+    varies = isinstance(workload.dataset, RecordedPrompts) or workload.trace or workload.conversation or workload.images
+    if measured is None or not varies:
         return workload
     found: dict[str, float | None] = {
         "input_len": measured.input_len,

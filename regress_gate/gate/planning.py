@@ -16,7 +16,7 @@ from regress_gate.bench.experiment.experiment_plan import server_groups
 from regress_gate.gate.accuracy import SCORES, compare_outputs, outputs_scenario
 from regress_gate.gate.early_stopping import ExpectedStop, expect_stop
 from regress_gate.gate.replicates import SERVER_GROUP, SeriesKey, SeriesValues, run_level_values
-from regress_gate.model.metric import CAPACITY, LATENCIES, METRICS, STATISTICS, Metric, Scale, metric
+from regress_gate.model.metric import CAPACITY, LATENCIES, METRICS, STATISTICS, TURN_TTFTS, Metric, Scale, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run
 from regress_gate.model.suite import Suite, Workload
@@ -308,7 +308,7 @@ def _possible_series(suite: Suite, policy: Policy) -> dict[SeriesKey, SeriesSpre
     once = SeriesSpread(noise=None, level=0.0, requests=0.0, smallest_trial=None)
     for group in server_groups(suite):
         series |= {(group.name, name): once for name in _SERVER_METRICS if policy.gates(name)}
-        if all(scenario.workload.api == "completions" for scenario in group.scenarios):
+        if all(scenario.workload.is_streamed for scenario in group.scenarios):
             answers = replace(once, level=1.0)
             series |= {(outputs_scenario(group.name), name): answers for name in SCORES if policy.gates(name)}
     return series
@@ -321,13 +321,16 @@ def _metrics_of(workload: Workload) -> list[str]:
     """What the load client measures of a workload, in the order of the catalogue."""
     if workload.capacity is not None:
         return [CAPACITY]
-    if workload.api != "completions":
+    if not workload.is_streamed:
         families, others = ["e2el"], {"request_throughput", "total_throughput", "failed_requests"}
     else:
         families = [family for family in LATENCIES if family not in ("tpot", "itl") or workload.output_len != 1]
         others = {"request_throughput", "output_throughput", "total_throughput", "failed_requests"}
     names = {f"{family}_{statistic}" for family in families for statistic in STATISTICS} | others
     names |= {"goodput"} if workload.slo is not None else set()
+    names |= (
+        {f"{part}_{name}" for part in TURN_TTFTS for name in ("mean", "median")} if workload.conversation else set()
+    )
     return [name for name in METRICS if name in names]
 
 

@@ -82,6 +82,17 @@ output tokens; `tpot_per_token` (e2el − ttft) / output tokens; `token_gap` the
 `batch_latency` one pass of a whole batch without a server (`batch_throughput` is its requests a second);
 `unclear_tpot` a time per output token whose definition the tool does not document."""
 
+OTHER_ATTAINMENTS = ("good_request_fraction", "determined_attainment")
+"""Shares of requests that met the objectives, by other tools. For `slo_attainment` an answer of one token has a time
+per output token of 0, as for `vllm bench serve`; AIPerf's `good_request_fraction` counts it as not good, and GuideLLM's
+attainment (`determined_attainment`) leaves it out."""
+GOODPUT_METRICS = ("goodput", "slo_attainment", *OTHER_ATTAINMENTS, CAPACITY)
+"""What is counted by the objectives of a workload (`slo`)."""
+
+
+TURN_TTFTS = ("ttft_first_turn", "ttft_later_turns")
+"""The TTFT of conversations apart: mean and median of first turns, and of those with turns before them."""
+
 
 def _catalogue() -> dict[str, Metric]:
     metrics = [
@@ -94,6 +105,7 @@ def _catalogue() -> dict[str, Metric]:
         for family, clear in OTHER_LATENCIES.items()
         for statistic, tail in STATISTICS.items()
     ]
+    metrics += [Metric(f"{part}_{name}", "s", Direction.LOWER) for part in TURN_TTFTS for name in ("mean", "median")]
     metrics += [
         Metric(name, "1/s", Direction.HIGHER)
         for name in ("request_throughput", "output_throughput", "total_throughput", "goodput", "batch_throughput")
@@ -101,6 +113,8 @@ def _catalogue() -> dict[str, Metric]:
     metrics += [
         # Requests that succeeded within the scenario's objectives, as a share of all that were sent.
         Metric("slo_attainment", "fraction", Direction.HIGHER, Scale.DIFFERENCE),
+        # The same by other tools, which treat a request that has no value for an objective in other ways.
+        *(Metric(name, "fraction", Direction.HIGHER, Scale.DIFFERENCE) for name in OTHER_ATTAINMENTS),
         Metric(CAPACITY, "1/s", Direction.HIGHER),
         Metric("failed_requests", "fraction", Direction.LOWER, Scale.DIFFERENCE),
         Metric("startup_time", "s", Direction.LOWER, per_run=True),
@@ -175,6 +189,11 @@ DEFINITIONS: dict[str, str] = {
 
 _VLLM = "vllm-bench-"
 """Prefix of the keys of vLLM's own client, whose definitions differ between releases."""
+
+
+def counts_goodput_as_vllm(key: str | None) -> bool:
+    """Whether a goodput of these definitions is one of vLLM's client, or of our own, which counts alike."""
+    return key is None or key.startswith(_VLLM)
 
 
 def definitions_match(one: str | None, other: str | None) -> bool:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from regress_gate.errors import InputError
 from regress_gate.model.documents import StrictFloat, StrictModel
 from regress_gate.model.issue import Severity
-from regress_gate.model.metric import CAPACITY, METRICS, STATISTICS, Scale, metric
+from regress_gate.model.metric import CAPACITY, METRICS, OTHER_ATTAINMENTS, STATISTICS, Scale, metric
 from regress_gate.text import did_you_mean
 
 
@@ -34,7 +34,7 @@ _LIMIT_UNITS: dict[str, dict[str, float]] = {
     "fraction": {"": 1.0, "%": 0.01},
 }
 _LIMIT_EXAMPLES = {"s": '"500ms"', "bytes": '"70GiB"', "1/s": "40", "tokens": "200000", "fraction": "0.99"}
-OBJECTIVE_FRACTIONS = ("slo_attainment", "failed_requests")
+OBJECTIVE_FRACTIONS = ("slo_attainment", *OTHER_ATTAINMENTS, "failed_requests")
 
 
 def objective_limit(key: str, limit: str | float) -> float:
@@ -99,6 +99,7 @@ class PolicyOverrides(StrictModel):
 DEFAULT_METRICS: tuple[str, ...] = (
     "ttft_median",
     "ttft_p99",
+    "ttft_later_turns_median",
     "tpot_median",
     "tpot_p99",
     "itl_p99",
@@ -106,6 +107,7 @@ DEFAULT_METRICS: tuple[str, ...] = (
     "output_throughput",
     "goodput",
     "slo_attainment",
+    *OTHER_ATTAINMENTS,
     "max_load@slo",
     "failed_requests",
     "normalized_latency_median",
@@ -216,6 +218,7 @@ DEFAULT_MARGINS: dict[str, float] = {
     "*_p90": 0.10,
     "failed_requests": 0.01,
     "slo_attainment": 0.01,
+    **dict.fromkeys(OTHER_ATTAINMENTS, 0.01),
     "accuracy_agreement": 0.05,
     "accuracy_logprob": 0.05,
     "accuracy_*": 0.01,

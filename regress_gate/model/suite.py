@@ -28,6 +28,10 @@ CLIENT_KEYS: dict[str, set[str]] = {
         *("model", "prompt", "prompt_embeds", "stream", "stream_options", "ignore_eos", "n", "best_of", "echo"),
         *("max_tokens", "max_completion_tokens", "min_tokens", "use_beam_search"),
     },
+    "chat": {
+        *("model", "messages", "stream", "stream_options", "ignore_eos", "n", "echo"),
+        *("max_tokens", "max_completion_tokens", "min_tokens", "use_beam_search"),
+    },
     "embeddings": {"model", "input", "inputs", "messages", "stream"},
     "rerank": {"model", "query", "documents", "top_n", "stream"},
 }
@@ -110,6 +114,18 @@ class TraceFacts:
     a prefix cache can save. None if the file does not tell."""
 
 
+class Images(StrictModel):
+    """Images of a chat request for a vision model, after its text."""
+
+    count: StrictInt = Field(default=1, ge=1, le=32)
+    """Of one request."""
+    width: StrictInt = Field(ge=16, le=4096)
+    """Pixels."""
+    height: StrictInt = Field(ge=16, le=4096)
+    repeat: StrictBool = False
+    """Whether all requests of a scenario have the same images, which a cache remembers."""
+
+
 class Phases(StrictModel):
     """Seconds in which requests come, and seconds in which none do, in turn. The rate is that over both."""
 
@@ -117,18 +133,31 @@ class Phases(StrictModel):
     off: StrictFloat = Field(gt=0)
 
 
+class ConversationShape(StrictModel):
+    """How requests form conversations."""
+
+    turns: StrictInt = Field(ge=2, le=1000)
+    """Requests of each conversation."""
+    think_time: StrictFloat = Field(default=0.0, ge=0, le=3600)
+    """Seconds between an answer and the next turn: the mean of an exponential distribution."""
+
+
 class Workload(StrictModel):
     """The requests to send. Lengths in tokens, rate in requests per second (None: limited only by the concurrency)."""
 
-    api: Literal["completions", "embeddings", "rerank"] = "completions"
-    """vLLM's endpoint. Embeddings and rerank answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
+    api: Literal["completions", "chat", "embeddings", "rerank"] = "completions"
+    """vLLM's endpoint. `chat`: one message, which the server puts into the model's template. Embeddings and rerank
+    answer in one piece: no TTFT, TPOT or ITL, no output tokens."""
     dataset: Dataset = "random"
     """`random` tokens or recorded prompts; other names are for imported results."""
     input_len: StrictInt | None = Field(default=None, ge=1)
-    """Tokens of a prompt. For rerank, which takes only text: words of one pair of query and document."""
+    """Tokens of a prompt; for chat, with the template and without images. For rerank, which takes only text: words of
+    one pair of query and document."""
     output_len: StrictInt | None = Field(default=None, ge=1)
-    """Tokens of an answer: exactly, or at most with `ignore_eos: false`. Completions only. None for recorded prompts:
+    """Tokens of an answer: exactly, or at most with `ignore_eos: false`. Streamed APIs only. None for recorded prompts:
     they have their own lengths."""
+    images: Images | None = None
+    """Of each chat request."""
     documents: StrictInt | None = Field(default=None, ge=1)
     """Documents of one rerank request."""
     concurrency: StrictInt | None = Field(default=None, ge=1)
@@ -156,6 +185,9 @@ class Workload(StrictModel):
     trace: RecordedTrace | None = None
     """Instead of lengths and a rate: recorded traffic, whose first requests are the warm-up and the next are
     measured."""
+    conversation: ConversationShape | None = None
+    """Requests are turns: `input_len` is what each adds, `concurrency` counts conversations, and a `request_rate` of
+    turns begins a conversation for every `turns` of them."""
     capacity: StrictFloat | None = Field(default=None, gt=0, lt=1)
     """Instead of a concurrency or a rate: the share of requests that must keep `slo`. The highest rate at which they do
     is searched on the baseline, and both versions are measured at some rates around it."""
@@ -166,10 +198,15 @@ class Workload(StrictModel):
         return self.request_rate is not None or self.trace is not None
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether tokens are generated, and arrive one by one."""
+        return self.api in ("completions", "chat")
+
+    @property
     def missing(self) -> list[str]:
         """Missing keys: without them, the workload can be matched with known issues but not sent."""
         lengths = not isinstance(self.dataset, RecordedPrompts) and self.trace is None
-        needed = ["input_len"] * lengths + ["num_requests"] + ["output_len"] * (lengths and self.api == "completions")
+        needed = ["input_len"] * lengths + ["num_requests"] + ["output_len"] * (lengths and self.is_streamed)
         return [name for name in needed if getattr(self, name) is None]
 
     @model_validator(mode="after")
@@ -183,7 +220,9 @@ class Workload(StrictModel):
                 raise ValueError("input_len is 1, but a pair has a query and a document")
         elif self.documents is not None:
             raise ValueError(f"{self.api} has no documents; only rerank has")
-        if self.api != "completions":
+        if self.images is not None and self.api != "chat":
+            raise ValueError(f"{self.api} has no images; only chat has")
+        if not self.is_streamed:
             if self.output_len is not None:
                 raise ValueError(f"{self.api} has no output_len: no tokens are generated")
             if self.slo is not None and (self.slo.ttft, self.slo.tpot) != (None, None):
@@ -197,15 +236,31 @@ class Workload(StrictModel):
             self._fits_recorded_prompts()
         if self.trace is not None:
             self._fits_trace()
+        if self.conversation is not None:
+            self._fits_conversation(self.conversation.turns)
         self._fits_arrival()
-        if self.input_len is not None and self.prefix_len >= self.input_len:
+        if self.conversation is None and self.input_len is not None and self.prefix_len >= self.input_len:
             raise ValueError(f"prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if owned := sorted(self.extra_body.keys() & CLIENT_KEYS[self.api]):
             raise ValueError(f"extra_body has {', '.join(owned)}, which the client sets itself")
         return self
 
-    def _fits_recorded_prompts(self) -> None:
+    def _fits_conversation(self, turns: int) -> None:
         if self.api != "completions":
+            raise ValueError(f"{self.api} has no conversation: only completions have turns and answers")
+        if self.dataset != "random" or self.trace is not None:
+            raise ValueError("a conversation is of random tokens: leave out dataset and trace")
+        if self.num_requests is not None and self.num_requests % turns:
+            raise ValueError(f"num_requests is {self.num_requests}: give whole conversations, a multiple of {turns}")
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt and its answer, as far as the lengths are given."""
+        lengths = (self.input_len or 0) + (self.output_len or 0)
+        return lengths if self.conversation is None else self.prefix_len + self.conversation.turns * lengths
+
+    def _fits_recorded_prompts(self) -> None:
+        if not self.is_streamed:
             raise ValueError(f"{self.api} has no recorded prompts: its dataset is random")
         if self.input_len is not None or self.prefix_len:
             name = "prefix_len" if self.input_len is None else "input_len"
@@ -246,6 +301,23 @@ class Scenario(StrictModel):
     """Ids of known issues whose effect this scenario would show."""
     server: ServerConfig
     workload: Workload
+    together: Name | None = None
+    """Name of a mix: its scenarios are sent at the same time, each with its own results."""
+
+
+def _fits_mix(scenario: Scenario) -> None:
+    """Raises ValueError for a workload that cannot be a part of a mix."""
+    workload = scenario.workload
+    if workload.capacity is not None:
+        raise ValueError(f"scenario {scenario.name}: capacity is searched with one scenario: leave out together")
+    if workload.is_open_loop or workload.num_requests is None:
+        return
+    if workload.concurrency is None:
+        raise ValueError(f"scenario {scenario.name}: together needs a request_rate or a concurrency")
+    turns = 1 if workload.conversation is None else workload.conversation.turns
+    if workload.num_requests <= turns * workload.concurrency:
+        what = f"{workload.num_requests} requests are all sent at the begin by a concurrency of {workload.concurrency}"
+        raise ValueError(f"scenario {scenario.name}: {what}, and its mix would be over: send more")
 
 
 class ConditionLimits(StrictModel):
@@ -303,6 +375,25 @@ class Suite(StrictModel):
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"scenario {min(repeated)!r} is given twice")
         return self
+
+    @model_validator(mode="after")
+    def _mixes_can_be_sent(self) -> "Suite":
+        for mix, members in self.mixes().items():
+            if len(members) < 2:
+                raise ValueError(f"together {mix!r} is only in scenario {members[0].name}: a mix needs two")
+            for member in members:
+                if member.server != members[0].server:
+                    raise ValueError(f"scenario {member.name}: together {mix!r} needs the server of {members[0].name}")
+                _fits_mix(member)
+        return self
+
+    def mixes(self) -> dict[str, list[Scenario]]:
+        """The scenarios that are sent at the same time, by the name of their mix."""
+        found: dict[str, list[Scenario]] = {}
+        for scenario in self.scenarios:
+            if scenario.together is not None:
+                found.setdefault(scenario.together, []).append(scenario)
+        return found
 
     def deployment(self) -> Deployment:
         """The facts that all scenarios share, for matching known issues."""

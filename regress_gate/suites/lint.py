@@ -89,9 +89,10 @@ def _limits(scenario: Scenario) -> Iterator[LocatedMessage]:
     workload = scenario.workload
     arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
     longest, max_seqs = arguments.get("max_model_len"), arguments.get("max_num_seqs")
-    length = (workload.input_len or 0) + (workload.output_len or 0)
+    length = workload.longest
     if type(longest) is int and length > longest:
-        what = f"{length} tokens of prompt and answer are more than max_model_len ({longest})"
+        of = "prompt and answer" if workload.conversation is None else "a whole conversation"
+        what = f"{length} tokens of {of} are more than max_model_len ({longest})"
         yield ("workload", "input_len"), what, "error"
     if type(longest) is int and _may_exceed(workload, longest):
         what = f"conversations of up to {MAX_CONVERSATION_TOKENS} tokens are sent, and max_model_len is {longest}"
@@ -114,7 +115,7 @@ def _percentiles(scenario: Scenario, policy: Policy) -> Iterator[LocatedMessage]
     workload = scenario.workload
     if workload.num_requests is None:
         return
-    measured = ("ttft", "tpot", "itl", "e2el") if workload.api == "completions" else ("e2el",)
+    measured = ("ttft", "tpot", "itl", "e2el") if workload.is_streamed else ("e2el",)
     short = [
         metric
         for metric in METRICS.values()

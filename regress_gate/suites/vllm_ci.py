@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import inf
 from typing import Any
 
 import yaml
@@ -120,14 +121,17 @@ def _scenarios(test: object) -> Iterator[dict[str, Any]]:
     client = {key.replace("-", "_"): value for key, value in _dict(test.get("client_parameters")).items()}
     if client.get("model") != server["model"]:
         raise _UnsupportedError(f"serves {server['model']!r} and asks for {client.get('model')!r}")
+    arrival = _arrival(client)
     workload = _workload(client)
-    requests = workload["num_requests"]
-    for rate, limit in product(_rates(test), _limits(test, requests)):
+    rates = _rates(test)
+    if "trace" in workload and len(rates) > 1:
+        raise _UnsupportedError("gives several rates to a timed trace, which has its own times")
+    for rate, limit in product(rates, _limits(test, workload["num_requests"])):
         rate_text = "inf" if rate is None else f"{rate:g}"
         name = f"{test['test_name']}_qps_{rate_text}_concurrency_{limit}"
         load: dict[str, Any] = {"concurrency": limit}
-        if rate is not None:
-            load["request_rate"] = rate
+        if rate is not None and "trace" not in workload:
+            load |= {"request_rate": rate, **arrival}
         yield {
             "name": name,
             "why": f"{test['test_name']} of vLLM's CI",
@@ -169,6 +173,16 @@ def _env(key: str, value: object) -> str:
     raise _UnsupportedError(f"has no text for the environment variable {key!r}")
 
 
+def _arrival(client: dict[str, Any]) -> dict[str, Any]:
+    """Remove and return how requests arrive where there is a rate: `burstiness`, as vLLM's client defines it."""
+    given = client.pop("burstiness", 1)
+    if given in ("inf", inf):
+        return {"arrival": "constant"}
+    if not _is_positive(given):
+        raise _UnsupportedError(f"has burstiness {given!r}, which is not a positive number")
+    return {} if given == 1 else {"arrival": "gamma", "burstiness": given}
+
+
 def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
     """The workload without rate and concurrency. Every parameter is used, known to have no effect, or refused."""
     left = dict(client)
@@ -182,22 +196,25 @@ def _workload(client: Mapping[str, Any]) -> dict[str, Any]:
         workload = _random(left, api)
     elif dataset == "sharegpt" and api == "completions":
         workload = _conversations(left, file)
+    elif dataset == "timed_trace" and api == "completions":
+        workload = _timed_trace(left, file)
     else:
         raise _UnsupportedError(
-            f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt"
+            f"sends the dataset {dataset!r}; suites send random tokens and, for completions, sharegpt and timed_trace"
         )
     if not (requests := _count(left, "num_prompts")):
         raise _UnsupportedError("lacks num_prompts")
     workload["num_requests"] = requests
     if warmup := _count(left, "num_warmups"):
+        if "trace" in workload:
+            raise _UnsupportedError("warms up with copies of a request; a trace warms up with its own first requests")
         workload["warmup_requests"] = warmup
     if (seed := _count(left, "seed")) is not None:
         workload["seed"] = seed
     if temperature := left.pop("temperature", 0):
         workload["extra_body"] = {"temperature": temperature}
-    for key, neutral in (("random_range_ratio", 0), ("burstiness", 1)):
-        if left.get(key) == neutral:
-            del left[key]
+    if left.get("random_range_ratio") == 0:
+        del left["random_range_ratio"]
     if unknown := sorted(left.keys() - _WITHOUT_EFFECT):
         raise _UnsupportedError(f"has the client parameter {unknown[0]!r}, which suites cannot express")
     return workload
@@ -226,6 +243,32 @@ def _conversations(left: dict[str, Any], file: object) -> dict[str, Any]:
     if answer := _count(left, "sharegpt_output_len"):
         workload["output_len"] = answer
     return {**workload, "ignore_eos": _ignores_eos(left)}
+
+
+_TRACE_LABELS = {
+    name: f"timed_trace_label_{name}" for name in ("timestamp", "input_length", "output_length", "hash_ids")
+}
+
+
+def _timed_trace(left: dict[str, Any], file: object) -> dict[str, Any]:
+    """Requests at their recorded times. With `--no-self-timed` vLLM's client sends their lengths at a rate instead."""
+    if not isinstance(file, str) or not file:
+        raise _UnsupportedError("lacks dataset_path")
+    if left.pop("self_timed", True) not in ("", True) or left.pop("no_self_timed", False) is not False:
+        raise _UnsupportedError("sends a timed trace at a rate and not at its own times (no_self_timed)")
+    for name, key in _TRACE_LABELS.items():
+        if (label := left.pop(key, name)) != name:
+            raise _UnsupportedError(f"has {key} {label!r}; in a suite the key is {name!r}")
+    trace: dict[str, Any] = {"file": file, "format": "vllm"}
+    if (scale := left.pop("timed_trace_sec_multiplier", 1)) != 1:
+        if not _is_positive(scale):
+            raise _UnsupportedError(f"has timed_trace_sec_multiplier {scale!r}, which is not a positive number")
+        trace["scale"] = scale
+    if (block := _count(left, "timed_trace_chunk_hash_size")) is not None:
+        trace["block_tokens"] = block
+    left.pop("disable_shuffle", None)  # for other datasets: a trace is never shuffled
+    left.pop("ignore_eos", None)  # vLLM's client sets it for these itself
+    return {"trace": trace}
 
 
 def _ignores_eos(left: dict[str, Any]) -> bool:

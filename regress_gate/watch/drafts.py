@@ -285,7 +285,9 @@ def _serve_line(scenario: Scenario) -> str:
 def _client_line(scenario: Scenario) -> str:
     """vLLM's own client with the same load; empty where it has no such load."""
     workload = scenario.workload
-    if workload.api != "completions" or workload.dataset != "random" or workload.trace is not None:
+    if workload.api != "completions" or workload.dataset != "random" or workload.trace or workload.conversation:
+        return ""
+    if scenario.together is not None:
         return ""
     given = {
         "model": scenario.server.model,

@@ -48,6 +48,9 @@ class TestShow:
         ):
             assert text in shown
         assert "up to 128" in gate("suite", "show", "h100-structured-output").out
+        photos = gate("suite", "show", "h100-qwen3-vl-8b").out
+        assert "1 image of 1024 x 1024 pixels" in photos
+        assert "4 images of 1024 x 1440 pixels" in photos
         assert "shared prefix 576 tokens" in gate("suite", "show", "cpu-tiny").out
 
     def test_recorded_traffic_is_shown_by_what_it_asks_for(self, gate):

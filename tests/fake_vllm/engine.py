@@ -3,10 +3,13 @@
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tests.fake_vllm.options import Options
+
+BLOCK = 16
+"""Tokens of a block of the prefix cache, as vLLM's. It holds prompts only, and never forgets one."""
 
 
 class Times:
@@ -40,6 +43,7 @@ class Engine:
         self.generated_tokens = 0
         self.finished = 0
         self.preemptions = 0
+        self._blocks: set[int] = set()
         self.queue = Times()
         self.prefill = Times()
         self.decode = Times()
@@ -68,8 +72,21 @@ class Engine:
             self.running -= 1
             self._seats.release()
 
-    async def token_times(self, number: int, chunks: int) -> AsyncIterator[int]:
-        """Yields 0, 1, … when each chunk of request `number` is due.
+    def prefill_seconds(self, prompt: Sequence[object]) -> float:
+        """What a prompt adds to its first token: whole blocks with which an earlier prompt began cost nothing."""
+        if not self._options.prefill_time:
+            return 0.0
+        cached, seen = 0, 0
+        for end in range(BLOCK, len(prompt) + 1, BLOCK):
+            seen = hash((seen, tuple(prompt[end - BLOCK : end])))
+            if seen in self._blocks:
+                cached = end
+            elif not self._options.forget_prefixes:
+                self._blocks.add(seen)
+        return (len(prompt) - cached) * self._options.prefill_time
+
+    async def token_times(self, number: int, chunks: int, prefill: float = 0.0) -> AsyncIterator[int]:
+        """Yields 0, 1, … when each chunk of request `number` is due. `prefill`: seconds that its prompt adds.
 
         Due times add up from each other and not from the moment of waking, so the mean is the one that was asked for.
         """
@@ -79,7 +96,7 @@ class Engine:
         options = self._options
         preempted = options.preempt_every is not None and number % options.preempt_every == 0
         for chunk in range(chunks):
-            base = options.ttft if chunk == 0 else options.tpot * options.tokens_per_chunk
+            base = options.ttft + prefill if chunk == 0 else options.tpot * options.tokens_per_chunk
             if (
                 chunk
                 and options.max_cudagraph_capture_size is not None

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,15 @@ class Options:
     host: str
     port: int
     served_model_name: str
+    lora_modules: list[str]
+    """`NAME=PATH` of adapters, which are served by their names."""
     vllm_version: str
     seed: int
     startup_delay: float
     ttft: float
     tpot: float
+    prefill_time: float
+    forget_prefixes: bool
     jitter: float
     run_spread: float
     batch_slowdown: float
@@ -68,6 +73,10 @@ class Options:
     disorder_every: int | None
     short_every: int | None
     tokenize: str
+    template_tokens: int
+    image_tokens: int
+    reasoning_key: str | None
+    refuse_images: bool
     leak_mb: float
     launch_flags: tuple[str, ...]
     """Flags of real vLLM that have an effect here."""
@@ -95,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="address to listen on")
     add("--port", type=int, default=8000, help="0: any free one")
     add("--served-model-name", help="default: the model's name")
+    add("--lora-modules", nargs="*", default=[], metavar="NAME=PATH", help="adapters, served by their names")
     add("--vllm-version", default="0.19.1", help="what /version reports")
     add("--seed", type=int, default=0, help="of jitter and run spread")
     add("--starts", type=Path, metavar="FILE", help="count starts in it; the count is added to --seed")
@@ -106,6 +116,10 @@ def parser() -> argparse.ArgumentParser:
     timing = parser.add_argument_group("latency model")
     timing.add_argument("--ttft", type=float, default=0.02, help="time to first token")
     timing.add_argument("--tpot", type=float, default=0.005, help="time per further token")
+    timing.add_argument(
+        "--prefill-time", type=float, default=0.0, help="time that each token of a prompt adds, if it is not cached"
+    )
+    timing.add_argument("--forget-prefixes", action="store_true", help="have no prefix cache")
     timing.add_argument("--jitter", type=float, default=0.0, help="coefficient of variation of every single delay")
     timing.add_argument("--run-spread", type=float, default=0.0, help="log-normal spread of one factor for all delays")
     timing.add_argument("--batch-slowdown", type=float, default=0.0, help="X: each other running request adds X delays")
@@ -169,6 +183,12 @@ def parser() -> argparse.ArgumentParser:
     fault.add_argument(
         "--tokenize", choices=("words", "missing", "garbage", "hang"), default="words", help="how it counts tokens"
     )
+    fault.add_argument("--template-tokens", type=int, default=5, metavar="N", help="what a chat's template adds")
+    fault.add_argument("--image-tokens", type=int, default=64, metavar="N", help="what an image of a chat costs")
+    fault.add_argument(
+        "--reasoning-key", choices=("reasoning", "reasoning_content"), help="half of a chat is reasoning"
+    )
+    fault.add_argument("--refuse-images", action="store_true", help="the model has no eyes")
     fault.add_argument("--leak-mb", type=float, default=0.0, metavar="MB", help="memory growth per request")
     return parser
 
@@ -205,10 +225,13 @@ _REAL_FLAGS = ("--max-cudagraph-capture-size", "--num-gpu-blocks-override", "--m
 
 
 def _launch_flags(arguments: list[str]) -> list[str]:
-    """Flags of real vLLM that have an effect here, as `--name=value`."""
+    """Flags of real vLLM that have an effect here: `--name=value`, and the adapters with a word for each."""
     found = []
     for number, word in enumerate(arguments):
         name, has_value, value = word.partition("=")
+        if name == "--lora-modules":
+            more = takewhile(lambda each: not each.startswith("-"), arguments[number + 1 :])
+            found += [name, *([value] if has_value else more)]
         if name in _REAL_FLAGS:
             found.append(f"{name}={value if has_value else arguments[number + 1]}")
     return found

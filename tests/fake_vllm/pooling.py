@@ -7,6 +7,8 @@ def prompt_of(body: dict[str, Any]) -> Any:
     """What is hashed and counted of a request, whichever endpoint it is for."""
     if "documents" in body:
         return " ".join(f"{body['query']} {document}" for document in body["documents"])
+    if "messages" in body:
+        return body["messages"]
     return body["input"] if "input" in body else body["prompt"]
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from tests.fake_vllm import completion, log
+from tests.fake_vllm import chat, completion, log
 from tests.fake_vllm.engine import Engine
 from tests.fake_vllm.options import Options
 from tests.fake_vllm.pooling import pooled, prompt_of
 
-_PROMPTS = ("prompt", "input", "query", "documents")
+_PROMPTS = ("prompt", "messages", "input", "query", "documents")
 MAX_BODY = 64 * 2**20
 STARTED = time.time()
 """When this process began, as the Prometheus client of a real server reports it."""
@@ -35,7 +35,10 @@ class Server:
         self._healthy = True
         self._engine = Engine(options)
         self._numbers = count(1)
+        self._served_names = {options.served_model_name, *(each.partition("=")[0] for each in options.lora_modules)}
         self.requests: list[dict[str, Any]] = []
+        self.counted: list[dict[str, Any]] = []
+        """What /tokenize was asked beside the model and the text."""
         self._leaked: list[bytearray] = []
 
     @property
@@ -57,7 +60,7 @@ class Server:
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
         match request.method, request.path:
-            case "POST", "/v1/completions":
+            case "POST", "/v1/completions" | "/v1/chat/completions":
                 await self._complete(json.loads(request.body), writer)
             case "POST", "/v1/embeddings" | "/rerank":
                 await self._pool(json.loads(request.body), writer)
@@ -82,7 +85,7 @@ class Server:
     async def _complete(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         number = next(self._numbers)
         options = self._options
-        record = _record(number, body)
+        record = _record(number, body, options)
         self.requests.append(record)
         self._leaked.append(bytearray(b"x") * int(options.leak_mb * 2**20))  # written, so that it is resident
         if options.die_after is not None and number > options.die_after:
@@ -100,9 +103,12 @@ class Server:
         if options.error_burst and options.error_burst[0] <= number < sum(options.error_burst):
             _send_json(writer, 503, {"error": {"message": "EngineCore encountered an issue.", "code": 503}})
             return
-        if body.get("model") != options.served_model_name:
+        if body.get("model") not in self._served_names:
             message = f"The model `{body.get('model')}` does not exist."
             _send_json(writer, 404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
+            return
+        if "messages" in body and (refusal := chat.refusal(options, body["messages"])) is not None:
+            _send_json(writer, 400, {"error": {"message": refusal, "type": "BadRequestError", "code": 400}})
             return
         if not body.get("stream"):
             await self._complete_whole(number, body, writer)
@@ -111,13 +117,15 @@ class Server:
             await self._stream(number, body, record, writer)
 
     async def _tokenize(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        """A word is a token."""
+        """A word is a token, and the template of a chat has its own."""
         if self._options.tokenize == "hang":
             await asyncio.Event().wait()
-        if body.get("model") != self._options.served_model_name:
+        self.counted.append({key: body[key] for key in body.keys() - {"model", "prompt", "messages"}})
+        if body.get("model") not in self._served_names:
             _send_json(writer, 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}})
             return
-        count = len(body["prompt"].split())
+        messages = body.get("messages")
+        count = len(body["prompt"].split()) if messages is None else chat.prompt_tokens(self._options, messages)
         answer = {"count": count, "max_model_len": 4096, "tokens": list(range(count)), "token_strs": None}
         _send_json(writer, 200, {} if self._options.tokenize == "garbage" else answer)
 
@@ -155,13 +163,18 @@ class Server:
     async def _stream(
         self, number: int, body: dict[str, Any], record: dict[str, Any], writer: asyncio.StreamWriter
     ) -> None:
-        asked = body["max_tokens"]
+        messages = body.get("messages")
+        asked = body["max_tokens" if messages is None else "max_completion_tokens"]
         tokens = asked // 2 if _hits(self._options.short_every, number) else asked
         sizes = list(_chunk_sizes(tokens, self._options.tokens_per_chunk))
-        events = Events(number, self._options.served_model_name)
+        model = self._options.served_model_name
+        talk = None if messages is None else chat.ChatEvents(number, self._options, len(sizes))
+        events = talk or Events(number, model)
         finish_at = len(sizes) - (2 if _hits(self._options.disorder_every, number) else 1)
         _begin_stream(writer)
-        async for chunk in self._engine.token_times(number, len(sizes)):
+        prompt = prompt_of(body)
+        prefill = self._engine.prefill_seconds(prompt if isinstance(prompt, list) else prompt.split())
+        async for chunk in self._engine.token_times(number, len(sizes), prefill):
             if writer.is_closing():
                 return
             if chunk == len(sizes) // 2:
@@ -170,6 +183,8 @@ class Server:
                     return
                 if _hits(self._options.garbage_every, number):
                     _write_event(writer, b'data: {"choices": [{"text": \xff\xfe\n\n')
+            if talk is not None and chunk == 0:
+                _write_event(writer, talk.begin())
             record["sent"].append(time.monotonic())
             _write_event(writer, events.token(sizes[chunk], last=chunk == finish_at))
             self._engine.generated_tokens += sizes[chunk]
@@ -184,7 +199,7 @@ class Server:
     async def _pool(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         """Embeddings and rerankings take as long as a first token."""
         number = next(self._numbers)
-        record = _record(number, body)
+        record = _record(number, body, self._options)
         self.requests.append(record)
         if self._options.hang_after is not None and number > self._options.hang_after:
             await asyncio.Event().wait()
@@ -264,13 +279,17 @@ class Events:
         return b"data: " + json.dumps({**self._common, **event}, separators=(",", ":")).encode() + b"\n\n"
 
 
-def _record(number: int, body: dict[str, Any]) -> dict[str, Any]:
+def _record(number: int, body: dict[str, Any], options: Options) -> dict[str, Any]:
     prompt = prompt_of(body)
+    if "messages" in body:
+        read = chat.prompt_tokens(options, prompt)
+    else:
+        read = len(prompt) if isinstance(prompt, list) else len(prompt.split())
     return {
         "number": number,
         "received": time.monotonic(),
         "sent": [],
-        "prompt_tokens": len(prompt) if isinstance(prompt, list) else len(prompt.split()),
+        "prompt_tokens": read,
         "prompt_sha256": hashlib.sha256(json.dumps(prompt).encode()).hexdigest(),
         "parameters": {key: value for key, value in body.items() if key not in _PROMPTS},
     }

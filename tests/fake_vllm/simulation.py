@@ -228,6 +228,11 @@ class SimulatedServer:
         return self._server.peak_running
 
     @property
+    def counted(self) -> list[dict[str, Any]]:
+        """What /tokenize was asked beside the model and the text, of each text."""
+        return self._server.counted
+
+    @property
     def requests(self) -> list[dict[str, Any]]:
         """What the server recorded of each request."""
         return self._server.requests

@@ -8,7 +8,7 @@ import pytest
 from regress_gate.model.policy import Policy
 from regress_gate.model.result import Decision, IssueObservation, KnownIssueOut, Result, Verdict
 from regress_gate.model.run import IMPORTED_SUITE
-from regress_gate.model.suite import RecordedPrompts, RecordedTrace, Scenario, ServerConfig, Suite, Workload
+from regress_gate.model.suite import Images, RecordedPrompts, RecordedTrace, Scenario, ServerConfig, Suite, Workload
 from tests.factories.runs import SUITE, make_finding, make_run, make_side_of, make_trial
 from tests.gate.deciding import decide_sides
 
@@ -157,9 +157,13 @@ class TestWhatTheSuiteCanShow:
 
     @pytest.mark.parametrize(
         "recorded",
-        [{"dataset": RecordedPrompts(format="custom", file="a.jsonl")}, {"trace": RecordedTrace(file="a.jsonl")}],
+        [
+            {"dataset": RecordedPrompts(format="custom", file="a.jsonl")},
+            {"trace": RecordedTrace(file="a.jsonl")},
+            {"api": "chat", "input_len": 64, "images": Images(width=1024, height=1024)},
+        ],
     )
-    def test_recorded_prompts_are_as_long_as_they_were_measured(self, recorded: dict[str, Any]) -> None:
+    def test_recorded_prompts_and_images_are_as_long_as_they_were_measured(self, recorded: dict[str, Any]) -> None:
         """A loss in prompts as long as those of a record is more likely its doing than one in shorter ones."""
         workload = Workload(**recorded, concurrency=1, num_requests=10)
         scenario = Scenario(name="c1", server=ServerConfig(model="org/Model"), workload=workload)

@@ -45,7 +45,7 @@ def test_structured_output_has_the_form_of_the_request():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("api: chat", "file:10: scenarios.0.workload.api"),
+        ("api: speech", "file:10: scenarios.0.workload.api"),
         ("api: rerank", "file:9: scenarios.0.workload: rerank needs documents"),
         ("{api: rerank, documents: 4, prefix_len: 2}", "rerank has no prefix_len"),
         ("{api: rerank, documents: 4, input_len: 1}", "a pair has a query and a document"),

@@ -23,7 +23,7 @@ VERSION = os.environ.get("REGRESS_GATE_REAL_VLLM", "0.32.0")
 SUITE = """\
 name: real
 version: 1
-description: Three short scenarios of the tiny model.
+description: Four short scenarios of the tiny model.
 accelerator: cpu
 conditions: {max_steal_cpu_cores: 9}
 scenarios:
@@ -45,6 +45,12 @@ scenarios:
       engine_args: {dtype: float32, max_model_len: 1024, max_num_seqs: 16, enforce_eager: true}
       env: {VLLM_CPU_KVCACHE_SPACE: "1"}
     workload: {dataset: {format: sharegpt, file: chat.json}, concurrency: 2, num_requests: 6}
+  - name: chat
+    server:
+      model: tiny
+      engine_args: {dtype: float32, max_model_len: 1024, max_num_seqs: 16, enforce_eager: true}
+      env: {VLLM_CPU_KVCACHE_SPACE: "1"}
+    workload: {api: chat, input_len: 65, prefix_len: 40, output_len: 8, concurrency: 2, num_requests: 6}
 """
 TURNS = [{"value": "how many tokens does this prompt have"}, {"value": "the server counts them"}]
 
@@ -75,8 +81,10 @@ def test_a_version_is_installed_measured_and_stored(tmp_path: Path) -> None:
         config = store.build_config(run.version)
     assert (run.version.number, run.version.variant, run.testbed.accelerator) == (VERSION, "cpu", "cpu")
     done = {trial.scenario: (trial.completed, trial.failed) for trial in run.trials}
-    assert done == {"c4": (16, 0), "rate": (8, 0), "recorded": (6, 0)}
+    assert done == {"c4": (16, 0), "rate": (8, 0), "recorded": (6, 0), "chat": (6, 0)}
     assert all(0 < trial.metrics["ttft_median"] <= trial.metrics["e2el_median"] for trial in run.trials)
+    (chat,) = (trial.workload for trial in run.trials if trial.scenario == "chat")
+    assert (chat["mean_input_tokens"], chat["mean_output_tokens"]) == (65, 8)
     assert run.metrics["kv_cache_tokens"] > 100_000
     assert run.metrics["peak_memory"] > 1e9
     assert {"torch", "libc"} <= run.libraries.keys()

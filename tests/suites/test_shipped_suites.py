@@ -93,6 +93,9 @@ def test_every_gpu_suite_says_what_it_costs_as_the_model_of_the_machine_does():
 
 @pytest.mark.parametrize("name", GPU_SUITES)
 class TestAGpuSuite:
+    def test_has_a_scenario_of_objectives_whose_arrivals_do_not_wait(self, name: str):
+        assert [one.name for one in SUITES[name].scenarios if one.workload.slo and one.workload.request_rate]
+
     @pytest.mark.parametrize("cv", [0.02, 0.03])
     def test_promises_an_unchanged_version_a_pass_within_eight_blocks(self, name: str, cv: float):
         suite = SUITES[name]
@@ -142,6 +145,14 @@ def test_the_documentation_names_every_suite_and_every_key_of_a_workload():
 def test_the_examples_of_the_documentation_are_accepted():
     text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     examples = [parse_yaml(example, "docs").data for example in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
-    recorded, replayed, structured = (Workload.model_validate(example.get("workload", example)) for example in examples)
-    assert (recorded.missing, replayed.missing) == ([], [])
+    workloads = [
+        Workload.model_validate(example.get("workload", example)) for example in examples if "scenarios" not in example
+    ]
+    [mix] = [example for example in examples if "scenarios" in example]
+    mixed = Suite.model_validate({"name": "docs", "version": "1", "description": "docs", **mix})
+    assert [each.name for each in mixed.mixes()["peak"]] == ["chat", "batch"]
+    recorded, replayed, talking, chat, images, structured = workloads
+    assert [each.missing for each in (recorded, replayed, talking, chat, images)] == [[]] * 5
+    assert talking.longest == 2250 + 150
+    assert (chat.api, images.images.count if images.images else 0) == ("chat", 1)
     assert structured.ignore_eos is False

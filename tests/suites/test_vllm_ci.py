@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regress_gate.model.documents import parse_yaml, validate
-from regress_gate.model.suite import RecordedPrompts, Suite
+from regress_gate.model.suite import RecordedPrompts, RecordedTrace, Suite
 from regress_gate.suites.vllm_ci import MAX_SCENARIOS, convert_definition, suite_text
 
 
@@ -42,6 +42,12 @@ def conversations(**more):
     """A test that sends ShareGPT."""
     parameters = {"model": "org/tiny", "backend": "vllm", "dataset_name": "sharegpt", "num_prompts": 200}
     return serving(client_parameters={**parameters, "dataset_path": "./ShareGPT.json", **more})
+
+
+def timed_trace(**more):
+    """A test that sends recorded traffic."""
+    parameters = {"model": "org/tiny", "backend": "vllm", "dataset_name": "timed_trace", "num_prompts": 200}
+    return serving(client_parameters={**parameters, "dataset_path": "./traffic.jsonl", **more}, qps_list=["inf"])
 
 
 def scenarios(data):
@@ -108,6 +114,31 @@ def test_temperature_seed_and_warm_up_are_kept():
     assert (found.workload.seed, found.workload.warmup_requests) == (3, 5)
 
 
+def test_bursts_are_gamma_arrivals_where_there_is_a_rate():
+    bursty, unlimited = scenarios([client(burstiness=0.5)]).values()
+    assert (bursty.workload.arrival, bursty.workload.burstiness) == ("gamma", 0.5)
+    assert (unlimited.workload.request_rate, unlimited.workload.arrival) == (None, "poisson")
+
+
+def test_gaps_that_are_all_alike_are_a_constant_arrival():
+    even, _ = scenarios([client(burstiness="inf")]).values()
+    assert (even.workload.arrival, even.workload.burstiness) == ("constant", None)
+
+
+def test_a_timed_trace_keeps_its_times_and_the_whole_answers():
+    given = {"timed-trace-sec-multiplier": 0.001, "timed-trace-chunk-hash-size": 512, "self-timed": ""}
+    (found,) = scenarios([timed_trace(**given)]).values()
+    assert found.workload.trace == RecordedTrace(file="./traffic.jsonl", format="vllm", scale=0.001, block_tokens=512)
+    assert (found.workload.num_requests, found.workload.ignore_eos) == (200, True)
+    assert found.workload.missing == []
+
+
+def test_a_timed_trace_goes_by_vllms_defaults():
+    (found,) = scenarios([timed_trace()]).values()
+    assert found.workload.trace == RecordedTrace(file="./traffic.jsonl", format="vllm")
+    assert found.workload.request_rate is None
+
+
 def test_the_environment_is_text_and_objects_are_json():
     server = {"model": "org/tiny", "compilation_config": {"mode": 0}, "language_model_only": True, "x": "1e3"}
     test = serving(server_environment_variables={"VLLM_X": 40, "VLLM_Y": "1e3"}, server_parameters=server)
@@ -164,7 +195,15 @@ def test_embeddings_of_random_tokens_are_embeddings():
         (client(num_prompts=None), "lacks num_prompts"),
         (client(random_output_len=0), "lacks random_output_len"),
         (client(random_range_ratio=0.5), "'random_range_ratio', which suites cannot express"),
-        (client(burstiness=0.5), "'burstiness', which suites cannot express"),
+        (client(burstiness=0), "has burstiness 0, which is not a positive number"),
+        (serving(qps_list=[1], client_parameters={**client()["client_parameters"], "burstiness": 1e-3}), "burstiness"),
+        (timed_trace(dataset_path=None), "lacks dataset_path"),
+        (timed_trace(no_self_timed=""), "sends a timed trace at a rate"),
+        (timed_trace(self_timed=False), "sends a timed trace at a rate"),
+        (timed_trace(num_warmups=1), "warms up with copies of a request"),
+        (timed_trace(timed_trace_label_timestamp="ts"), "timed_trace_label_timestamp 'ts'; in a suite"),
+        (timed_trace(timed_trace_sec_multiplier="fast"), "timed_trace_sec_multiplier 'fast', which is not"),
+        ({**timed_trace(), "qps_list": [1, 2]}, "gives several rates to a timed trace"),
         (client(num_prompts="many"), "num_prompts 'many', which is not a count"),
         (client(random_output_len=8000), "8128 tokens, more than its max_model_len of 4096"),
         (serving(qps_list=[]), "has no qps_list"),
@@ -208,7 +247,7 @@ def test_any_value_is_converted_to_a_valid_suite_or_named(key, value):
     assert len(imported.suite["scenarios"]) > 2 or imported.left_out
 
 
-@given(st.sampled_from(["random_input_len", "temperature", "seed", "ignore_eos", "y"]), JSON)
+@given(st.sampled_from(["random_input_len", "temperature", "seed", "ignore_eos", "burstiness", "y"]), JSON)
 def test_any_client_parameter_is_converted_or_named(key, value):
     imported = convert_definition([client(**{key: value})], "ci", "x")
     if imported.suite is not None:

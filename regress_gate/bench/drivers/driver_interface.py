@@ -332,6 +332,7 @@ class Driver(ABC):
         """Raises InputError for a workload that this driver cannot send."""
         unasked = {
             f"the {workload.api.value} API": workload.api is not ServingApi.COMPLETIONS,
+            "images": workload.images is not None,
             "a shared prefix (prefix_len)": bool(workload.prefix_len) and not self.sends_prefix,
             "answers that may end early (ignore_eos: false)": not workload.ignore_eos,
             "more in the request (extra_body)": bool(workload.extra_body),
@@ -339,6 +340,8 @@ class Driver(ABC):
             "recorded prompts (dataset)": workload.dataset is not None,
             f"bursts (arrival {workload.arrival.value})": workload.arrival in (Arrival.GAMMA, Arrival.ON_OFF),
             "recorded traffic (trace)": workload.trace is not None,
+            "conversations": workload.conversation is not None,
+            "scenarios at the same time (together)": bool(workload.together),
         }
         if unsupported := [what for what, wanted in unasked.items() if wanted]:
             raise InputError(

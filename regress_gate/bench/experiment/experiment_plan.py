@@ -3,7 +3,7 @@
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -86,6 +86,16 @@ class ExperimentPlan:
     counter_test: ServerSetting | None = None
     """What servers of the side COUNTER_TEST are given. Runs of such a plan are stored under suites of their own, so
     that no comparison of the suite takes them."""
+    hosts: tuple[str, ...] = ()
+    """Names and patterns of the hosts of a fleet that make the blocks, each a testbed of its own; empty: `testbed`
+    makes all. `testbed` then only says which hosts were asked for."""
+    only_block: int | None = None
+    """The block that one host of a fleet makes; None: all. Never stored with a plan."""
+
+    @property
+    def block_numbers(self) -> Sequence[int]:
+        """In the order of measuring."""
+        return range(1, self.blocks + 1) if self.only_block is None else (self.only_block,)
 
     def suite_of(self, side: str) -> SuiteRef:
         """What the runs of a side are stored under."""
@@ -103,7 +113,7 @@ class ExperimentPlan:
         Even blocks reverse the sides, so that neither is always second.
         """
         names = list(groups)
-        for block in range(1, self.blocks + 1):
+        for block in self.block_numbers:
             sides = list(self.versions)[:: 1 if block % 2 else -1]
             position = 0
             for group in names:
@@ -125,10 +135,11 @@ class ExperimentPlan:
         setting = data.get("counter_test")
         setting = None if setting is None else ServerSetting(**setting)
         versions = dict(data["versions"])
-        return cls(**{**data, "suite": SuiteRef(**data["suite"]), "versions": versions, "counter_test": setting})
+        suite, hosts = SuiteRef(**data["suite"]), tuple(data.get("hosts", ()))
+        return cls(**{**data, "suite": suite, "versions": versions, "counter_test": setting, "hosts": hosts})
 
 
-_LATER_KEYS = ("capacity", "trace", "burstiness", "phases")
+_LATER_KEYS = ("capacity", "trace", "burstiness", "phases", "conversation", "images")
 """Keys of workloads that suites had not always. Where none is given, the digest is that from before there were any."""
 
 
@@ -148,6 +159,8 @@ def suite_digest(suite: Suite) -> str:
     if "trace" not in unused:
         unused["trace"] = {"file"}
     left_out["scenarios"] = {"__all__": {"workload": unused}}
+    if all(scenario.together is None for scenario in suite.scenarios):
+        left_out["scenarios"]["__all__"]["together"] = True
     digest = hashlib.sha256(suite.model_dump_json(exclude=left_out).encode())
     for scenario in suite.scenarios:
         if (trace := read_scenario_trace(scenario)) is not None:

@@ -79,12 +79,13 @@ def measure_trials(
 ) -> None:
     """Send every workload `trials` times to each server that has not failed, and record the results in it.
 
-    A scenario whose capacity is asked for has one workload for each of its rates.
+    A scenario whose capacity is asked for has one workload for each of its rates. Scenarios of a mix are one trial.
 
     All scenarios are sent once, then all again, so that a slow phase of the machine affects all. Within a scenario the
     servers alternate, and so does the server that begins. Raises LoadError if a running server answers nothing.
     """
-    total = trials * len(subjects) * sum(workload.num_requests for _, workload in workloads)
+    workloads = combine_mixes(workloads)
+    total = trials * len(subjects) * sum(each.num_requests for _, workload in workloads for each in workload.mix)
     finished, begins = 0, 0
     sent: Counter[str] = Counter()
     for _ in range(trials):
@@ -99,8 +100,23 @@ def measure_trials(
                             progress(what, before + sent, total)
 
                     _measure_trial(subject, scenario, workload, meter, watch, sent[scenario.name], report)
-                finished += workload.num_requests
+                finished += sum(each.num_requests for each in workload.mix)
             begins += 1
+
+
+def combine_mixes(workloads: Sequence[tuple[Scenario, LoadWorkload]]) -> list[tuple[Scenario, LoadWorkload]]:
+    """What is sent one after another: scenarios of a mix are in the workload of its first."""
+    mixes: dict[str, list[tuple[str, LoadWorkload]]] = {}
+    for scenario, workload in workloads:
+        if scenario.together is not None:
+            mixes.setdefault(scenario.together, []).append((scenario.name, workload))
+    combined = []
+    for scenario, workload in workloads:
+        if scenario.together is None:
+            combined.append((scenario, workload))
+        elif others := mixes.pop(scenario.together, [])[1:]:
+            combined.append((scenario, replace(workload, together=tuple(others))))
+    return combined
 
 
 def _measure_trial(
@@ -113,10 +129,7 @@ def _measure_trial(
     report: Callable[[int, int], None],
 ) -> None:
     ordinal = subject.done.get(scenario.name, 0) + turn
-    name = f"{scenario.name}, trial {ordinal}"
-    # Recorded prompts differ in length, or are in the cache already: a retry would be another workload of that name.
-    is_repeatable = workload.dataset is None and not (workload.trace is not None and workload.trace.has_texts)
-    for attempt in range(TRIAL_ATTEMPTS if is_repeatable else 1):
+    for attempt in range(TRIAL_ATTEMPTS if all(map(_is_repeatable, workload.mix)) else 1):
         begin = time.monotonic()
         try:
             with MetricsWatch(subject.metrics) as metrics:
@@ -135,30 +148,44 @@ def _measure_trial(
                 raise
             return
         end = time.monotonic()
-        subject.failed = subject.failure() or _hang_failure(result, scenario.name)
+        results = (result, *result.together)
+        subject.failed = subject.failure() or _hang_failure(results, scenario.name)
         if subject.failed is not None:
             return
-        if result.why_void is None or result.too_long:  # a retry would take as long
+        void = next((each.why_void for each in results if each.why_void is not None), None)
+        if void is None or any(each.too_long for each in results):  # a retry would take as long
             break
-    subject.notes += [f"{name}: {note}" for note in result.notes]
-    subject.notes += [
-        f"{name}: {plural(failure.count, 'request')} failed: {failure.text}" for failure in result.failures
-    ]
-    if result.why_void is not None:
-        subject.void.append(f"{name}: {result.why_void}")
-        return
-    if attempt:
-        subject.notes.append(f"{name}: sent {attempt + 1} times, because the client was the bottleneck before")
-    promise = scenario.workload.capacity
-    subject.trials.append(
-        replace(
-            result.trial,
-            ordinal=ordinal,
-            workload={**result.trial.workload, **({} if promise is None else {PROMISE_KEY: promise})},
-            conditions=watch.between(begin, end),
-            server_metrics=_server_metrics(metrics, subject),
-        ),
-    )
+    promise = {} if scenario.workload.capacity is None else {PROMISE_KEY: scenario.workload.capacity}
+    numbers = {} if void is not None else _server_metrics(metrics, subject)
+    for each in results:
+        name = f"{each.trial.scenario}, trial {ordinal}"
+        subject.notes += [f"{name}: {note}" for note in each.notes]
+        subject.notes += [
+            f"{name}: {plural(failure.count, 'request')} failed: {failure.text}" for failure in each.failures
+        ]
+        if void is not None:  # what was sent beside it was not what was asked for either
+            subject.void.append(f"{name}: {void}")
+            continue
+        if attempt:
+            subject.notes.append(f"{name}: sent {attempt + 1} times, because the client was the bottleneck before")
+        described = dict(each.trial.workload)
+        if attempt:  # other texts than those of the other side's trial of this number
+            described.pop("prompts_sha256", None)
+        subject.trials.append(
+            replace(
+                each.trial,
+                ordinal=ordinal,
+                workload={**described, **promise},
+                conditions=watch.between(begin, end),
+                server_metrics=numbers,
+            ),
+        )
+
+
+def _is_repeatable(workload: LoadWorkload) -> bool:
+    """Recorded prompts differ in length, or are in the cache already: a retry would be another workload of that
+    name."""
+    return workload.dataset is None and not (workload.trace is not None and workload.trace.has_texts)
 
 
 def _server_metrics(metrics: MetricsWatch, subject: MeasuredServer) -> Mapping[str, float]:
@@ -170,10 +197,17 @@ def _server_metrics(metrics: MetricsWatch, subject: MeasuredServer) -> Mapping[s
     return numbers
 
 
-def _hang_failure(result: LoadResult, scenario: str) -> ServerFailure | None:
+def _hang_failure(results: Sequence[LoadResult], scenario: str) -> ServerFailure | None:
     """The failure of a server that is alive but answers no request of a trial in time, even if /health succeeds."""
-    silent = (RequestFailureKind.TIMEOUT, RequestFailureKind.CUT_SHORT, RequestFailureKind.UNSENT)
-    if result.trial.completed or not result.failures or any(each.kind not in silent for each in result.failures):
+    silent = (
+        RequestFailureKind.TIMEOUT,
+        RequestFailureKind.CUT_SHORT,
+        RequestFailureKind.UNSENT,
+        RequestFailureKind.ABANDONED,
+    )
+    failures = [failure for result in results for failure in result.failures]
+    answered = any(result.trial.completed for result in results)
+    if answered or not failures or any(each.kind not in silent for each in failures):
         return None
-    text = f"no request of {scenario} was answered in time ({result.failures[0].text})"
-    return ServerFailure(ServerFailureKind.UNRESPONSIVE, text, (), result.trial.duration or 0.0, None)
+    text = f"no request of {scenario} was answered in time ({failures[0].text})"
+    return ServerFailure(ServerFailureKind.UNRESPONSIVE, text, (), results[0].trial.duration or 0.0, None)

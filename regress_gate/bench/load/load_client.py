@@ -3,23 +3,28 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from regress_gate.bench.load.chat_prompts import make_chat_texts, template_keys
 from regress_gate.bench.load.client_guards import ClientWatch
 from regress_gate.bench.load.dataset import read_texts
 from regress_gate.bench.load.http_transport import Endpoint, HttpTransport, Target, resolve_target
 from regress_gate.bench.load.load_errors import LoadError, RequestFailureKind
-from regress_gate.bench.load.load_workload import LoadWorkload, arrival_times
-from regress_gate.bench.load.pass_requests import (
-    TOKENIZE_PATH,
-    ChosenPrompt,
-    TokenCounter,
-    choose_prompts,
-    make_pass_requests,
-)
+from regress_gate.bench.load.load_workload import LoadWorkload, ServingApi, arrival_times, think_times
+from regress_gate.bench.load.pass_requests import ChosenPrompt, choose_prompts, make_pass_requests
 from regress_gate.bench.load.result import LoadResult, WorkloadPass, make_result
-from regress_gate.bench.load.sending import RequestRecord, RequestSender, closed_loop, open_loop
+from regress_gate.bench.load.sending import (
+    Conversation,
+    PreparedRequest,
+    RequestRecord,
+    RequestSender,
+    SharedWindow,
+    closed_loop,
+    lone_requests,
+    open_loop,
+)
+from regress_gate.bench.load.token_counting import TOKENIZE_PATH, TokenCounter
 from regress_gate.text import plural
 
 RequestProgress = Callable[[int, int], None]
@@ -51,6 +56,7 @@ def measure_load(
     begins: Callable[[], None] | None = None,
 ) -> LoadResult:
     """Send the workload to the server and measure; `ordinal` counts the passes of this scenario in its run from 1.
+    Workloads that are sent together with it have the same ordinal, and their results are in its result.
     `begins` is called between the warm-up and the measured requests.
 
     Failed requests are part of the result. Raises InputError for a target that may not be measured or recorded prompts
@@ -83,69 +89,135 @@ async def measure_load_async(
 ) -> LoadResult:
     """`measure_load` on the running loop. Other tasks on the loop disturb it, which the guards detect."""
     endpoint = resolve_target(target, allow_remote=allow_remote)
-    transport = HttpTransport(endpoint, target.api_key, path=workload.api.path)
-    chosen = await _choose_recorded(workload, scenario, ordinal, target, endpoint, limits)
-    prepared = make_pass_requests(workload, scenario, ordinal, target.model, chosen)
-    requests = prepared.measured
+    streams = [
+        await _prepare(each, name, ordinal, target, endpoint, limits)
+        for name, each in ((scenario, workload), *workload.together)
+    ]
     try:
-        warming = RequestSender(transport, limits.request, time.monotonic() + limits.trial, _do_nothing)
-        warmed = await closed_loop(warming, prepared.warmup, workload.concurrency)
-        _check_reached(warmed, target)
+        for stream in streams:
+            warming = RequestSender(stream.transport, limits.request, time.monotonic() + limits.trial, _do_nothing)
+            stream.warmed = await closed_loop(warming, stream.warmup, stream.workload.concurrency)
+            _check_reached(stream.warmed, target)
         if begins is not None:
             begins()
-        finished = _progress_counter(progress, len(requests)) if progress is not None else _do_nothing
-        sender = RequestSender(transport, limits.request, time.monotonic() + limits.trial, finished)
+        requests = sum(each.num_requests for each in workload.mix)
+        finished = _progress_counter(progress, requests) if progress is not None else _do_nothing
+        deadline = time.monotonic() + limits.trial
+        window = SharedWindow() if workload.together else None
         started = datetime.now(UTC)
         with ClientWatch() as watch:
-            if workload.is_open_loop:
-                times = arrival_times(workload, scenario, ordinal)
-                records = await open_loop(sender, requests, times, workload.concurrency)
-            else:
-                records = await closed_loop(sender, requests, workload.concurrency)
+            await asyncio.gather(
+                *(
+                    stream.send(RequestSender(stream.transport, limits.request, deadline, finished, window))
+                    for stream in streams
+                )
+            )
             load = watch.load()
     finally:
-        await transport.close()
-    _check_reached(records, target)
-    return make_result(
-        WorkloadPass(
-            workload=workload,
-            scenario=scenario,
+        for stream in streams:
+            await stream.transport.close()
+    results = []
+    for stream in streams:
+        _check_reached(stream.records, target)
+        done = WorkloadPass(
+            workload=stream.workload,
+            scenario=stream.scenario,
             ordinal=ordinal,
             model=target.model,
             url=target.url,
             started=started,
-            begun=min(record.scheduled for record in records),
-            records=records,
-            warmup_failed=sum(record.failure is not None for record in warmed),
+            begun=min(record.scheduled for record in stream.records),
+            records=stream.records,
+            warmup_failed=sum(record.failure is not None for record in stream.warmed),
             load=load,
-            prompts_sha256=prepared.prompts_sha256,
+            prompts_sha256=stream.prompts_sha256,
+            together=tuple(other.scenario for other in streams if other is not stream),
         )
+        results.append(make_result(done))
+    return replace(results[0], together=tuple(results[1:]))
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One workload of a pass: what is sent, and what became of it."""
+
+    workload: LoadWorkload
+    scenario: str
+    transport: HttpTransport
+    warmup: Sequence[Conversation]
+    measured: Sequence[Conversation]
+    times: Sequence[float]
+    """When each is due, for an open loop."""
+    prompts_sha256: str | None
+    warmed: Sequence[RequestRecord] = ()
+    records: Sequence[RequestRecord] = ()
+
+    async def send(self, sender: RequestSender) -> None:
+        if self.workload.is_open_loop:
+            records = await open_loop(sender, self.measured, self.times, self.workload.concurrency)
+        else:
+            records = await closed_loop(sender, self.measured, self.workload.concurrency)
+        self.records = [record for record in records if not _has_failed_as(record, RequestFailureKind.NOT_NEEDED)]
+
+
+async def _prepare(
+    workload: LoadWorkload, scenario: str, ordinal: int, target: Target, endpoint: Endpoint, limits: LoadLimits
+) -> _Stream:
+    chosen = await _count_prompts(workload, scenario, ordinal, target, endpoint, limits)
+    prepared = make_pass_requests(workload, scenario, ordinal, target.model, chosen)
+    return _Stream(
+        workload=workload,
+        scenario=scenario,
+        transport=HttpTransport(endpoint, target.api_key, path=workload.api.path),
+        warmup=_conversations(workload, prepared.warmup, [0.0] * len(prepared.warmup)),
+        measured=_conversations(workload, prepared.measured, think_times(workload, scenario, ordinal)),
+        times=arrival_times(workload, scenario, ordinal) if workload.is_open_loop else (),
+        prompts_sha256=prepared.prompts_sha256,
     )
 
 
-async def _choose_recorded(
+async def _count_prompts(
     workload: LoadWorkload, scenario: str, ordinal: int, target: Target, endpoint: Endpoint, limits: LoadLimits
 ) -> list[ChosenPrompt] | None:
-    """The recorded prompts of a pass; None for generated ones."""
-    if workload.dataset is None:
+    """The prompts of a pass that only the server can count: recorded ones, and texts of a chat. None for others."""
+    if workload.dataset is None and workload.api is not ServingApi.CHAT:
         return None
     transport = HttpTransport(endpoint, target.api_key, path=TOKENIZE_PATH)
     try:
         count = TokenCounter(transport, target, limits.request)
+        if workload.dataset is None:
+            in_template = replace(count, template=template_keys(workload))
+            texts = await make_chat_texts(workload, scenario, ordinal, in_template)
+            return [ChosenPrompt(text, workload.output_len) for text in texts]
         return await choose_prompts(workload.dataset, read_texts(workload.dataset), workload, scenario, ordinal, count)
     finally:
         await transport.close()
 
 
+def _conversations(
+    workload: LoadWorkload, requests: Sequence[PreparedRequest], thinking: Sequence[float]
+) -> list[Conversation]:
+    turns = workload.turns
+    if turns == 1:
+        return lone_requests(requests)
+    paced = list(zip(requests, thinking, strict=True))
+    return [paced[first : first + turns] for first in range(0, len(paced), turns)]
+
+
 def _check_reached(records: Sequence[RequestRecord], target: Target) -> None:
+    sent = [record for record in records if not _has_failed_as(record, RequestFailureKind.ABANDONED)]
     refused = [
-        record.failure for record in records if record.failure and record.failure.kind is RequestFailureKind.REFUSED
+        record.failure for record in sent if record.failure and record.failure.kind is RequestFailureKind.REFUSED
     ]
-    if refused and len(refused) == len(records):
+    if refused and len(refused) == len(sent):
         raise LoadError(
             f"{target.url}: no server answers ({refused[0].text}, {plural(len(records), 'request')}); "
             "see that it runs and that the port is right"
         )
+
+
+def _has_failed_as(record: RequestRecord, kind: RequestFailureKind) -> bool:
+    return record.failure is not None and record.failure.kind is kind
 
 
 def _progress_counter(progress: RequestProgress, total: int) -> Callable[[], None]:

@@ -36,6 +36,10 @@ class RequestFailureKind(StrEnum):
     """The trial's deadline passed before the end of the response."""
     UNSENT = "unsent"
     """The trial's deadline passed before its turn."""
+    ABANDONED = "abandoned"
+    """A turn that was not sent, because an earlier one of its conversation failed."""
+    NOT_NEEDED = "not_needed"
+    """Not sent, because another workload of its mix had begun its last request. It is no part of the results."""
 
 
 @dataclass(frozen=True, slots=True)

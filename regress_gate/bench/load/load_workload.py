@@ -19,6 +19,7 @@ from regress_gate.bench.load.dataset import Dataset
 from regress_gate.bench.load.trace import Trace
 from regress_gate.errors import InputError
 from regress_gate.model.samples import Floats
+from regress_gate.model.suite import Images
 
 # Words of texts for endpoints that take no token ids. Each is short and common, so that most tokenizers have it as one
 # token. Texts are made by position: adding, removing or moving a word changes all texts, and so CLIENT_VERSION.
@@ -57,17 +58,18 @@ class ServingApi(StrEnum):
     """The endpoint of vLLM that is measured."""
 
     COMPLETIONS = "completions"
+    CHAT = "chat"
     EMBEDDINGS = "embeddings"
     RERANK = "rerank"
 
     @property
     def path(self) -> str:
-        return "/rerank" if self is ServingApi.RERANK else f"/v1/{self.value}"
+        return {ServingApi.RERANK: "/rerank", ServingApi.CHAT: "/v1/chat/completions"}.get(self, f"/v1/{self.value}")
 
     @property
     def streamed(self) -> bool:
         """Whether the response is a stream of tokens. Other responses come in one piece."""
-        return self is ServingApi.COMPLETIONS
+        return self in (ServingApi.COMPLETIONS, ServingApi.CHAT)
 
 
 class Arrival(StrEnum):
@@ -95,15 +97,31 @@ class RequestSlo:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTaking:
+    """How the requests of a workload form conversations."""
+
+    turns: int
+    """Of each conversation, at least 2."""
+    think_time: float = 0.0
+    """Mean seconds between the end of an answer and the next turn, exponentially distributed."""
+
+    def __post_init__(self) -> None:
+        if self.turns < 2 or not 0 <= self.think_time < math.inf:
+            raise InputError(f"conversation: {self.turns} turns with {self.think_time} s between cannot be sent")
+
+
+@dataclass(frozen=True, slots=True)
 class LoadWorkload:
     """One workload. With `request_rate` or `trace` it is an open loop, and `concurrency` is only its cap.
 
-    Otherwise it is a closed loop with `concurrency` requests in flight; None sends all at once.
+    Otherwise it is a closed loop with `concurrency` requests in flight; None sends all at once. Of conversations,
+    `concurrency` counts those that have begun and not ended.
     """
 
     input_len: int
-    """Tokens of a whole prompt, the shared prefix included. For rerank: words of a pair of query and document. 0 for
-    recorded prompts and traces, which are as long as they are."""
+    """Tokens of a whole prompt, the shared prefix included; for chat, with the template. Of conversations: what each
+    turn adds, without the prefix. For rerank: words of a pair of query and document. 0 for recorded prompts and
+    traces, which are as long as they are."""
     output_len: int
     """Requested tokens; 0 if the API generates none, and for responses as long as the recorded ones."""
     num_requests: int
@@ -122,6 +140,8 @@ class LoadWorkload:
     seed: int = 0
     slo: RequestSlo | None = None
     api: ServingApi = ServingApi.COMPLETIONS
+    images: Images | None = None
+    """Of one chat request, after its text; their tokens are not part of `input_len`."""
     documents: int = 0
     """Of one rerank request; 0 for the other APIs."""
     ignore_eos: bool = True
@@ -131,9 +151,13 @@ class LoadWorkload:
     lora_adapters: tuple[str, ...] = ()
     """Served names that the requests use in turn; empty: the target's model."""
     dataset: Dataset | None = None
-    """Recorded prompts, for completions; None: random tokens, or words for rerank."""
+    """Recorded prompts, for completions and chat; None: random tokens, or words for chat and rerank."""
     trace: Trace | None = None
     """Recorded traffic: exactly the requests that are sent, those of the warm-up first."""
+    conversation: TurnTaking | None = None
+    """For completions of random tokens: every `turns` requests are one conversation."""
+    together: tuple[tuple[str, "LoadWorkload"], ...] = ()
+    """Workloads that are sent at the same time to the same model, with the names of their scenarios."""
 
     def __post_init__(self) -> None:
         generated = self.dataset is None and self.trace is None
@@ -149,7 +173,12 @@ class LoadWorkload:
                 raise InputError(f"workload: {name} is {value}, must be at least {least}")
         if self.request_rate is not None and not 0 < self.request_rate < math.inf:
             raise InputError(f"workload: request_rate is {self.request_rate}, must be a positive number")
-        if generated and not 0 <= self.prefix_len < self.input_len:
+        if self.conversation is not None and self.num_requests % self.conversation.turns:
+            what = (
+                f"workload: {self.num_requests} requests are no whole conversations of {self.conversation.turns} turns"
+            )
+            raise InputError(what)
+        if generated and self.conversation is None and not 0 <= self.prefix_len < self.input_len:
             raise InputError(f"workload: prefix_len is {self.prefix_len}, must be below input_len ({self.input_len})")
         if self.warmup_requests < 0:
             raise InputError(f"workload: warmup_requests is {self.warmup_requests}, must not be negative")
@@ -158,6 +187,22 @@ class LoadWorkload:
     def is_open_loop(self) -> bool:
         """Whether requests are sent when they are due."""
         return self.request_rate is not None or self.trace is not None
+
+    @property
+    def turns(self) -> int:
+        """Requests that are sent one after another, each after the answer of the one before."""
+        return 1 if self.conversation is None else self.conversation.turns
+
+    @property
+    def mix(self) -> list["LoadWorkload"]:
+        """All workloads that are sent at the same time."""
+        return [self, *(other for _, other in self.together)]
+
+    def prompt_tokens(self, turn: int) -> int:
+        """Of a request with that many turns before it, where prompts are generated."""
+        if self.conversation is None:
+            return self.input_len
+        return self.prefix_len + (turn + 1) * self.input_len + turn * self.output_len
 
 
 def measured_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> list[list[int]]:
@@ -181,22 +226,23 @@ def warmup_rerank_texts(workload: LoadWorkload, scenario: str, ordinal: int) -> 
 
 
 def arrival_times(workload: LoadWorkload, scenario: str, ordinal: int) -> Sequence[float]:
-    """When each request of an open loop is due, in seconds from the first. Needs an open loop."""
+    """When each request or conversation of an open loop is due, in seconds from the first. Needs an open loop."""
     if workload.trace is not None:
         recorded: list[float] = workload.trace.measured_times.tolist()
         return recorded
     if workload.request_rate is None:
         raise ValueError("a closed loop has no schedule")
-    uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/arrival", workload.num_requests) / 2**32
+    count, rate = workload.num_requests // workload.turns, workload.request_rate / workload.turns
+    uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/arrival", count) / 2**32
     match workload.arrival:
         case Arrival.CONSTANT:
-            gaps = np.full(workload.num_requests, 1.0)
+            gaps = np.full(count, 1.0)
         case Arrival.GAMMA:
             gaps = _gamma_gaps(uniform, workload.burstiness)
         case Arrival.POISSON | Arrival.ON_OFF:
             gaps = -np.log1p(-uniform)
     gaps[0] = 0.0
-    moments = np.cumsum(gaps) / workload.request_rate
+    moments = np.cumsum(gaps) / rate
     if workload.arrival is Arrival.ON_OFF:
         moments = _in_phases(moments, *workload.phases)
     times: list[float] = moments.tolist()
@@ -234,6 +280,31 @@ def trace_prompts(workload: LoadWorkload, trace: Trace, scenario: str, ordinal: 
             yield _random_token_array(f"{stream}/trace/{number}", int(trace.input_tokens[number]))
 
 
+def conversation_prompts(workload: LoadWorkload, scenario: str, ordinal: int) -> Iterator[Tokens]:
+    """The token ids of every turn in pass `ordinal`, conversation after conversation, those of the warm-up first.
+
+    A prompt is the prefix that all conversations share, then the turns and answers before it, then its own turn. The
+    answers are made up, of `output_len` tokens each, so that every version is sent the same.
+    """
+    stream = f"{workload.seed}/{scenario}/{ordinal}"
+    prefix = _random_token_array(f"{stream}/prefix", workload.prefix_len)
+    for use, count in (("warm-up", workload.warmup_requests), ("request", workload.num_requests)):
+        said = prefix
+        for number in range(count):
+            own = _random_token_array(f"{stream}/{use}/{number}", workload.input_len)
+            prompt = np.concatenate((prefix if number % workload.turns == 0 else said, own))
+            said = np.concatenate((prompt, _random_token_array(f"{stream}/{use}/{number}/answer", workload.output_len)))
+            yield prompt
+
+
+def think_times(workload: LoadWorkload, scenario: str, ordinal: int) -> list[float]:
+    """Seconds that pass before each measured request after the answer before it; not meant for first turns."""
+    mean = 0.0 if workload.conversation is None else workload.conversation.think_time
+    uniform = _random_integers(f"{workload.seed}/{scenario}/{ordinal}/think", workload.num_requests) / 2**32
+    times: list[float] = (-mean * np.log1p(-uniform)).tolist()
+    return times
+
+
 def shuffled_order(workload: LoadWorkload, scenario: str, count: int) -> list[int]:
     """The numbers below `count` in the order in which a scenario takes recorded prompts, pass after pass."""
     keys = _random_integers(f"{workload.seed}/{scenario}/recorded", count)
@@ -258,8 +329,13 @@ def _random_rerank_texts(workload: LoadWorkload, stream: str, use: str, count: i
     return [request(f"{workload.seed}/{stream}/{use}/{number}") for number in range(count)]
 
 
+def random_words(key: str, count: int) -> list[str]:
+    """More words of a key begin with the fewer ones."""
+    return [WORDS[index] for index in (_random_integers(key, count) % len(WORDS)).tolist()]
+
+
 def _random_text(key: str, words: int) -> str:
-    return " ".join(WORDS[index] for index in (_random_integers(key, words) % len(WORDS)).tolist())
+    return " ".join(random_words(key, words))
 
 
 def _random_tokens(key: str, count: int) -> list[int]:

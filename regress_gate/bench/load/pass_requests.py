@@ -1,30 +1,30 @@
 """All requests of a pass, made before the measurement, so that sending costs the client only the write.
 
 Recorded conversations are chosen as vLLM's own client does it: in a shuffled order, those whose first two turns are
-neither short nor long (vllm/benchmarks/datasets, `is_valid_sequence`). The measured server counts their tokens
-(/tokenize), so that no tokenizer is needed here. The order follows from the workload's seed and the scenario's name.
-Every pass uses its own part of the file: with prefix caching a repeated prompt is another workload.
+neither short nor long (vllm/benchmarks/datasets, `is_valid_sequence`). The measured server counts their tokens.
+The order follows from the workload's seed and the scenario's name. Every pass uses its own part of the file: with
+prefix caching a repeated prompt is another workload.
 """
 
-import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
+from itertools import chain, cycle, islice, repeat
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from regress_gate.bench.load.chat_prompts import MAX_PIXELS, chat_bodies, pixels_of_pass
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat, RecordedTexts, open_dataset, read_texts
-from regress_gate.bench.load.http_transport import Target, Transport
-from regress_gate.bench.load.load_errors import LoadError, RequestError
 from regress_gate.bench.load.load_workload import (
     Arrival,
     LoadWorkload,
     RequestSlo,
     ServingApi,
+    TurnTaking,
+    conversation_prompts,
     measured_prompts,
     measured_rerank_texts,
     shuffled_order,
@@ -32,8 +32,9 @@ from regress_gate.bench.load.load_workload import (
     warmup_prompts,
     warmup_rerank_texts,
 )
-from regress_gate.bench.load.responses import StreamedResponse, WholeResponse, error_message
+from regress_gate.bench.load.responses import ChatResponse, StreamedResponse, WholeResponse
 from regress_gate.bench.load.sending import PreparedRequest
+from regress_gate.bench.load.token_counting import COUNTED_AT_ONCE, CountTokens, count_at_once
 from regress_gate.bench.load.trace import Trace, open_trace
 from regress_gate.errors import InputError
 from regress_gate.model.deployment import engine_arg_key
@@ -47,17 +48,11 @@ MAX_CHARACTERS = 128 * MAX_CONVERSATION_TOKENS
 """Of a text whose tokens are counted. A longer one is assumed to have more than LONGEST_CONVERSATION tokens."""
 ENTRIES_PER_REQUEST = 2
 """Conversations that a pass may try for each that it sends, because some do not fit."""
-COUNTED_AT_ONCE = 32
-"""Texts counted at the same time."""
-MAX_TOKENIZE_BYTES = 64 * 2**20
-TOKENIZE_PATH = "/tokenize"
-
-CountTokens = Callable[[str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPrompt:
-    """One recorded prompt to be sent."""
+    """One prompt to be sent that a server has counted: a recorded one, or the text of a chat."""
 
     prompt: str
     output_len: int
@@ -113,22 +108,11 @@ async def choose_prompts(
         if not some:
             what = f"{len(chosen)} of {len(texts.prompts)} prompts can be sent, {needed} are needed in a trial"
             raise InputError(what, where=dataset.file, todo="send fewer requests")
-        chosen += await _choose_fitting(
-            some, lambda number: _prompt_if_fitting(dataset, texts, number, workload.output_len, count)
+        found = await count_at_once(
+            _prompt_if_fitting(dataset, texts, number, workload.output_len, count) for number in some
         )
+        chosen += [prompt for prompt in found if prompt is not None]
     return chosen[:needed]
-
-
-async def _choose_fitting(
-    numbers: list[int], fitting: Callable[[int], Coroutine[Any, Any, ChosenPrompt | None]]
-) -> list[ChosenPrompt]:
-    """Count all at the same time. The first failure cancels the others, so that no connection outlives it."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(fitting(number)) for number in numbers]
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    return [request for task in tasks if (request := task.result()) is not None]
 
 
 async def _prompt_if_fitting(
@@ -160,55 +144,6 @@ def _entries_per_pass(dataset: Dataset, workload: LoadWorkload) -> int:
     return needed * ENTRIES_PER_REQUEST if dataset.format is DatasetFormat.SHAREGPT else needed
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounter:
-    """Asks the server for the number of tokens of a text, including those that its tokenizer adds."""
-
-    transport: Transport
-    """To TOKENIZE_PATH."""
-    target: Target
-    timeout: float
-    """Seconds for one text."""
-
-    async def __call__(self, text: str) -> int:
-        """Raises LoadError if the server does not count."""
-        answer = _TokenizeBody()
-        body = orjson.dumps({"model": self.target.model, "prompt": text})
-        try:
-            async with asyncio.timeout(self.timeout):
-                status = await self.transport.post(body, answer.receive)
-        except TimeoutError:
-            raise self._failed(f"no answer within {self.timeout:g} s") from None
-        except RequestError as error:
-            raise self._failed(error.failure.text) from None
-        data = answer.parsed()
-        counted = data.get("count") if isinstance(data, dict) else None
-        if status != 200 or type(counted) is not int or counted < 0:
-            raise self._failed("no count in its answer" if status == 200 else f"HTTP {status}{error_message(data)}")
-        return counted
-
-    def _failed(self, why: str) -> LoadError:
-        return LoadError(
-            f"{self.target.url}: its {TOKENIZE_PATH} does not count the tokens of a recorded prompt ({why})"
-        )
-
-
-class _TokenizeBody:
-    """The whole body of one response."""
-
-    def __init__(self) -> None:
-        self._pieces = bytearray()
-
-    def receive(self, status: int, body: bytes, arrived: float) -> None:  # noqa: ARG002 - as a transport calls it
-        self._pieces += body[: MAX_TOKENIZE_BYTES - len(self._pieces)]
-
-    def parsed(self) -> Any:
-        try:
-            return orjson.loads(self._pieces)
-        except orjson.JSONDecodeError:
-            return None
-
-
 def measured_requests(workload: LoadWorkload, scenario: str, ordinal: int, model: str) -> list[PreparedRequest]:
     """Pass `ordinal` (from 1) of generated prompts to the model of that served name, in the order of sending."""
     if workload.api is ServingApi.RERANK:
@@ -230,15 +165,19 @@ class PassRequests:
     warmup: Sequence[PreparedRequest]
     measured: Sequence[PreparedRequest]
     prompts_sha256: str | None = None
-    """Of the measured recorded prompts and requested lengths; None for generated prompts."""
+    """Of the measured prompts and requested lengths, where a server counted them; None for random tokens."""
 
 
 def make_pass_requests(
     workload: LoadWorkload, scenario: str, ordinal: int, model: str, chosen: Sequence[ChosenPrompt] | None
 ) -> PassRequests:
-    """Pass `ordinal` (from 1) to the model of that served name. `chosen`: recorded prompts, as `choose` gives them."""
+    """Pass `ordinal` (from 1) to the model of that served name. `chosen`: what was counted, the warm-up last."""
     if workload.trace is not None:
         requests = _build_requests(workload, model, _trace_bodies(workload, workload.trace, scenario, ordinal))
+        return PassRequests(requests[: workload.warmup_requests], requests[workload.warmup_requests :])
+    if workload.conversation is not None:
+        bodies = ({"prompt": prompt} for prompt in conversation_prompts(workload, scenario, ordinal))
+        requests = _build_requests(workload, model, bodies)
         return PassRequests(requests[: workload.warmup_requests], requests[workload.warmup_requests :])
     if chosen is None:
         arguments = (workload, scenario, ordinal, model)
@@ -246,15 +185,28 @@ def make_pass_requests(
     measured, warmup = chosen[: workload.num_requests], chosen[workload.num_requests :]
     content = orjson.dumps([[each.prompt, each.output_len] for each in measured])
     return PassRequests(
-        _recorded_requests(workload, model, warmup),
-        _recorded_requests(workload, model, measured),
+        _counted_requests(workload, model, warmup, f"{scenario}/{ordinal}/warm-up"),
+        _counted_requests(workload, model, measured, f"{scenario}/{ordinal}/request"),
         hashlib.sha256(content).hexdigest(),
     )
 
 
-def _recorded_requests(workload: LoadWorkload, model: str, chosen: Sequence[ChosenPrompt]) -> list[PreparedRequest]:
+def _counted_requests(
+    workload: LoadWorkload, model: str, chosen: Sequence[ChosenPrompt], stream: str
+) -> list[PreparedRequest]:
     """Each with its own requested length."""
-    return _build_requests(workload, model, [{"prompt": each.prompt, "max_tokens": each.output_len} for each in chosen])
+    if workload.api is ServingApi.CHAT:
+        prompts: Iterable[dict[str, Any]] = chat_bodies(workload, [each.prompt for each in chosen], stream)
+    else:
+        prompts = ({"prompt": each.prompt} for each in chosen)
+    limit = _limit_key(workload.api)
+    bodies = ({**prompt, limit: each.output_len} for prompt, each in zip(prompts, chosen, strict=True))
+    return _build_requests(workload, model, bodies)
+
+
+def _limit_key(api: ServingApi) -> str:
+    """Of a body: where the length of the answer stands."""
+    return "max_completion_tokens" if api is ServingApi.CHAT else "max_tokens"
 
 
 def _prompt_bodies(workload: LoadWorkload, token_ids: Sequence[list[int]]) -> list[dict[str, Any]]:
@@ -275,14 +227,15 @@ def _rerank_bodies(texts: Sequence[tuple[str, list[str]]]) -> list[dict[str, Any
 
 def _build_requests(workload: LoadWorkload, model: str, own: Iterable[Mapping[str, Any]]) -> list[PreparedRequest]:
     generation = {
-        "max_tokens": workload.output_len,
+        _limit_key(workload.api): workload.output_len,
         "temperature": 0,
         "ignore_eos": workload.ignore_eos,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     shared = {**(generation if workload.api.streamed else {}), **workload.extra_body}
-    names = cycle(workload.lora_adapters or (model,))
+    # All turns of a conversation have one adapter. Those of the warm-up may be no whole conversations.
+    names = cycle(chain.from_iterable(repeat(name, workload.turns) for name in workload.lora_adapters or (model,)))
     bodies = ({"model": name, **shared, **part} for name, part in zip(names, own, strict=False))
     return [
         PreparedRequest(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), _response_reader(workload, body))
@@ -294,6 +247,8 @@ def _response_reader(workload: LoadWorkload, body: Mapping[str, Any]) -> Callabl
     match workload.api:
         case ServingApi.COMPLETIONS:
             return partial(StreamedResponse, body["max_tokens"], exact=workload.ignore_eos)
+        case ServingApi.CHAT:
+            return partial(ChatResponse, body["max_completion_tokens"], exact=workload.ignore_eos)
         case ServingApi.EMBEDDINGS:
             return partial(WholeResponse, "data", 1)
         case ServingApi.RERANK:
@@ -323,21 +278,31 @@ def _scenario_workload(scenario: Scenario) -> LoadWorkload:
         seed=workload.seed or 0,
         slo=None if workload.slo is None else RequestSlo(workload.slo.ttft, workload.slo.tpot, workload.slo.e2el),
         api=ServingApi(workload.api),
+        images=workload.images,
         documents=workload.documents or 0,
         ignore_eos=workload.ignore_eos,
         extra_body=workload.extra_body,
         lora_adapters=tuple(workload.lora_adapters),
         dataset=dataset,
         trace=read_scenario_trace(scenario),
+        conversation=_turn_taking(workload),
     )
     arguments = {engine_arg_key(key): value for key, value in scenario.server.engine_args.items()}
     longest = arguments.get("max_model_len")
     limit = longest if type(longest) is int else None
+    if (pixels := pixels_of_pass(load)) > MAX_PIXELS:
+        what = f"scenario {scenario.name}: the images of a trial have {pixels:,} pixels, more than {MAX_PIXELS:,}"
+        raise InputError(what, todo="send fewer requests, or smaller images")
     if dataset is not None:
         check_recorded_prompts(dataset, read_texts(dataset), load, limit)
     if scenario.workload.trace is not None and load.trace is not None and limit is not None:
         _check_trace_lengths(Path(scenario.workload.trace.file), load.trace, limit)
     return load
+
+
+def _turn_taking(workload: Workload) -> TurnTaking | None:
+    talk = workload.conversation
+    return None if talk is None else TurnTaking(talk.turns, talk.think_time)
 
 
 def _bursts(workload: Workload) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Responses as they arrive: times of their chunks, token counts, and what is wrong with them.
 
-Streamed completions (server-sent events), and responses in one piece, as for embeddings. Not for the transport.
+Streamed completions and chats (server-sent events), and responses in one piece, as for embeddings. Not for the
+transport.
 """
 
 from typing import Any
@@ -119,13 +120,35 @@ class StreamedResponse:
                 return RequestFailure(RequestFailureKind.GARBAGE, "an event of the stream is no completion")
             if self._finished:
                 return RequestFailure(RequestFailureKind.DISORDER, "a token after the end of the answer")
-            self.chunks.append(arrived)
+            if self._holds_token(choices[0]):
+                self.chunks.append(arrived)
             self._finished = choices[0].get("finish_reason") is not None
         usage = data.get("usage")
         if isinstance(usage, dict):
             self.input_tokens = _token_count(usage.get("prompt_tokens"))
             self.output_tokens = _token_count(usage.get("completion_tokens"))
         return None
+
+    def _holds_token(self, choice: dict[str, Any]) -> bool:  # noqa: ARG002 - not every endpoint has other chunks
+        return True
+
+
+_CONTENT = ("content", "reasoning", "reasoning_content", "tool_calls")
+"""Keys under which releases of vLLM stream what a model writes."""
+
+
+class ChatResponse(StreamedResponse):
+    """A streamed chat. Its first chunk names the role and holds no token; each other one does, whatever it carries.
+
+    A token may have no text: a special one, or a part of a character.
+    """
+
+    def _holds_token(self, choice: dict[str, Any]) -> bool:
+        delta = choice.get("delta")
+        if self.chunks or not isinstance(delta, dict):
+            return True
+        is_role = delta.get("role") is not None and choice.get("finish_reason") is None
+        return not is_role or any(delta.get(key) for key in _CONTENT)
 
 
 def _parse_json(text: bytes) -> Any:

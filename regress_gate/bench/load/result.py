@@ -49,6 +49,8 @@ class LoadResult:
     notes: tuple[str, ...]
     content: bytes
     """The measured content as canonical JSON (sorted keys, UTF-8), whose SHA-256 the trial's source carries."""
+    together: tuple["LoadResult", ...] = ()
+    """Of the workloads that were sent at the same time."""
 
     @property
     def too_long(self) -> bool:
@@ -81,6 +83,8 @@ class WorkloadPass:
     load: ClientLoad
     prompts_sha256: str | None = None
     """Of recorded prompts and the answer lengths asked for; None if prompts are generated."""
+    together: tuple[str, ...] = ()
+    """The scenarios that were sent at the same time."""
 
 
 def make_result(done: WorkloadPass) -> LoadResult:
@@ -92,6 +96,7 @@ def make_result(done: WorkloadPass) -> LoadResult:
     samples, latency = _arrays(records)
     metrics, notes = _metrics(compute_request_statistics(samples, latency), good, duration, done.workload)
     metrics["failed_requests"] = failed / len(records)
+    metrics |= _turn_metrics(done.workload, good)
     notes += _notes(done, good, chunks_counted)
     lateness = [record.sent - record.due for record in records] if done.workload.is_open_loop else []
     first = metrics.get("ttft_median" if done.workload.api.streamed else "e2el_median")
@@ -129,7 +134,7 @@ def _with_token_counts(done: WorkloadPass) -> tuple[list[RequestRecord], bool]:
     length. If only some answers lack a count, these have failed.
     """
     good = [record for record in done.records if record.failure is None]
-    countable = done.workload.api.streamed and done.workload.dataset is None and done.workload.trace is None
+    countable = done.workload.api.streamed and done.workload.input_len > 0 and done.workload.images is None
     chunks_counted = countable and bool(good) and all(record.output_tokens is None for record in good)
     no_usage = RequestFailure(RequestFailureKind.NO_USAGE, "no token counts at the end of the answer")
 
@@ -137,7 +142,9 @@ def _with_token_counts(done: WorkloadPass) -> tuple[list[RequestRecord], bool]:
         if record.failure is not None:
             return record
         if chunks_counted:
-            return replace(record, input_tokens=done.workload.input_len, output_tokens=len(record.chunks))
+            return replace(
+                record, input_tokens=done.workload.prompt_tokens(record.turn), output_tokens=len(record.chunks)
+            )
         if record.output_tokens is None or record.input_tokens is None:
             return replace(record, failure=no_usage)
         return record
@@ -183,6 +190,22 @@ def _metrics(
     return pass_metrics(statistics, totals, is_streamed=workload.api.streamed)
 
 
+def _turn_metrics(workload: LoadWorkload, good: Sequence[RequestRecord]) -> dict[str, float]:
+    """The time to first token of first turns and of later ones, which a prefix cache makes shorter."""
+    if workload.conversation is None:
+        return {}
+    kinds = {
+        "ttft_first_turn": [record.ttft for record in good if record.turn == 0],
+        "ttft_later_turns": [record.ttft for record in good if record.turn > 0],
+    }
+    return {
+        f"{family}_{name}": float(statistic(values))
+        for family, values in kinds.items()
+        if values
+        for name, statistic in (("mean", np.mean), ("median", np.median))
+    }
+
+
 def _meets(record: RequestRecord, slo: RequestSlo) -> bool:
     more = (record.output_tokens or 0) - 1
     tpot = (record.e2el - record.ttft) / more if more > 0 else 0.0
@@ -194,10 +217,19 @@ def _notes(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bo
     notes = []
     if chunks_counted:
         notes.append("the server sends no token counts: chunks were counted, which may hold several tokens each")
-    requested = done.workload.input_len
-    other = sorted({record.input_tokens for record in good if record.input_tokens not in (None, requested)}, key=str)
-    if other and requested and done.workload.api is not ServingApi.RERANK:  # texts only the server can count
-        notes.append(f"the server counts {plural(other[0], 'input token')} where {requested} were sent")
+    only_server_counts = done.workload.api is ServingApi.RERANK or done.workload.images is not None
+    if done.workload.input_len and not only_server_counts:
+        pairs = {
+            (record.input_tokens, requested)
+            for record in good
+            if record.input_tokens not in (None, requested := done.workload.prompt_tokens(record.turn))
+        }
+        if pairs:
+            counted, requested = min(pairs, key=str)
+            notes.append(f"the server counts {plural(counted or 0, 'input token')} where {requested} were sent")
+    if len(done.records) < done.workload.num_requests:
+        sent = f"{len(done.records)} of {plural(done.workload.num_requests, 'request')}"
+        notes.append(f"{sent} sent while all scenarios of the mix were sending")
     dataset = done.workload.dataset
     texts = None if dataset is None else read_texts(dataset)
     if dataset is not None and texts is not None and may_repeat_prompts(dataset, texts, done.workload, done.ordinal):
@@ -232,7 +264,11 @@ def _sent(workload: LoadWorkload) -> dict[str, Any]:
         return {"dataset": "trace", "trace_sha256": workload.trace.sha256}
     if workload.dataset is None:
         lengths = {name: getattr(workload, name) for name in ("input_len", "output_len", "prefix_len")}
-        return {"dataset": "random", **lengths}
+        return {
+            "dataset": "random",
+            **lengths,
+            **({} if workload.conversation is None else asdict(workload.conversation)),
+        }
     named = {"dataset": workload.dataset.format.value, "dataset_sha256": workload.dataset.sha256}
     return {**named, "output_len": workload.output_len} if workload.output_len else named
 
@@ -240,8 +276,10 @@ def _sent(workload: LoadWorkload) -> dict[str, Any]:
 def _described(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted: bool) -> dict[str, Any]:
     workload = done.workload
     described = described_workload(workload, done.model)
-    if not workload.api.streamed:
+    if workload.api is not ServingApi.COMPLETIONS:
         described["api"] = workload.api.value
+    if workload.images is not None:
+        described["images"] = workload.images.model_dump()
     if workload.documents:
         described["documents"] = workload.documents
     if not workload.ignore_eos:
@@ -258,6 +296,8 @@ def _described(done: WorkloadPass, good: Sequence[RequestRecord], chunks_counted
             described["burstiness"] = workload.burstiness
         if workload.arrival is Arrival.ON_OFF:
             described["phases"] = list(workload.phases)
+    if done.together:
+        described["together"] = ", ".join(done.together)
     if done.prompts_sha256 is not None:
         described["prompts_sha256"] = done.prompts_sha256
     if workload.slo is not None:

@@ -1,14 +1,15 @@
-"""Send requests in a closed loop or on schedule, and record the times. Not for statistics.
+"""Send requests and conversations in a closed loop or on schedule, and record the times. Not for statistics.
 
 In an open loop a request's latency counts from its scheduled time, however late it was sent. Otherwise the requests
-that a stalled server delays would look fast (coordinated omission).
+that a stalled server delays would look fast (coordinated omission). A later turn of a conversation waits for the
+answer before it, as its user does: its latency counts from when it was sent.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -73,6 +74,8 @@ class RequestRecord:
     """As the server counts them; None if it does not."""
     output_tokens: int | None
     failure: RequestFailure | None
+    turn: int = 0
+    """Turns before it in its conversation."""
 
     @property
     def ttft(self) -> float:
@@ -90,6 +93,22 @@ class PreparedRequest:
     """Makes the reader of its response."""
 
 
+class SharedWindow:
+    """The time in which all workloads of a mix are sending.
+
+    It ends when the first of them has begun its last request or conversation; nothing is sent after that.
+    """
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def pause(self, seconds: float) -> None:
+        """Until then, or until the window is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.over.wait()
+
+
 @dataclass(frozen=True, slots=True)
 class RequestSender:
     """Sends the requests of one trial."""
@@ -101,11 +120,22 @@ class RequestSender:
     """End of the whole trial (time.monotonic). Requests in flight are cut short then, the others stay unsent."""
     finished: Callable[[], None]
     """Called after each request, for progress."""
+    window: SharedWindow | None = None
+    """Of a mix of workloads; None for a workload that is sent alone."""
 
-    async def send(self, request: PreparedRequest, scheduled: float, due: float) -> RequestRecord:
+    @property
+    def is_over(self) -> bool:
+        """Whether the window of a mix has ended."""
+        return self.window is not None and self.window.over.is_set()
+
+    async def send(
+        self, request: PreparedRequest, scheduled: float, due: float, *, ends_window: bool = False
+    ) -> RequestRecord:
         sent = time.monotonic()
-        if sent >= self.deadline:
+        if self.is_over or sent >= self.deadline:
             return self.unsent(scheduled)
+        if self.window is not None and ends_window:
+            self.window.over.set()
         answer = request.expect()
         limit = min(sent + self.timeout, self.deadline)
         try:
@@ -122,57 +152,102 @@ class RequestSender:
             scheduled, due, sent, ended, answer.chunks, answer.input_tokens, answer.output_tokens, failure
         )
 
-    def unsent(self, scheduled: float) -> RequestRecord:
+    async def converse(
+        self, conversation: "Conversation", scheduled: float, due: float, *, is_last: bool
+    ) -> list[RequestRecord]:
+        """Send turn after turn. A turn that fails ends the conversation: those after it stay unsent."""
+        records: list[RequestRecord] = []
+        for turn, (request, pause) in enumerate(conversation):
+            failure = records[-1].failure if records else None
+            if failure is not None:
+                why = failure if failure.kind is RequestFailureKind.NOT_NEEDED else _ABANDONED
+                record = self.unsent(time.monotonic(), why)
+            else:
+                if records:
+                    await self._think(pause)
+                    scheduled = due = time.monotonic()
+                record = await self.send(request, scheduled, due, ends_window=is_last)
+            records.append(replace(record, turn=turn) if turn else record)
+        return records
+
+    async def _think(self, seconds: float) -> None:
+        seconds = min(seconds, max(0.0, self.deadline - time.monotonic()))
+        if self.window is None:
+            await asyncio.sleep(seconds)
+        else:
+            await self.window.pause(seconds)
+
+    def unsent(self, scheduled: float, failure: RequestFailure | None = None) -> RequestRecord:
+        """`failure`: why, if not because the window is over or the deadline passed."""
         now = time.monotonic()
         self.finished()
-        failure = RequestFailure(RequestFailureKind.UNSENT, "not sent: the deadline of the trial passed")
+        failure = failure or (_NOT_NEEDED if self.is_over else _TOO_LATE)
         return RequestRecord(scheduled, now, now, now, (), None, None, failure)
 
 
+_TOO_LATE = RequestFailure(RequestFailureKind.UNSENT, "not sent: the deadline of the trial passed")
+_NOT_NEEDED = RequestFailure(RequestFailureKind.NOT_NEEDED, "not sent: the mix was over")
+_ABANDONED = RequestFailure(RequestFailureKind.ABANDONED, "not sent: an earlier turn of its conversation failed")
+
+Conversation = Sequence[tuple[PreparedRequest, float]]
+"""Requests that follow one another, at least one, each with the seconds between the answer before it and its turn."""
+
+
+def lone_requests(requests: Iterable[PreparedRequest]) -> list[Conversation]:
+    """Each a conversation of one turn."""
+    return [[(request, 0.0)] for request in requests]
+
+
 async def closed_loop(
-    sender: RequestSender, requests: Sequence[PreparedRequest], concurrency: int | None
+    sender: RequestSender, conversations: Sequence[Conversation], concurrency: int | None
 ) -> list[RequestRecord]:
-    """Keep `concurrency` requests in flight (None: all) until all are sent. Records in the order of the requests."""
-    records: list[RequestRecord | None] = [None] * len(requests)
-    waiting = iter(enumerate(requests))
+    """Keep `concurrency` conversations going (None: all) until all are sent. Records in the order of the requests."""
+    records: list[list[RequestRecord]] = [[] for _ in conversations]
+    waiting = iter(enumerate(conversations))
 
     async def user() -> None:
-        for number, request in waiting:
+        for number, conversation in waiting:
             turn = time.monotonic()
-            records[number] = await sender.send(request, turn, turn)
+            is_last = number == len(conversations) - 1
+            records[number] = await sender.converse(conversation, turn, turn, is_last=is_last)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency or len(requests), len(requests))):
+        for _ in range(min(concurrency or len(conversations), len(conversations))):
             group.create_task(user())
-    return [record for record in records if record is not None]
+    return [record for each in records for record in each]
 
 
 async def open_loop(
-    sender: RequestSender, requests: Sequence[PreparedRequest], times: Sequence[float], concurrency: int | None
+    sender: RequestSender, conversations: Sequence[Conversation], times: Sequence[float], concurrency: int | None
 ) -> list[RequestRecord]:
-    """Send each request at its time (seconds from the start, ascending), at most `concurrency` at once."""
+    """Begin each conversation at its time (seconds from the start, ascending), at most `concurrency` at once."""
     start = time.monotonic() + OPEN_LOOP_LEAD
     schedule = [start + at for at in times]
-    records: list[RequestRecord | None] = [None] * len(requests)
-    seats = asyncio.Semaphore(concurrency or len(requests))
-    waiting = iter(enumerate(requests))
-    all_sent = asyncio.Event()
+    records: list[list[RequestRecord]] = [[] for _ in conversations]
+    seats = asyncio.Semaphore(concurrency or len(conversations))
+    waiting = iter(enumerate(conversations))
+    all_sent = asyncio.Event() if sender.window is None else sender.window.over
 
-    async def send(number: int, request: PreparedRequest, scheduled: float) -> None:
+    async def send(number: int, conversation: Conversation, scheduled: float) -> None:
         full = seats.locked()
         async with seats:
             due = time.monotonic() if full else scheduled
-            records[number] = await sender.send(request, scheduled, due)
+            is_last = number == len(conversations) - 1
+            records[number] = await sender.converse(conversation, scheduled, due, is_last=is_last)
 
     async with asyncio.TaskGroup() as group:
 
         def ring(due: float) -> None:
-            number, request = next(waiting)
-            group.create_task(send(number, request, due))
-            if number == len(requests) - 1:
+            number, conversation = next(waiting)
+            group.create_task(send(number, conversation, due))
+            if number == len(conversations) - 1 and sender.window is None:
                 all_sent.set()
 
         with PreciseTimer(schedule, ring), suppress(TimeoutError):  # requests that are not due by then stay unsent
             async with asyncio.timeout_at(sender.deadline):
                 await all_sent.wait()
-    return [record or sender.unsent(at) for record, at in zip(records, schedule, strict=True)]
+    return [
+        record
+        for each, conversation, at in zip(records, conversations, schedule, strict=True)
+        for record in each or [sender.unsent(at) for _ in conversation]
+    ]

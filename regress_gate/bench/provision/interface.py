@@ -25,6 +25,8 @@ Progress = Callable[[str], None]
 
 _RESERVED_ARGUMENTS = ("model", "host", "port", "served_model_name")
 """Engine arguments that the tool sets itself."""
+_LISTS = ("lora_modules",)
+"""Engine arguments of which vLLM takes several, as words of their own. One in JSON stays one word."""
 _INJECTS_CODE = re.compile(
     r"PYTHON(PATH|HOME|STARTUP|USERBASE|SAFEPATH|PLATLIBDIR|PYCACHEPREFIX|NOUSERSITE)|VIRTUAL_ENV(_PROMPT)?"
     r"|__PYVENV_LAUNCHER__|CONDA_(PREFIX|DEFAULT_ENV|SHLVL|PROMPT_MODIFIER)(_\d+)?|POETRY_ACTIVE|PIPENV_ACTIVE"
@@ -156,6 +158,8 @@ def serve_arguments(request: ServeRequest, port: int, *, host: str = "127.0.0.1"
         flag = group.replace("_", "-") + dot + inner
         if isinstance(value, bool):
             arguments.append(f"--{flag}" if value else f"--no-{flag}")
+        elif key in _LISTS and not str(value).startswith("{") and len(words := str(value).split()) > 1:
+            arguments += [f"--{flag}", *words]
         else:
             arguments.append(f"--{flag}={value}")
     return arguments

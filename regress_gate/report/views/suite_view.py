@@ -69,8 +69,12 @@ class SuiteView(View):
         shared = servers[0] if len(servers) == 1 else None
         pairs = [*_run_pairs(suite), *(_server_pairs(shared) if shared else [])]
         blocks += [Pairs(tuple(pairs)), _scenarios(suite)]
+        mixes = suite.mixes()
         for scenario in suite.scenarios:
             items = list(_workload_details(scenario.workload))
+            if scenario.together is not None:
+                others = [other.name for other in mixes[scenario.together] if other is not scenario]
+                items.append(f"sent at the same time as {', '.join(others)}")
             items += [trace_text(self.traces[scenario.name])] if scenario.name in self.traces else []
             items += [f"sees {value_text(scenario.sees)}"] if scenario.sees else []
             items += [] if shared else [f"{pair.label} {pair.text}" for pair in _server_pairs(scenario.server)]
@@ -160,6 +164,8 @@ def _workload_row(workload: Workload) -> tuple[str, str, str]:
         unknown = "?" if isinstance(workload.dataset, str) else "recorded"
         prompt, answer = (length or unknown for length in (workload.input_len, workload.output_len))
         sends = f"{prompt} -> {'' if workload.ignore_eos else 'up to '}{answer}"
+        if workload.conversation is not None:
+            sends += f", {workload.conversation.turns} turns"
     loads = []
     if workload.request_rate is not None:
         loads.append(f"{workload.request_rate:g}/s {_arrival_text(workload)}")
@@ -191,6 +197,11 @@ def _workload_details(workload: Workload) -> Iterator[str]:
         yield f"{workload.dataset.format} prompts of {workload.dataset.file}"
     if workload.api != "completions":
         yield f"api {workload.api}"
+    if workload.conversation is not None and workload.conversation.think_time:
+        yield f"think time {workload.conversation.think_time:g} s"
+    if (images := workload.images) is not None:
+        same = ", the same in all requests" if images.repeat else ""
+        yield f"{plural(images.count, 'image')} of {images.width} x {images.height} pixels{same}"
     if workload.prefix_len:
         yield f"shared prefix {workload.prefix_len} tokens"
     if workload.lora_adapters:

@@ -11,8 +11,9 @@ import pytest
 from regress_gate.bench.drivers import DRIVERS, DriverMeter, find_driver
 from regress_gate.bench.load.dataset import Dataset, DatasetFormat
 from regress_gate.bench.load.load_errors import LoadError
-from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, ServingApi
+from regress_gate.bench.load.load_workload import Arrival, LoadWorkload, ServingApi, TurnTaking
 from regress_gate.errors import ExitCode, InputError
+from regress_gate.model.suite import Images
 from tests.factories.serve_results import detailed, made_up
 
 from .conftest import recorded
@@ -113,6 +114,10 @@ def test_fewer_requests_than_asked_for_are_not_the_workload(name, tool):
         ({"extra_body": {"top_k": 1}}, "extra_body"),
         ({"lora_adapters": ("a",)}, "LoRA"),
         ({"api": ServingApi.EMBEDDINGS, "output_len": 0}, "embeddings"),
+        ({"api": ServingApi.CHAT}, "the chat API"),
+        ({"api": ServingApi.CHAT, "images": Images(width=64, height=64)}, "the chat API, images"),
+        ({"num_requests": 6, "conversation": TurnTaking(2)}, "conversations"),
+        ({"together": (("other", LoadWorkload(8, 8, 9, concurrency=1)),)}, "scenarios at the same time"),
         ({"request_rate": 9.0, "arrival": Arrival.GAMMA, "burstiness": 0.5}, "bursts"),
         ({"request_rate": 9.0, "arrival": Arrival.ON_OFF, "phases": (1.0, 4.0)}, "bursts"),
         ({"dataset": Dataset(DatasetFormat.CUSTOM, Path("mine.jsonl"), "0" * 64)}, "recorded prompts"),

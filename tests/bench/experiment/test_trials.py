@@ -124,6 +124,16 @@ class TestClientLimited:
         ]
         assert one.void == []
 
+    def test_texts_that_were_sent_again_are_not_held_against_those_of_the_other_side(self) -> None:
+        def answer(_url: str, name: str, n: int) -> LoadResult:
+            again = n in (2, 2 + RETRY_ORDINAL_STEP)
+            made = result(name, n, limited="the client was slow" if n == 2 else None)
+            described = {"api": "chat", "prompts_sha256": "other" if again else "same"}
+            return replace(made, trial=replace(made.trial, workload=described))
+
+        measure([one := subject("A")], FakeMeter(answer), trials=2)
+        assert [trial.workload for trial in one.trials] == [{"api": "chat", "prompts_sha256": "same"}, {"api": "chat"}]
+
     def test_after_the_last_try_it_is_no_data_and_the_reason_is_kept(self) -> None:
         meter = FakeMeter(lambda _url, name, n: result(name, n, limited="the client was slow"))
         calls = measure([one := subject("A")], meter)
@@ -131,6 +141,42 @@ class TestClientLimited:
         assert one.trials == []
         assert one.void == ["c1, trial 1: the client was slow"]
         assert one.failed is None
+
+
+class TestMixes:
+    """Scenarios that are sent at the same time are one call of the meter, and one trial of each."""
+
+    def mix(self, meter: FakeMeter, one: MeasuredServer, *, trials: int = 1) -> None:
+        pairs = [(scenario(name)[0].model_copy(update={"together": "mix"}), WORKLOAD) for name in ("chat", "batch")]
+        meter.workload = replace(WORKLOAD, together=(("batch", WORKLOAD),))
+        measure_trials([one], pairs, meter, FakeWatch(), trials=trials)
+
+    def test_each_scenario_has_a_trial_under_the_same_number(self) -> None:
+        meter = FakeMeter(lambda _url, name, n: replace(result(name, n), together=(result("batch", n),)))
+        self.mix(meter, one := subject("A"), trials=2)
+        assert meter.calls == [("A", "chat", 1), ("A", "chat", 2)]
+        assert [(trial.scenario, trial.ordinal) for trial in one.trials] == [
+            ("chat", 1),
+            ("batch", 1),
+            ("chat", 2),
+            ("batch", 2),
+        ]
+
+    def test_where_the_client_was_the_bottleneck_for_one_all_are_sent_again_and_void_at_last(self) -> None:
+        def answer(_url: str, name: str, n: int) -> LoadResult:
+            return replace(result(name, n), together=(result("batch", n, limited="the client was slow"),))
+
+        self.mix(meter := FakeMeter(answer), one := subject("A"))
+        assert len(meter.calls) == TRIAL_ATTEMPTS
+        assert one.trials == []
+        assert one.void == ["chat, trial 1: the client was slow", "batch, trial 1: the client was slow"]
+
+    def test_a_server_that_answers_only_one_of_them_does_not_hang(self) -> None:
+        late = (FailureCount(RequestFailureKind.TIMEOUT, "late", 4),)
+        meter = FakeMeter(lambda _url, name, n: replace(result(name, n), together=(result("batch", n, failures=late),)))
+        self.mix(meter, one := subject("A"))
+        assert one.failed is None
+        assert [trial.failed for trial in one.trials] == [0, 4]
 
 
 class TestTooLong:

@@ -172,7 +172,7 @@ def test_own_prompts_need_a_length_from_somewhere(simulate, tmp_path):
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("missing", r"its /tokenize does not count the tokens of a recorded prompt \(HTTP 404: Not Found\)"),
+        ("missing", r"its /tokenize does not count the tokens of a prompt \(HTTP 404: Not Found\)"),
         ("garbage", r"\(no count in its answer\)"),
         ("hang", r"\(no answer within 0.5 s\)"),
     ],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from regress_gate.bench.provision.environment_cache import EntryState
-from regress_gate.bench.provision.interface import NotPublishedError, ProvisionError, ServeRequest
+from regress_gate.bench.provision.interface import NotPublishedError, ProvisionError, ServeRequest, serve_arguments
 from regress_gate.errors import ExitCode, InputError
 from regress_gate.model.version import Version
 from tests.bench.provision.conftest import World
@@ -301,6 +301,18 @@ def said_until(process: subprocess.Popen[str], last: str) -> Iterator[str]:
         yield line
         if line == last:
             return
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("sql=org/a", ["--lora-modules=sql=org/a"]),
+        ("sql=org/a chat=/models/b", ["--lora-modules", "sql=org/a", "chat=/models/b"]),
+        ('{"name": "sql", "path": "org/a"}', ['--lora-modules={"name": "sql", "path": "org/a"}']),
+    ],
+)
+def test_each_adapter_is_a_word_of_the_command_line(given: str, words: list[str]) -> None:
+    assert serve_arguments(ServeRequest("m", "m", {"lora_modules": given}), 8000)[4:] == words
 
 
 def test_an_engine_argument_that_the_tool_sets_is_refused(world: World) -> None:
