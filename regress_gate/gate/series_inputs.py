@@ -6,6 +6,7 @@ and to have recorded each of them; the percentile that is reported is that of a 
 comparison itself, and not for which runs count (`sides`).
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from regress_gate.gate.replicates import (
     trial_sets,
 )
 from regress_gate.gate.sides import unknown_client_doubt, workload_difference
-from regress_gate.model.metric import LATENCIES, METRICS, Metric, metric
+from regress_gate.model.metric import GOODPUT_METRICS, LATENCIES, METRICS, Metric, metric
 from regress_gate.model.policy import Policy
 from regress_gate.model.run import Run, Trial
 from regress_gate.model.samples import Samples
@@ -75,7 +76,7 @@ class SeriesExclusions:
     incomparable_answers: Mapping[str, str] = field(default_factory=dict)
     """The same of answers that gate."""
     unsupported: Mapping[SeriesKey, str] = field(default_factory=dict)
-    """Gated percentiles that one side alone has too few requests for."""
+    """Percentiles that gate and that one side alone has too few requests for; what other objectives counted."""
     ungated: Mapping[SeriesKey, str] = field(default_factory=dict)
     """Percentiles that no side has enough requests for, so that they do not gate."""
     gating: frozenset[SeriesKey] = frozenset()
@@ -132,6 +133,7 @@ def exclude_series(gathered: GatheredSeries, policy: Policy) -> SeriesExclusions
     ]
     no_common_trial = [scenario for scenario, common in gathered.ordinals.items() if not common]
     unsupported, ungated = _without_enough_requests(gathered, policy)
+    unsupported |= _by_other_objectives(gathered)
     gating = _gating_series(gathered.keys, ungated, policy)
     incomparable_answers, one_sided_answers, warnings = _excluded_answers(gathered.answers, policy)
     if unstated := scenarios_without_failures(gathered):
@@ -159,6 +161,20 @@ def _different_work(gathered: GatheredSeries) -> dict[str, str]:
         for scenario in gathered.shared_scenarios
         if (difference := workload_difference(*(trials[scenario] for trials in gathered.trials)))
     }
+
+
+def _by_other_objectives(gathered: GatheredSeries) -> dict[SeriesKey, str]:
+    """What the two sides counted by different objectives: an import may state any."""
+    found: dict[SeriesKey, str] = {}
+    for scenario in gathered.shared_scenarios:
+        sides = [
+            {json.dumps(slo, sort_keys=True) for one in trials[scenario] if (slo := one.workload.get("slo"))}
+            for trials in gathered.trials
+        ]
+        if all(sides) and sides[0] != sides[1]:
+            why = f"was counted by other objectives: {' or '.join(sorted(sides[0]))} → {' or '.join(sorted(sides[1]))}"
+            found |= {(scenario, name): why for name in GOODPUT_METRICS if (scenario, name) in gathered.keys}
+    return found
 
 
 def _without_enough_requests(

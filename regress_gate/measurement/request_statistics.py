@@ -13,7 +13,7 @@ import numpy as np
 from regress_gate.measurement import plausibility
 from regress_gate.measurement.plausibility import RefusalError
 from regress_gate.measurement.totals import LoadTotals, MeasuredRequest
-from regress_gate.model.metric import LATENCIES
+from regress_gate.model.metric import DEFINITIONS_KEY, LATENCIES, counts_goodput_as_vllm
 from regress_gate.model.run import Trial
 from regress_gate.model.samples import Floats, Samples
 
@@ -149,9 +149,15 @@ def pass_metrics(
 def trial_attainment(trial: Trial) -> float | None:
     """The share of all requests that were sent and met the workload's objectives; None if the goodput does not say it.
 
-    Requests that failed are counted: a server that drops its slowest requests serves nobody better.
+    Requests that failed are counted: a server that drops its slowest requests serves nobody better. The goodput of a
+    client that counts unlike vLLM's says something else (`OTHER_ATTAINMENTS`).
     """
     if not trial.requests or trial.completed is None:
+        return None
+    if not trial.failed and "failed_requests" not in trial.metrics:
+        return None  # how many failed is not stated
+    definitions = trial.workload.get(DEFINITIONS_KEY)
+    if not counts_goodput_as_vllm(None if definitions is None else str(definitions)):
         return None
     if not trial.completed:
         return 0.0 if trial.workload.get("slo") else None

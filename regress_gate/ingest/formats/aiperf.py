@@ -26,9 +26,9 @@ from regress_gate.ingest.formats.aiperf_values import (
     is_record,
     is_unit_csv,
     missing_requests,
+    objectives,
     summary_from_records,
     summary_from_table,
-    table_duration,
     table_from_csv,
     table_from_json,
     table_latencies,
@@ -70,6 +70,10 @@ def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
         pattern = phase.get("arrival_pattern") or phase.get("request_rate_mode") or phase.get("type")
         if pattern == "poisson":
             workload["burstiness"] = 1.0
+        elif pattern == "gamma":
+            smoothness = fields.number(phase, "smoothness")
+            workload["arrival"] = "gamma"
+            workload["burstiness"] = fields.number(phase, "arrival_smoothness") if smoothness is None else smoothness
         elif pattern == "constant":
             workload["arrival"] = "constant"
     dataset, lengths = _dataset(config), _lengths(config)
@@ -77,7 +81,9 @@ def aiperf_workload(config: Mapping[str, Any]) -> dict[str, Any]:
         # The length of generated prompts has a default, which is not used with a dataset.
         lengths = {name: length for name, length in lengths.items() if not name.startswith("input_len")}
         workload["dataset"] = dataset
-    return workload | lengths
+    # Top level from 0.13 on, before it in `input`.
+    stated = config.get("slos") or fields.obj(config, "input").get("goodput")
+    return workload | lengths | objectives(stated)
 
 
 def dataset_name(source: str) -> str | None:
@@ -150,8 +156,9 @@ class AiPerf:
         Generation(
             "0.1 and later (`profile_export_aiperf.json`)",
             "`{unit, avg}` under each metric, `was_cancelled`, `aiperf_version`",
-            "the same",
-            "inter-token latency is tpot, inter-chunk latency is itl; cancelled and incomplete runs are refused, so "
+            "the same, goodput and good_request_fraction",
+            "inter-token latency is tpot, inter-chunk latency is itl; a request without a value for an objective is "
+            "not good, also that of one token for a tpot; cancelled and incomplete runs are refused, so "
             "are aggregates over repeats (`*_aggregate.json`); tokens are counted by encoding the answers again",
         ),
         Generation(
@@ -318,7 +325,7 @@ def _reading(
         keeps_samples = context.with_samples and collected.is_streamed and collected.gap_histogram is None
         samples = statistics.samples if keeps_samples else None
         notes += collected.notes
-        summary = summary_from_records(records, measured, table_duration(table))
+        summary = summary_from_records(records, measured, summary)
         if not collected.is_streamed:
             notes += ("not every answer says when its first token came: ttft, tpot, itl and requests left out",)
         if records.cancelled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from regress_gate.ingest import fields
 from regress_gate.measurement.plausibility import RefusalError, Summary
-from regress_gate.text import plural, quoted
+from regress_gate.text import excerpt, plural, quoted
 
 if TYPE_CHECKING:
     from regress_gate.measurement.request_collector import RequestCollector
@@ -292,11 +292,13 @@ def summary_from_table(
         "total_throughput": table.rate("total_token_throughput"),
         "goodput": table.rate("goodput"),
     }
+    failed = _failed_requests(document, table)
     return Summary(
         latencies=latencies,
         rates={name: rate for name, rate in rates.items() if rate is not None},
+        others=_good_fraction(table, completed, failed, rounding),
         completed=completed,
-        failed=_failed_requests(document, table),
+        failed=failed,
         duration=table_duration(table),
         input_tokens=table_total(table, "input_sequence_length", completed),
         output_tokens=table_total(table, "output_sequence_length", completed),
@@ -305,8 +307,35 @@ def summary_from_table(
     )
 
 
-def summary_from_records(records: Records, latencies: dict[str, dict[str, float]], duration: float | None) -> Summary:
-    collected = records.collected
+def _good_fraction(table: UnitTable, completed: int | None, failed: int | None, rounding: float) -> dict[str, float]:
+    """The share of attempted requests that were good; empty without objectives, or if not known."""
+    good, stated = table.count("good_request_count"), table.value("good_request_fraction")
+    if good is None or not completed:
+        return {}
+    if good > completed:
+        raise RefusalError(f"good_request_count is {good}, of {plural(completed, 'request')}")
+    made = None if failed is None else good / (completed + failed)
+    if stated is not None and made is not None and abs(stated - made) > rounding + 1e-6:
+        raise RefusalError(f"good_request_fraction is {stated:g}, its own counts say {made:g}")
+    return {} if made is None else {"good_request_fraction": made}
+
+
+def objectives(stated: object) -> dict[str, Any]:
+    """Objectives by the tools' names, in milliseconds, as those of our workloads: `{"slo": {"ttft": 0.5}}`.
+
+    Other names keep their name and unit. Empty without any.
+    """
+    if not isinstance(stated, dict):
+        return {}
+    families = {tag: family for family, tag in FAMILIES.items()}
+    limits = {name: limit for name in stated if (limit := fields.number(stated, name)) is not None}
+    named = {families.get(n, excerpt(n, 60)): limit / 1000 if n in families else limit for n, limit in limits.items()}
+    return {"slo": named} if named else {}
+
+
+def summary_from_records(records: Records, latencies: dict[str, dict[str, float]], stated: Summary) -> Summary:
+    """Counts and rates of the requests; the goodput as stated, since only the tool knows the objectives."""
+    collected, duration = records.collected, stated.duration
     input_tokens, output_tokens = sum(collected.input_tokens), sum(collected.output_tokens)
     duration = max(records.last - records.first, 0.0) if duration is None else duration
     counts = {
@@ -314,9 +343,12 @@ def summary_from_records(records: Records, latencies: dict[str, dict[str, float]
         "output_throughput": output_tokens,
         "total_throughput": input_tokens + output_tokens,
     }
+    rates = {name: counted / duration for name, counted in counts.items() if counted} if duration > 0 else {}
+    rates |= {name: rate for name, rate in stated.rates.items() if name == "goodput"}
     return Summary(
         latencies=latencies,
-        rates={name: counted / duration for name, counted in counts.items() if counted} if duration > 0 else {},
+        rates=rates,
+        others=stated.others,
         completed=len(collected),
         failed=collected.failed,
         duration=duration if len(collected) else None,

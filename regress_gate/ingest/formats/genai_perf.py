@@ -16,6 +16,7 @@ from regress_gate.ingest.formats.aiperf_values import (
     UnitTable,
     is_entry,
     is_genai_csv,
+    objectives,
     table_duration,
     table_from_csv,
     table_from_json,
@@ -48,7 +49,7 @@ class GenAiPerf:
         Generation(
             "JSON with flat arguments, and with sections (`perf_analyzer`)",
             "`{unit, avg}` under each metric, `input_config`",
-            "ttft, tpot, e2el, rates",
+            "ttft, tpot, e2el, rates, goodput",
             "inter-token latency is tpot; how many requests failed is not said; requests are not kept, so that itl is "
             "missing",
         ),
@@ -168,7 +169,8 @@ def _workload(config: Mapping[str, Any]) -> dict[str, Any]:
     source = config.get("input_file") or fields.obj(config, "input").get("file")
     if isinstance(source, str) and (dataset := dataset_name(source)) is not None:
         workload["dataset"] = dataset
-    return workload | _lengths(config)
+    stated = config.get("goodput") or fields.obj(config, "input").get("goodput")
+    return workload | _lengths(config) | objectives(stated)
 
 
 def _lengths(config: Mapping[str, Any]) -> dict[str, Any]:

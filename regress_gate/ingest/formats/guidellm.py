@@ -22,6 +22,7 @@ from regress_gate.ingest.formats.guidellm_cell import (
     RequestedLoad,
     era_of,
     guidellm_workload,
+    objectives,
     reading_of_cell,
     report_version,
 )
@@ -110,7 +111,9 @@ def cell_from_report(report: Object, benchmark: Object, client_version: str | No
         rates={name: rate for name, key in _RATES.items() if (rate := _mean(metrics, key)) is not None},
         input_tokens=_mean(metrics, "prompt_token_count"),
         output_tokens=_mean(metrics, "output_token_count"),
-        workload=workload,
+        workload=workload | objectives(fields.obj(fields.obj(benchmark, "config"), "slo")),
+        attainment=fields.number(metrics, "slo_attainment"),
+        determined=fields.count(metrics, "slo_determined_requests"),
         requests=requests,
         started=_started(benchmark),
         client=report_version(report),
@@ -244,7 +247,13 @@ class GuideLlm:
             "its own TPOT includes the first token: normalized_latency. Its token rates begin with the first token: "
             "made from counts instead",
         ),
-        Generation("0.7 and 0.8", "`metadata.version` 2", "the same, and goodput", "as 0.4 to 0.6"),
+        Generation(
+            "0.7 and 0.8",
+            "`metadata.version` 2",
+            "the same; from 0.8 on goodput and determined_attainment",
+            "as 0.4 to 0.6; its attainment leaves out requests without a value for an objective, such as a tpot of "
+            "one token",
+        ),
         Generation("CSV", "`Run Info` or `Type,Run Id`", "the statistics", "skipped beside the JSON report of the run"),
     )
 

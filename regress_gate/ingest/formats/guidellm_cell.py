@@ -2,9 +2,9 @@
 
 GuideLLM's names mislead: its inter-token latency is a time per output token (weighted by tokens); its time per output
 token is (last token − first token) / tokens up to 0.3 and (last token − start of request) / tokens from 0.4 on; of its
-rates only the mean is a rate of the run. If the times of all requests are known, the statistics are made from them by
-vLLM's definitions. Checked against the source of 0.2.1, 0.3.1,
-0.4.0, 0.5.4, 0.6.0, 0.7.1 and 0.8.1.
+rates only the mean is a rate of the run; its attainment leaves out requests without a value for an objective. If the
+times of all requests are known, the statistics are made from them by vLLM's definitions. Checked against the source of
+0.2.1, 0.3.1, 0.4.0, 0.5.4, 0.6.0, 0.7.1 and 0.8.1.
 """
 
 import re
@@ -63,6 +63,10 @@ class Cell:
     """Mean of a request."""
     output_tokens: float | None
     workload: Mapping[str, Any]
+    attainment: float | None = None
+    """The share of `determined` requests that met the objectives; None if there were none."""
+    determined: int | None = None
+    """Requests with a value for every objective, and those that failed; None if not stated."""
     requests: Sequence[MeasuredRequest] | None = None
     """All that succeeded in the measured time; None if the file does not hold all of them."""
     started: datetime | None = None
@@ -82,7 +86,8 @@ def reading_of_cell(cell: Cell, position: int, *, with_samples: bool) -> Reading
         if stated is not None:
             plausibility.check_rate("requests_per_second", stated, cell.completed, cell.duration)
     made = _by_statistics(cell, position) if cell.requests is None else _by_requests(cell, position, with_samples)
-    metrics = {**made.metrics, **_rates(cell)}
+    attained, notes = _attainment(cell)
+    metrics = {**made.metrics, **_rates(cell), **attained}
     workload = {**cell.workload, "mean_input_tokens": cell.input_tokens, "mean_output_tokens": cell.output_tokens}
     return replace(
         made,
@@ -90,7 +95,7 @@ def reading_of_cell(cell: Cell, position: int, *, with_samples: bool) -> Reading
         workload={key: value for key, value in workload.items() if value is not None or key not in _MEASURED},
         started=cell.started,
         metadata={} if cell.client is None else {"client_version": cell.client},
-        notes=(*made.notes, *cell.notes, *_cut_off(cell)),
+        notes=(*made.notes, *cell.notes, *_cut_off(cell), *notes),
     )
 
 
@@ -121,6 +126,33 @@ def _rates(cell: Cell) -> dict[str, float]:
     if not all(map(isfinite, rates.values())):
         raise RefusalError(f"its rates are without bounds: {cell.completed} requests in {cell.duration:g} s")
     return rates if goodput is None else {**rates, "goodput": goodput}
+
+
+def _attainment(cell: Cell) -> tuple[dict[str, float], list[str]]:
+    """The attainment as stated, and a note if it is not of all requests."""
+    if cell.attainment is None:
+        return {}, []
+    sent, determined = cell.completed + cell.errored, cell.determined
+    if not 0 <= cell.attainment <= 1:
+        raise RefusalError(f"slo_attainment is {cell.attainment:g}, which is no share")
+    if determined is not None and not max(cell.errored, 1) <= determined <= sent:
+        raise RefusalError(f"slo_determined_requests is {determined}, of {plural(sent, 'request')}")
+    if cell.attainment * (sent if determined is None else determined) > cell.completed * (1 + _TOLERANCE):
+        raise RefusalError(f"slo_attainment is {cell.attainment:g}, but {cell.errored} of {sent} requests failed")
+    notes = []
+    if determined is None:
+        notes.append("does not say of how many requests its attainment is")
+    elif determined < sent:
+        left_out = plural(sent - determined, "request")
+        notes.append(f"{left_out} without a value for an objective: neither met nor missed in determined_attainment")
+    return {"determined_attainment": cell.attainment}, notes
+
+
+def objectives(stated: Object) -> dict[str, Any]:
+    """The objectives as those of our workloads, in seconds: `{"slo": {"ttft": 0.5}}`; empty without any."""
+    limits = {name: fields.number(stated, f"{name}_ms") for name in ("ttft", "tpot", "e2el")}
+    found = {name: limit / 1000 for name, limit in limits.items() if limit is not None}
+    return {"slo": found} if found else {}
 
 
 def _by_requests(cell: Cell, position: int, with_samples: bool) -> Reading:

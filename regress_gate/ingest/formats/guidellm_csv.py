@@ -134,6 +134,8 @@ def cell_of(row: Row, client_version: str | None) -> Cell:
     duration = _number(row, ("Duration",) if early else ("Timings", "Duration", "Sec"))
     if duration is None:
         raise RefusalError("Duration is missing")
+    rates = {name: _mean(row, name) for name in _RATES}
+    rates["goodput"] = _number(row, ("Server Throughput", "Successful Goodput/Sec", "mean"))
     trims = () if early else (("Timings", "Warmup", "Sec"), ("Timings", "Cooldown", "Sec"))
     return Cell(
         era=era,
@@ -143,7 +145,8 @@ def cell_of(row: Row, client_version: str | None) -> Cell:
         duration=duration,
         trimmed=any((_number(row, heading) or 0) > 0 for heading in trims),
         statistics={family: _statistics(row, family) for family in _LATENCIES},
-        rates={name: rate for name in _RATES if (rate := _mean(row, name)) is not None},
+        rates={name: rate for name, rate in rates.items() if rate is not None},
+        attainment=_number(row, ("Server Throughput", "SLO Attainment", "")),
         input_tokens=_mean(row, "input_tokens"),
         output_tokens=_mean(row, "output_tokens"),
         workload=workload,

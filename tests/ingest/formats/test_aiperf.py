@@ -99,6 +99,42 @@ def test_a_later_summary_has_the_total_throughput_too():
     assert reading(JSON, as_json(later())).metrics == pytest.approx({**ENCODED, "total_throughput": 2192.0})
 
 
+def with_objectives(made=later, good=3.0, fraction=None, failed=1, **objectives):
+    export = made()
+    export["input_config"]["slos" if made is later else "input"] = (
+        objectives if made is later else {"goodput": objectives}
+    )
+    export |= {
+        "goodput": {"unit": "requests/sec", "avg": 12.0},
+        "good_request_count": {"unit": "requests", "avg": good},
+        "error_request_count": {"unit": "requests", "avg": float(failed)},
+    }
+    return export if fraction is None else export | {"good_request_fraction": {"unit": "ratio", "avg": fraction}}
+
+
+@pytest.mark.parametrize("made", [early, later])
+def test_good_requests_are_a_fraction_of_all_attempts_by_the_name_that_aiperf_gives_it(made):
+    export = with_objectives(made, time_to_first_token=60.0, output_token_throughput_per_user=20.0)
+    found = reading(JSON, as_json(export))
+    assert (found.metrics["goodput"], found.metrics["good_request_fraction"]) == (12.0, pytest.approx(3 / 5))
+    assert "slo_attainment" not in found.metrics
+    assert found.workload["slo"] == {"ttft": 0.06, "output_token_throughput_per_user": 20.0}, "times in seconds"
+
+
+def test_objectives_are_those_of_the_statistics_beside_the_requests():
+    export = with_objectives(failed=0, fraction=0.75, time_to_first_token=60.0)
+    found = reading(LINES, as_lines(records()), {JSON: as_json(export)})
+    assert (found.metrics["goodput"], found.metrics["good_request_fraction"]) == (12.0, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("good", "fraction", "why"),
+    [(5.0, None, "good_request_count is 5, of 4 requests"), (3.0, 0.75, "good_request_fraction is 0.75")],
+)
+def test_good_requests_that_the_counts_contradict_are_refused(good, fraction, why):
+    assert why in refusal(JSON, as_json(with_objectives(good=good, fraction=fraction, request_latency=100.0)))
+
+
 @pytest.mark.parametrize(("made", "spread"), [(early, {"output_len_stddev": 2}), (later, {})])
 def test_the_workload_comes_from_the_configuration(made, spread):
     assert reading(JSON, as_json(made())).workload == {
@@ -114,9 +150,16 @@ def test_the_workload_comes_from_the_configuration(made, spread):
     }
 
 
-@pytest.mark.parametrize(("pattern", "fact"), [("poisson", {"burstiness": 1.0}), ("constant", {"arrival": "constant"})])
+@pytest.mark.parametrize(
+    ("pattern", "fact"),
+    [
+        ("poisson", {"burstiness": 1.0}),
+        ("constant", {"arrival": "constant"}),
+        ("gamma", {"arrival": "gamma", "burstiness": 0.25}),
+    ],
+)
 def test_a_rate_without_a_limit_and_how_requests_arrive(pattern, fact):
-    loadgen = {"request_rate": 20.0, "arrival_pattern": pattern}
+    loadgen = {"request_rate": 20.0, "arrival_pattern": pattern, "arrival_smoothness": 0.25}
     config = {**early()["input_config"], "loadgen": loadgen}
     workload = reading(JSON, as_json(early(input_config=config))).workload
     assert {"request_rate": 20.0, "max_concurrency": None, **fact}.items() <= workload.items()

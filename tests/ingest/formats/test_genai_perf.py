@@ -59,6 +59,15 @@ def refusal(name, data, beside=None) -> str:
     return found.reason
 
 
+def test_goodput_is_no_attainment_without_the_number_of_failures():
+    made = genai()
+    made["request_goodput"] = {"unit": "requests/sec", "avg": 8.0}
+    made["input_config"]["goodput"] = {"time_to_first_token": 60.0, "request_latency": 1500.0}
+    found = reading(JSON, as_json(made))
+    assert found.metrics == pytest.approx(EXPECTED | {"goodput": 8.0})
+    assert found.workload["slo"] == {"ttft": 0.06, "e2el": 1.5}, "seconds"
+
+
 @pytest.mark.parametrize(("made", "spread"), [(genai, {}), (genai_sections, {"input_len_stddev": 16})])
 def test_both_shapes_are_read_to_seconds_and_say_the_workload(made, spread):
     found = reading(JSON, as_json(made()))

@@ -161,6 +161,55 @@ def test_goodput_is_read_where_objectives_were_set():
     assert "goodput" not in reading(as_json(made)).metrics
 
 
+def with_objectives(attainment, determined, **slo):
+    made = report()
+    made["benchmarks"][0]["config"]["slo"] = slo
+    made["benchmarks"][0]["metrics"] |= {
+        "slo_attainment": attainment,
+        "slo_determined_requests": determined,
+        "request_goodput": {"successful": {"mean": 8.0, "count": 2}},
+    }
+    return made
+
+
+def test_attainment_of_the_determined_requests_has_a_name_of_its_own():
+    found = reading(as_json(with_objectives(2 / 3, 3, ttft_ms=60.0, tpot_ms=None, e2el_ms=1500.0)))
+    assert found.metrics["determined_attainment"] == pytest.approx(2 / 3)
+    assert "slo_attainment" not in found.metrics
+    assert found.workload["slo"] == {"ttft": 0.06, "e2el": 1.5}, "seconds"
+    assert "1 request without a value for an objective: neither met nor missed in determined_attainment" in found.notes
+
+
+def test_failed_requests_are_determined():
+    made = with_objectives(0.5, 4, ttft_ms=60.0)
+    made["benchmarks"][0]["metrics"]["request_totals"] |= {"errored": 1}
+    assert reading(as_json(made)).metrics["determined_attainment"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("attainment", "determined", "errored", "why"),
+    [
+        (1.5, 4, 0, "slo_attainment is 1.5"),
+        (0.5, 5, 0, "slo_determined_requests is 5, of 4 requests"),
+        (0.5, 1, 2, "slo_determined_requests is 1, of 6 requests"),
+        (1.0, 6, 2, "slo_attainment is 1, but 2 of 6 requests failed"),
+    ],
+)
+def test_an_attainment_that_its_counts_contradict_is_refused(attainment, determined, errored, why):
+    made = with_objectives(attainment, determined, ttft_ms=60.0)
+    made["benchmarks"][0]["metrics"]["request_totals"] |= {"errored": errored}
+    assert why in refusal(made)
+
+
+def test_a_csv_report_says_the_attainment_and_not_its_requests():
+    lines = later_csv("0.8").decode().splitlines()
+    more = ("Server Throughput,Server Throughput", "Successful Goodput/Sec,SLO Attainment", "mean,", "8.0,0.5")
+    text = "".join(f"{line},{end}\n" for line, end in zip(lines, more, strict=True))
+    found = reading(text.encode(), name="benchmarks.csv")
+    assert (found.metrics["goodput"], found.metrics["determined_attainment"]) == (8.0, 0.5)
+    assert "does not say of how many requests its attainment is" in found.notes
+
+
 def test_embeddings_have_no_output_tokens():
     made = without_requests(report())
     for key in ("output_token_count", "output_tokens_per_second", "time_per_output_token_ms"):
